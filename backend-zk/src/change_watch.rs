@@ -9,8 +9,8 @@
 //! reported: a read after that shows all earlier changes, and the new watch reports later ones
 //! (WATCH-ORDER).
 //!
-//! The client crate sets watches again on a new connection, and the server then reports what they
-//! missed. It cannot report a node that was created and deleted in between. So a new connection or
+//! The client crate sets watches again on a new connection, and the server then reports missed
+//! events. It cannot report a node that was created and deleted in between. So a new connection or
 //! a new session is a gap: the watch is armed again, and reports a change.
 //!
 //! If the session has no budget for more watches, the watch is on one of the [watch

@@ -29,7 +29,7 @@ fn number() -> impl Strategy<Value = String> {
     ]
 }
 
-/// The name of a foreign child: any text, or a name like those of a known program.
+/// The name of a foreign child: any text, or a name in the style of a known program.
 fn foreign() -> impl Strategy<Value = String> {
     let marker = prop::sample::select(vec![
         "lock-",

@@ -10,7 +10,7 @@
 //! The contacts here are quorum writes on the client's own node, one period apart, and the deadline
 //! counts from the send time of contact k-1
 //! ([`ContactProof`](latchwork_core::backend::decide::ContactProof), LEASE-PROOF-BY-EARLIER-WRITE).
-//! That is one write per client and period, however many locks the client holds.
+//! This is one write per client and period, for any number of held locks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};

@@ -36,7 +36,7 @@ pub(crate) async fn open_session(
         }
         let period = settings.contact_period(granted)?;
         if driver.lease().deadline().since(answered) < period * 17 / 8 {
-            // Attempts at other hosts took so long that the lease would be lost before its first
+            // Attempts at other hosts took most of the lease: it would be lost before its first
             // proof counts. The next attempt begins at another host.
             continue;
         }

@@ -1,8 +1,9 @@
 //! A walk over the directory of a kind, page by page.
 //!
-//! A server has no pages of children, so all names of the directory come in one reply. What is at each of
-//! them is asked then: many in one trip, and a bounded number for one page. All of it shows at least what a majority
-//! had committed when it was asked: a move compares the values of both sides by it.
+//! A server has no pages of children, so all names of the directory come in one reply. Then the
+//! node at each name is read: many in one trip, and a bounded number for one page. The result shows
+//! at least the changes that a majority had committed when the request was sent, because a move
+//! compares the values of both sides by it.
 
 use crate::driver::Driver;
 use crate::error::{Answer, Fault};
@@ -11,18 +12,19 @@ use crate::lease::SessionLease;
 use futures_util::future::BoxFuture;
 use latchwork_core::{Address, Error, ListedKey, Page, QueuePrefix, Result};
 
-/// How many paths are asked in one trip: at least, and at most.
+/// The least and the largest number of paths that are read in one trip.
 const FEW: usize = 16;
 const CHUNK: usize = 256;
 
-/// The most trips for one page, which ends there whatever it has.
+/// The largest number of trips for one page. The page ends there, even if it is not full.
 const CHUNKS: usize = 8;
 
-/// A page of what `shown` makes of the answers of `ask`, behind the encoded key `after`, in the order of the
-/// encoded keys; and where the next page begins. `what` the kind has is for errors.
+/// Returns a page of items that `shown` makes from the answers of `ask`, after the encoded key
+/// `after`, in the order of the encoded keys, and the beginning of the next page. `what` names the
+/// items in errors.
 ///
 /// # Errors
-/// `InvalidArgument` naming `after` for text that no page gave.
+/// `InvalidArgument` naming `after`, if no page returned this text as its `next`.
 pub(crate) async fn page<N>(
     lease: &SessionLease,
     what: &str,
@@ -55,8 +57,8 @@ pub(crate) async fn page<N>(
     Ok(Page::new(page, last.map(|(last, _)| last.coded().to_owned())))
 }
 
-/// The addresses whose names stand in a directory, behind the encoded key `after`, with their paths; in no
-/// order.
+/// Returns the addresses whose names are in a directory, after the encoded key `after`, with their
+/// paths, unordered.
 ///
 /// # Errors
 /// As [`page`].

@@ -1,4 +1,4 @@
-//! Decides what a write tries next, from its condition and from the cell that was found.
+//! Decides the next transaction of a write, from its condition and from the cell that was found.
 
 use latchwork_core::backend::{CellWrite, VersionedValue};
 use latchwork_core::{Expected, Version};

@@ -26,10 +26,10 @@
 //! | write | expects | transaction |
 //! |---|---|---|
 //! | value | a version | check the directory's generation, write the cell at its data version |
-//! | value | anything | write the cell, if it stays; where there is none, as below |
-//! | value | nothing | write the directory, make the cell |
-//! | value, with another life | | check as the first, delete the cell, then as the third |
-//! | none | | as the first two, with a deletion |
+//! | value | anything | write the cell, if it stays; if it does not exist, as in the next row |
+//! | value | nothing | write the directory, create the cell |
+//! | value, with another life | | check as in the first row, delete the cell, then as in the third row |
+//! | none | | as in the first two rows, with a deletion |
 //!
 //! A held write (CELL-HELD) first checks that the holder's node exists.
 //!

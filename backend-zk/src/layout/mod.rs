@@ -2,11 +2,11 @@
 //!
 //! | path | what | kind of node |
 //! |---|---|---|
-//! | `/<ns>/<kind>/<key>/<node>` | one holder or waiter; it holds the owner's label and the node's data | ephemeral, sequential |
+//! | `/<ns>/<kind>/<key>/<node>` | one holder or waiter; its data are the owner's label and the node's data | ephemeral, sequential |
 //! | `/<ns>/<kind>/<key>` | a queue | container |
 //! | `/<ns>/limits/<key>` | the stored limit of a semaphore | persistent |
-//! | `/<ns>/released/<node>` | made and deleted at once by a notifying release | persistent |
-//! | `/<ns>/<kind>/<key>`, of the kinds that keep cells | a cell; its data is the value | persistent, or ephemeral |
+//! | `/<ns>/released/<node>` | created and deleted by one transaction, the announced release | persistent |
+//! | `/<ns>/<kind>/<key>`, of kinds with cells | a cell; its data are the value | persistent, or ephemeral |
 //! | `<path>:latchwork-<kind>/cell` | a cell at an exact address | persistent, or ephemeral |
 //! | `/<ns>/client/<id>` | one client; its data is the label | ephemeral |
 //!

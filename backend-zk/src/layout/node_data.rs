@@ -3,8 +3,8 @@
 //!
 //! | what | bytes |
 //! |---|---|
-//! | label | as it is; it holds no NUL |
-//! | data, if there are any | `\0data <length> ` and the data as they are |
+//! | label | unchanged; it contains no NUL |
+//! | data, if the node has any | `\0data <length> ` and the data unchanged |
 //! | a mark, of admitted permits | `\0admitted` |
 //! | the numbers of a downgraded writer | `\0writer <sequence> <joined>` |
 //!

@@ -20,7 +20,7 @@ const EXACT_CELL: &str = ":latchwork-";
 /// The cell in that directory.
 const CELL: &str = "cell";
 
-/// Where a queue is on the server.
+/// The paths of a queue on the server.
 #[derive(Clone, Debug)]
 pub(crate) struct QueuePaths {
     pub(crate) directory: String,
@@ -75,7 +75,7 @@ fn check_exact(path: &str) -> Result<()> {
     Err(Error::invalid("key", format!("a name that ends with {end} is reserved for {what}")))
 }
 
-/// Where a cell is on the server.
+/// The paths of a cell on the server.
 #[derive(Clone, Debug)]
 pub(crate) struct CellPaths {
     /// A plain node that counts the creations of the cells in it by its data version.

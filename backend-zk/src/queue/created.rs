@@ -29,8 +29,8 @@ pub(crate) struct KnownPredecessor {
     pub(crate) connection: Option<Connection>,
 }
 
-/// Returns what was seen after the creation of this path. A definite refusal undoes the creation:
-/// for example, a client without the right to list must leave no node.
+/// Returns the answer that followed the creation of this path. A definite refusal undoes the
+/// creation: for example, a client without the right to list must leave no node.
 pub(crate) async fn or_undone(session: &Session, path: &str, shown: Answer<Shown>) -> Answer<Shown> {
     match shown {
         // The node exists, but the listing failed. This counts as an unknown outcome: a repeated

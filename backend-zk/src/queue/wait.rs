@@ -1,17 +1,18 @@
 //! Waiting to be admitted.
 //!
-//! The plain protocol: list, stand, watch what is ahead, and list again at any event of it
-//! (CHAIN-EVENT-LISTS-AGAIN). The listing that admits shows the own node
-//! (CHAIN-OWN-NODE-AND-DEADLINE). A watch is armed by a read: a node that left between the listing
-//! and the read is not there, and has the queue listed again (CHAIN-ARM-THEN-LOOK). What the
-//! read shows counts like the listing: a mark makes the waiter the head, another limit lists again.
-//! A wait also looks again each three quarters of a TTL, in case the server or the network lost the
-//! event (NODE-NO-LOST-WAKE).
+//! The plain protocol: list the queue, decide, watch the node ahead, and list again at any event of
+//! it (CHAIN-EVENT-LISTS-AGAIN). The listing that admits shows the own node
+//! (CHAIN-OWN-NODE-AND-DEADLINE). A read arms the watch: if the node left between the listing and
+//! the read, the read does not find it, and the queue is listed again (CHAIN-ARM-THEN-LOOK). The
+//! content of the read counts like the listing: after a mark the waiter is the head, and with
+//! another limit it lists again. A wait also re-checks each three quarters of a TTL, in case the
+//! server or the network lost the event (NODE-NO-LOST-WAKE).
 //!
-//! A [`Shortcut`] admits by the event itself, where that is proven. With none, the listing decides.
+//! A [`Shortcut`] admits by the event itself if that is proven to be enough. Without a shortcut,
+//! the listing decides.
 //!
-//! The own node is watched too, so that its owner learns its removal at once. A short wait does
-//! without, and one for which the session has no budget learns it by its looks.
+//! The own node is watched too, so that its owner is notified of its removal at once. A short wait
+//! has no such watch. If the session has no budget for it, the re-checks find the removal.
 
 mod events;
 mod head;
@@ -35,7 +36,8 @@ use crate::queue::woken::Woken;
 use events::{Ahead, QueueEvent, next_event};
 use head::HeadWatch;
 
-/// How long a wait lasts before it watches the own node, where no shortcut needs that.
+/// How long a wait lasts before it watches the own node, unless a shortcut needs that watch
+/// earlier.
 const OWN_WATCHED_AFTER: Duration = Duration::from_millis(250);
 
 /// One wait of a node.
@@ -44,16 +46,17 @@ pub(super) struct Wait<'a> {
     /// The watch on the own node, over the whole wait.
     own: Option<Armed>,
     own_due: Moment,
-    /// A listing that was not used up.
+    /// A listing that was not used yet.
     listing: Option<Listing>,
     known: Option<KnownPredecessor>,
     /// The nodes that were seen to be marked as admitted.
     marked: HashSet<String>,
-    /// Whether an event came from another server than the one that lists, which may lag behind it.
+    /// Whether the last event came from another server than the one that lists. That server may not
+    /// have the change yet.
     sync: bool,
 }
 
-/// What a step of the wait has come to.
+/// The result of one step of the wait.
 enum WaitStep {
     Admitted(Admission, WrittenLimit),
     Again,
@@ -91,15 +94,14 @@ impl<'a> Wait<'a> {
             match step {
                 Ok(WaitStep::Admitted(admission, limit)) => return node.enter(admission, self.own, limit),
                 Ok(WaitStep::Ended(error)) => return Err(error),
-                // `NoNode`: what was to be watched has left since the listing
-                // (CHAIN-ARM-THEN-LOOK).
+                // `NoNode`: the node to watch has left since the listing (CHAIN-ARM-THEN-LOOK).
                 Ok(WaitStep::Again) | Err(Fault::NoNode) => {}
                 Err(fault) => heal(node, fault).await?,
             }
         }
     }
 
-    /// Decides by a listing, and waits where it does not admit.
+    /// Decides by a listing, and waits if it does not admit.
     async fn stand(&mut self) -> Answer<WaitStep> {
         let node = self.node;
         let Some(Listing { contenders, limit }) = self.list().await? else { return Ok(WaitStep::Again) };
@@ -120,7 +122,7 @@ impl<'a> Wait<'a> {
         }
     }
 
-    /// `None`: the queue's directory is gone, and the own node with it.
+    /// Lists the queue. `None`: the queue's directory is gone, and the own node with it.
     async fn list(&mut self) -> Answer<Option<Listing>> {
         if let Some(listing) = self.listing.take() {
             return Ok(Some(listing));
@@ -136,8 +138,8 @@ impl<'a> Wait<'a> {
         Ok(Some(Listing { contenders: node.contenders(children), limit }))
     }
 
-    /// Waits behind the contender at position `watch`. `sole`: nobody else is ahead of those that
-    /// count.
+    /// Waits for the contender at position `watch`. `sole`: no other contender that counts is
+    /// ahead.
     async fn behind(&mut self, listing: Listing, watch: usize, sole: bool) -> Answer<WaitStep> {
         let (node, session) = (self.node, &self.node.session);
         let name = &listing.contenders.0[watch].name;
@@ -162,18 +164,18 @@ impl<'a> Wait<'a> {
                 return Ok(WaitStep::Again);
             }
             Ok((_, _, watch)) => watch.boxed(),
-            // It left before it could be watched, behind the watch on the own node: as good as its
-            // event.
+            // The node left before it could be watched, but after the own node was watched. This is
+            // as good as its event.
             Err(Fault::NoNode) if end_admits => Box::pin(future::ready(Event::Deleted)),
             Err(fault) => return Err(fault),
         };
         let limit = listing.limit;
-        // It is as large as the queue, and must not be kept while the node waits.
+        // The listing is as large as the queue, and must not be kept during the wait.
         drop(listing);
         self.until_its_end(path, watched, shortcut, limit).await
     }
 
-    /// Waits behind a predecessor that the join has found without a listing.
+    /// Waits for a predecessor that the join has found without a listing.
     async fn behind_known(&mut self, known: KnownPredecessor) -> Answer<WaitStep> {
         let KnownPredecessor { path, watched, connection } = known;
         self.node.set_contended();
@@ -197,7 +199,7 @@ impl<'a> Wait<'a> {
         Ok(admission.map_or(WaitStep::Again, |admission| WaitStep::Admitted(admission, limit)))
     }
 
-    /// Waits as the head of permits, for any of the nodes ahead to leave, or the limit to change
+    /// Waits as the head of permits until a node ahead leaves or the limit changes
     /// (CHAIN-PERMITS-HEAD-AND-MARKS, CHAIN-LIMIT-CHANGE-MARKS-HOLDERS).
     async fn head(&mut self, listing: Listing, ahead: usize) -> Answer<WaitStep> {
         let (node, session) = (self.node, &self.node.session);
@@ -217,12 +219,12 @@ impl<'a> Wait<'a> {
         Ok(WaitStep::Again)
     }
 
-    /// Waits for an event of what is ahead (at `path`, where that is one node) or of the own node,
-    /// for the loss of the lease, or for a re-check that shows a change.
+    /// Waits for an event of the nodes ahead (at `path`, if it is one node) or of the own node, for
+    /// the loss of the lease, or for a re-check that finds a change.
     async fn until(&mut self, mut ahead: Ahead, path: Option<&str>) -> Answer<Woken> {
         let (node, own_due, driver) = (self.node, self.own_due, &self.node.session.driver);
         let clock = node.state.lease().clock();
-        // In time for NODE-GONE, where the own node is not watched.
+        // In time for NODE-GONE if the own node is not watched.
         let next_look = || clock.now() + node.state.lease().ttl() * 3 / 4;
         let (mut again, mut declined) = (next_look(), false);
         loop {
@@ -274,8 +276,8 @@ impl<'a> Wait<'a> {
     }
 }
 
-/// The end of a wait for permits whose weight exceeds the stored limit. `None` where it fits by
-/// now.
+/// The error of a waiter for permits whose weight exceeds the stored limit. `None`: the weight fits
+/// by now.
 async fn outweighed(node: &ZkNode) -> Answer<Option<Error>> {
     let Some(path) = node.limit.as_deref() else { return Ok(None) };
     let stored = stored(&node.session, path).await?;
@@ -283,7 +285,7 @@ async fn outweighed(node: &ZkNode) -> Answer<Option<Error>> {
     Ok((!fits).then(|| node.claim.outweighs(&stored)))
 }
 
-/// Waits, after a request that failed, until it makes sense to ask again.
+/// Waits after a failed request until another try makes sense.
 async fn heal(node: &ZkNode, fault: Fault) -> Result<()> {
     let healed = if fault.is_transient() { node.driver().recovered().await } else { Err(fault) };
     healed.map_err(|fault| {

@@ -1,4 +1,4 @@
-//! Why a wait for events ended.
+//! The reason why a wait for events ended.
 
 use crate::driver::Event;
 
@@ -7,14 +7,14 @@ use crate::driver::Event;
 pub(crate) enum Woken {
     /// The node ahead is gone.
     Left,
-    /// The node ahead was held, and is released.
+    /// The node ahead was a holder, and is released.
     Released,
-    /// Anything else: look again.
+    /// Any other event: list again.
     Look,
 }
 
 impl Woken {
-    /// By an event of the node ahead alone.
+    /// The reason by an event of the node ahead alone.
     pub(crate) fn by(event: Event) -> Self {
         if event == Event::Deleted { Woken::Left } else { Woken::Look }
     }

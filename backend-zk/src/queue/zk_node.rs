@@ -16,22 +16,22 @@ use crate::layout::{
     Contenders, DataLayout, QueuePaths, as_reader, in_directory, released_path, sequence, split,
 };
 
-/// What this client has written into its node, beside the label.
+/// The content of this client's node, in addition to the label.
 #[derive(Debug)]
 pub(crate) struct Contents {
     pub(crate) data: Arc<[u8]>,
-    /// It is marked as admitted, or will be.
+    /// The node is marked as admitted, or will be.
     pub(crate) is_marked: bool,
 }
 
 /// How far the downgrade of a writer has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DowngradeState {
-    /// It is what it was made as.
+    /// The node has its original claim.
     None,
-    /// The request was sent: it may be either.
+    /// The request was sent: the node may be a writer or a reader.
     Asked,
-    /// It is a reader.
+    /// The node is a reader.
     Done,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct Listing {
     pub(crate) limit: WrittenLimit,
 }
 
-/// What a join has seen of the queue. The first wait begins with it.
+/// The part of the queue that a join has seen. The first wait begins with it.
 pub(crate) enum FirstLook {
     Listing(Listing),
     Behind(KnownPredecessor),
@@ -51,7 +51,8 @@ pub(crate) enum FirstLook {
 /// A node of this client.
 pub(crate) struct ZkNode {
     pub(crate) session: Arc<Session>,
-    /// Its path as it was made. A held node keeps this one text: queue and name are parts of it.
+    /// The path of its creation. To save memory, a held node keeps only this text: queue and name
+    /// are parts of it.
     pub(crate) path: Box<str>,
     pub(crate) kind: Kind,
     /// The node of the stored limit, for permits.
@@ -59,13 +60,13 @@ pub(crate) struct ZkNode {
     pub(crate) claim: Claim,
     pub(crate) label: Arc<str>,
     pub(super) layout: DataLayout,
-    /// Held by whatever writes the node.
+    /// Locked by each task that writes the node.
     pub(super) contents: tokio::sync::Mutex<Contents>,
     pub(crate) state: NodeWriter,
-    /// When it was made, by the server's clock, in milliseconds.
+    /// The time of its creation, by the server's clock, in milliseconds.
     pub(super) joined: i64,
-    /// Whether its id is free for reuse when its leave is confirmed: no request of its join is
-    /// still on its way.
+    /// Whether its id can be reused after its confirmed leave, because no request of its join is
+    /// still under way.
     pub(super) frees_id: AtomicBool,
     /// The confirmed leave.
     pub(super) left: OnceLock<Leave>,
@@ -80,7 +81,7 @@ pub(crate) struct ZkNode {
 }
 
 impl ZkNode {
-    /// The client's side of a node that a join has made.
+    /// The client's side of a node that a join has created.
     pub(super) fn new(
         session: &Arc<Session>,
         queue: &QueuePaths,
@@ -112,7 +113,7 @@ impl ZkNode {
         })
     }
 
-    /// The session it hangs on.
+    /// The session of the node.
     pub(crate) fn driver(&self) -> &Driver {
         &self.session.driver
     }
@@ -132,7 +133,7 @@ impl ZkNode {
         in_directory(self.queue(), name)
     }
 
-    /// The contenders that count for this node. Only permits depend on those behind it
+    /// The contenders that count for this node. Only permits depend on later contenders
     /// (CHAIN-PERMITS-HEAD-AND-MARKS).
     pub(crate) fn contenders(&self, children: Vec<String>) -> Contenders {
         match self.claim {
@@ -141,13 +142,13 @@ impl ZkNode {
         }
     }
 
-    /// The path that announces the release of the node of this name, where releases are announced.
+    /// The path that announces the release of the node with this name, if releases are announced.
     pub(crate) fn released_path(&self, name: &str) -> Option<String> {
         self.announces.then(|| released_path(&self.session.settings.namespace, name))
     }
 
-    /// Several nodes were ahead of it, so its follower may wait for more than its release, unless
-    /// that is announced.
+    /// Records that several nodes were ahead. So the next node may wait for more than this node's
+    /// release, unless the release is announced.
     pub(super) fn set_contended(&self) {
         self.contended.store(true, Ordering::Release);
     }
@@ -156,12 +157,12 @@ impl ZkNode {
         self.contended.load(Ordering::Acquire)
     }
 
-    /// Whether it was admitted.
+    /// Whether the node was admitted.
     pub(crate) fn has_entered(&self) -> bool {
         self.entered.load(Ordering::Acquire)
     }
 
-    /// Answers whether it was admitted before.
+    /// Records the admission. Returns whether the node was admitted before.
     pub(super) fn set_entered(&self) -> bool {
         self.entered.swap(true, Ordering::AcqRel)
     }
@@ -174,13 +175,13 @@ impl ZkNode {
         self.leaving.store(true, Ordering::Release);
     }
 
-    /// Whether it may have left its first path by its own downgrade.
+    /// Whether the node may have left its first path by its downgrade.
     pub(crate) fn may_be_downgraded(&self) -> bool {
         *self.downgrade.lock() != DowngradeState::None
     }
 
-    /// All paths that it may have, in the order in which they are to be asked: once the writer is
-    /// gone, no reader is made of it any more.
+    /// All paths that the node may have, in the order in which to check them: when the writer's
+    /// path is gone, no reader can be created from it any more.
     pub(crate) fn paths(&self) -> Vec<String> {
         let state = *self.downgrade.lock();
         let writer = (state != DowngradeState::Done).then(|| self.path.to_string());
@@ -188,7 +189,8 @@ impl ZkNode {
         writer.into_iter().chain(reader.map(|name| self.beside(&name))).collect()
     }
 
-    /// What `ask` finds at any path that it may have. `None`: it is at none of them.
+    /// Returns the result of `ask` at the first path where it finds the node. `None`: the node is
+    /// at no path.
     pub(crate) async fn at_any_path<T, E, F>(&self, ask: impl Fn(String) -> F) -> Result<Option<T>, E>
     where
         F: Future<Output = Result<Option<T>, E>>,
@@ -200,22 +202,22 @@ impl ZkNode {
                     return Ok(Some(found));
                 }
             }
-            // A downgrade that began meanwhile may have given it another path.
+            // A downgrade that began in between may have given the node another path.
             if self.paths() == paths {
                 return Ok(None);
             }
         }
     }
 
-    /// It was seen to be gone from the server (NODE-GONE).
+    /// Records that the node is gone from the server (NODE-GONE).
     pub(crate) fn removed(&self) {
         if !self.is_leaving() {
             self.state.gone(LostReason::Revoked);
         }
     }
 
-    /// The same, seen by a wait. Another wait may have been admitted, and the node downgraded
-    /// since.
+    /// The same for a wait. Another wait may have been admitted, and the node downgraded, since
+    /// then.
     pub(crate) fn removed_while_waiting(&self) {
         if !self.has_entered() {
             self.removed();

@@ -13,19 +13,18 @@ use crate::driver::{Armed, Event, Watch, WatchBudget};
 use crate::error::{Fault, if_there};
 use crate::queue::{ZkNode, mark_admitted, verify_admission};
 
-/// How long permits are held, beyond the time before the node is watched, until the stored limit
-/// is.
+/// How long permits are held, after the node is watched, before the stored limit is watched too.
 const SHORT_HOLD: Duration = Duration::from_millis(100);
 
-/// An admitted node that is to be watched.
+/// An admitted node that the session must watch.
 pub(crate) struct NewHolder {
     pub(crate) node: Weak<ZkNode>,
-    /// The watch on the own node, where the wait has armed one.
+    /// The watch on the own node, if the wait has armed one.
     pub(crate) own: Option<Armed>,
-    /// The transaction that wrote the stored limit of the admission, where a later one is to be
-    /// marked.
+    /// The transaction that wrote the stored limit of the admission. If a later transaction writes
+    /// the limit, the node must be marked.
     pub(crate) limit_written: Option<i64>,
-    /// Whether the admission is to be verified in the queue.
+    /// Whether the admission must be verified in the queue.
     pub(crate) verify: bool,
 }
 
@@ -36,9 +35,9 @@ impl NewHolder {
     }
 }
 
-/// Watches a hold, and marks a holder of permits when the limit changes. `None` where there is no
-/// budget: the hold is looked at instead. The future lives as long as the hold, so its large and
-/// rare parts are boxed.
+/// Watches a hold, and marks a holder of permits when the limit changes. `None`: the session has no
+/// budget, and the hold is checked from time to time instead. The future lives as long as the hold,
+/// so its large and rare parts are boxed.
 pub(super) fn watch<'a>(
     holder: NewHolder,
     unwatched: &'a Unwatched,
@@ -54,7 +53,7 @@ pub(super) fn watch<'a>(
     }
     let budgets = || {
         let own = held.driver().dispensable_budget(&held.path)?;
-        // Counted for each holder, though the client crate names the limit's path once.
+        // Counted for each holder, although the client crate sends the limit's path once.
         let limit = match (held.limit.as_deref(), limit_written) {
             (Some(path), Some(written)) => Some((written, held.driver().dispensable_budget(path)?)),
             _ => None,
@@ -79,9 +78,9 @@ pub(super) fn watch<'a>(
     })))
 }
 
-/// Watches a node, under whichever path it has, and notifies its owner when others removed it. It
-/// takes over the watch of the wait, or arms its own. Where the budget is used up later, the node
-/// is looked at from then on.
+/// Watches a node at any path that it may have, and notifies its owner when another client removes
+/// it. It takes over the watch of the wait, or arms a new one. If the budget is used up later, the
+/// node is checked from time to time from then on.
 #[expect(clippy::manual_async_fn, reason = "an async fn would keep its arguments twice")]
 fn watch_node<'a>(
     node: Weak<ZkNode>,
@@ -96,7 +95,7 @@ fn watch_node<'a>(
                 Some(armed) => armed.await,
                 None => match Box::pin(arm(&node)).await {
                     Some(watch) => {
-                        // The watch has a budget of its own.
+                        // The watch has its own budget.
                         drop(budget.take());
                         watch.event_unless_silent().await
                     }
@@ -109,14 +108,15 @@ fn watch_node<'a>(
                     if !node.may_be_downgraded() {
                         return node.removed();
                     }
-                    // The read that arms the next watch shows whether it was the own downgrade.
+                    // The read that arms the next watch shows whether the deletion was the own
+                    // downgrade.
                 }
-                // The data were written: a mark, or a peer's wish for revocation.
+                // The data were written: a mark, or a request of Curator's `Revoker`.
                 Event::Created | Event::Changed => {}
-                // The lease reports that.
+                // The lease reports the end of the session.
                 Event::SessionOver => return,
             }
-            // The budget went with the watch, and another watch may have it by now.
+            // The budget was freed with the watch, and another watch may have it by now.
             let Some(held) = node.upgrade() else { return };
             let Some(again) = held.driver().dispensable_budget(&held.path) else {
                 return unwatched.add(node, limit_written);
@@ -126,7 +126,7 @@ fn watch_node<'a>(
     }
 }
 
-/// Arms the watch on a node. `None` where there is nothing more to watch.
+/// Arms the watch on a node. `None`: no further watch is needed.
 async fn arm(node: &Weak<ZkNode>) -> Option<Watch> {
     loop {
         let node = node.upgrade()?;
@@ -146,9 +146,9 @@ async fn arm(node: &Weak<ZkNode>) -> Option<Watch> {
     }
 }
 
-/// Marks the node once the stored limit was written after the admission. The contenders behind it
-/// cannot derive from the sums which nodes are admitted then (CHAIN-LIMIT-CHANGE-MARKS-HOLDERS),
-/// even where the old limit was restored since.
+/// Marks the node once the stored limit was written after the admission. After such a write, later
+/// contenders cannot derive from the sums which nodes are admitted
+/// (CHAIN-LIMIT-CHANGE-MARKS-HOLDERS), even if the old limit was restored since.
 async fn mark_when_limit_changes(node: Weak<ZkNode>, written: i64, budget: WatchBudget) {
     // A short hold costs no watch. The read that arms it late shows a change in that time.
     tokio::time::sleep(SHORT_HOLD).await;
@@ -163,11 +163,11 @@ async fn mark_when_limit_changes(node: Weak<ZkNode>, written: i64, budget: Watch
         };
         // A watch does not keep its node alive.
         drop(held);
-        // The watch has a budget of its own.
+        // The watch has its own budget.
         drop(budget);
         match watch.event().await {
             Event::Created | Event::Changed | Event::Deleted => break,
-            // The lease reports that.
+            // The lease reports the end of the session.
             Event::SessionOver => return,
         }
     }

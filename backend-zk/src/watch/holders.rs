@@ -1,12 +1,12 @@
-//! The watch over all that a session holds.
+//! The watch over all holds of a session.
 //!
 //! One task of the session serves all of its holds. A short hold starts nothing, and a long one
 //! costs little more than the watch in the client crate.
 //!
-//! A session has a budget for watches, since more than the client crate can set again would cost
-//! the session at the next break of its connection (see
-//! [`WatchBudget`](crate::driver::WatchBudget)). Beyond the budget further holds are looked at
-//! instead, all of them in each three quarters of a TTL. That is soon enough for NODE-GONE.
+//! A session has a budget for watches: with more watches than the client crate can set again, the
+//! session would be lost at the next break of its connection (see
+//! [`WatchBudget`](crate::driver::WatchBudget)). Holds beyond the budget are checked instead, all
+//! of them within each three quarters of a TTL. This is soon enough for NODE-GONE.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::driver::Driver;
 /// neither a watch nor a timer. The read that arms a watch shows a removal in this time.
 const ARMED_AFTER: Duration = Duration::from_millis(50);
 
-/// What a session holds.
+/// The holds of a session.
 #[derive(Default)]
 pub(crate) struct HolderWatch {
     new: Mutex<Vec<NewHolder>>,
@@ -35,8 +35,8 @@ pub(crate) struct HolderWatch {
 }
 
 impl HolderWatch {
-    /// Has a node watched, soon. This sends no request, starts no task and, but for the first
-    /// holder in a while, wakes no task.
+    /// Adds a node that must be watched soon. This sends no request and starts no task. Only the
+    /// first holder after a while wakes a task.
     pub(crate) fn add(&self, holder: NewHolder) {
         let mut new = self.new.lock();
         new.push(holder);
@@ -51,7 +51,7 @@ impl HolderWatch {
         tokio::time::sleep(ARMED_AFTER).await;
     }
 
-    /// Watches all that the session holds, until no more events can come.
+    /// Watches all holds of the session, until no more events can come.
     pub(crate) async fn run(self: Arc<Self>, driver: Arc<Driver>, runtime: Handle) {
         let mut watched = FuturesUnordered::new();
         let mut due = pin!(self.due());

@@ -1,4 +1,4 @@
-//! Holds without a watch: they are looked at from time to time.
+//! Holds without a watch: they are checked from time to time.
 
 use std::sync::Weak;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio::time::MissedTickBehavior;
 
 use crate::queue::{ZkNode, mark_admitted};
 
-/// Looks under way at a time.
+/// The largest number of concurrent checks.
 const LOOKS_AT_ONCE: usize = 64;
 
 /// The holds that a session has no budget to watch.
@@ -27,8 +27,8 @@ impl Unwatched {
         self.0.lock().push(Look { node, limit_written });
     }
 
-    /// Looks at all of them in each three quarters of a TTL, counted from the begin of a round to
-    /// the begin of the next.
+    /// Checks all of them within each three quarters of a TTL, counted from the start of a round to
+    /// the start of the next.
     pub(super) async fn look(&self, ttl: Duration) {
         let mut due = tokio::time::interval(ttl * 3 / 4);
         due.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -44,10 +44,10 @@ impl Unwatched {
 }
 
 impl Look {
-    /// Looks at one, and answers it if it is to be looked at again.
+    /// Checks one hold, and returns it if it must be checked again.
     async fn at(mut self) -> Option<Self> {
         let node = self.node.upgrade().filter(|node| !node.is_leaving())?;
-        // Without an answer the next look shows it, or the lease.
+        // Without an answer, the next check or the lease reports the loss.
         let driver = node.driver();
         if let Ok(None) = node.at_any_path(|path| async move { driver.stat(&path).await }).await {
             node.removed();
@@ -58,7 +58,7 @@ impl Look {
             && stat.is_none_or(|stat| stat.mzxid != written)
         {
             self.limit_written = None;
-            // The mark does not keep it alive.
+            // The mark does not keep the node alive.
             drop(node);
             mark_admitted(self.node.clone()).await;
         }

@@ -3,13 +3,13 @@
 //! | a cell that | is | with a child |
 //! |---|---|---|
 //! | stays | a plain node | `stays`, a plain node |
-//! | goes when nobody uses it | a container | one [`Use`](crate::cell_uses::Use) for each client that has used it lately |
-//! | goes with a lease | an ephemeral node | none: it can have none |
+//! | is idle: it goes when no client uses it | a container | one [`Use`](crate::cell_uses::Use) for each client that has used it recently |
+//! | goes with a lease | an ephemeral node | none: it cannot have children |
 //!
 //! A use is a new child with a TTL of five quarters of the cell's time to idle. After this TTL the
 //! server removes the child, and some time after the last child also the container. A container
-//! without children is no longer a cell: no client reads it, and no client adds a child to it. So
-//! the cell ends for all clients at one instant, with its last use.
+//! without children is not a cell any more: no client reads it, and no client adds a child to it.
+//! So the cell ends for all clients at one instant, with its last use.
 //!
 //! A client creates its next use once a quarter of the time has passed, and deletes its last one. A
 //! write creates the use in its own transaction. A read creates it before the read returns, in a

@@ -4,10 +4,10 @@
 //!
 //! | called by | what | saves |
 //! |---|---|---|
-//! | join | [`create_without_listing`] | the listing, where the predecessor or its absence is known |
-//! | wait | [`Shortcut`] | the listing behind the end of the predecessor |
+//! | join | [`create_without_listing`] | the listing, if the predecessor or its absence is known |
+//! | wait | [`Shortcut`] | the listing after the end of the predecessor |
 //! | leave | [`announce_release`] | the listings of the next waiter, which its [`Shortcut`] awaits |
-//! | wait | [`FastPath::watcher`] | the loss of a session that watches too much |
+//! | wait | [`FastPath::watcher`] | the loss of a session that has too many watches |
 //!
 //! [`created`], [`listed`], [`learn_position`] and [`left`] feed the [history](history) by which a
 //! join knows its predecessor. [`verify_admission`] checks an admission by an announced release.

@@ -29,8 +29,8 @@ pub(crate) struct Shortcut {
 
 impl Shortcut {
     /// Arms the watch on the own node and, if the predecessor is not the only node ahead, the watch
-    /// on its release. `None`: there is no shortcut, and the waiter lists the queue after the end
-    /// of the predecessor.
+    /// on its release. `None`: no shortcut exists, and the waiter lists the queue after the end of
+    /// the predecessor.
     pub(crate) async fn arm(
         node: &ZkNode,
         own: &mut Option<Armed>,

@@ -19,7 +19,7 @@ pub(crate) async fn verify_admission(node: Weak<ZkNode>) {
                 Some(_) => {
                     seen::intruder(NAME, &held.path);
                     held.state.gone(LostReason::Revoked);
-                    // A node that is no longer held must not block other clients.
+                    // A node that is not held any more must not block other clients.
                     while held.leave_queue().await.is_err() && held.driver().recovered().await.is_ok() {}
                     return;
                 }

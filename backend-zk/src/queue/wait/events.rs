@@ -1,4 +1,4 @@
-//! The events that a wait awaits, in their order.
+//! The events that end a wait, in their order.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll};
@@ -10,8 +10,8 @@ use crate::driver::{Armed, Event};
 use crate::queue::fast_path::Release;
 use crate::queue::woken::Woken;
 
-/// The watch on what is ahead. On the fast path the release of the predecessor is watched beside
-/// it.
+/// The watch on the nodes ahead. On the fast path, also the watch on the release of the
+/// predecessor.
 pub(super) struct Ahead {
     pub(super) watched: Armed,
     pub(super) release: Option<Release>,
@@ -34,11 +34,13 @@ pub(super) enum QueueEvent {
     Ahead(Woken),
 }
 
-/// The next event. One of the own node comes before one from ahead that the server sent later.
+/// Returns the next event. An event of the own node comes before an event of a node ahead that the
+/// server sent later.
 pub(super) async fn next_event(own: &mut Option<Armed>, ahead: &mut Ahead, clock: &Clock) -> QueueEvent {
-    // Unconstrained: an event that is there must not be held back for the sake of fairness.
+    // Unconstrained: tokio's fairness must not hold back an event that has arrived.
     unconstrained(poll_fn(|context| {
-        // The event that must win is polled last. If the other has come, it is there by then.
+        // The event that must win is polled last. If the other event has arrived, this one has
+        // arrived by then.
         let ahead = ahead.poll(context, clock);
         match own.as_mut().map(|own| own.as_mut().poll(context)) {
             Some(Poll::Ready(event)) => Poll::Ready(QueueEvent::Own(event)),
@@ -74,7 +76,7 @@ mod tests {
         next_event(&mut { own }, ahead, &Clock::tokio()).await
     }
 
-    /// The events are dispatched by another task: they may come in the middle of a poll.
+    /// Another task dispatches the events, so they may arrive in the middle of a poll.
     #[tokio::test]
     async fn the_own_nodes_event_comes_first_though_both_come_behind_the_first_poll() {
         let (send, sent) = oneshot::channel();

@@ -10,21 +10,21 @@ use crate::queue::fast_path::Watcher;
 use crate::queue::limit::WrittenLimit;
 use crate::queue::zk_node::ZkNode;
 
-/// Up to so many nodes ahead are watched one by one. Beyond, the directory is watched, which also
-/// reports joins.
+/// Up to this number of nodes ahead are watched one by one. Beyond it, the directory is watched,
+/// which also reports joins.
 const WATCHED_ONE_BY_ONE: usize = 4;
 
-/// What arming the watches has shown.
+/// The result of arming the watches.
 pub(super) enum HeadWatch {
-    /// The same nodes are ahead. Any of the watches ends the wait.
+    /// The same nodes are ahead. Any watch ends the wait.
     Armed(Armed),
-    /// The queue has moved on.
+    /// The queue has advanced.
     Moved(Contenders),
     /// Something differs from the listing: list again.
     Changed,
 }
 
-/// The paths to watch for so many nodes ahead.
+/// The paths to watch for this number of nodes ahead.
 pub(super) fn paths_ahead(node: &ZkNode, contenders: &Contenders, ahead: usize) -> Vec<String> {
     if ahead > WATCHED_ONE_BY_ONE {
         return vec![node.queue().to_owned()];
@@ -43,7 +43,7 @@ pub(super) async fn arm(
 ) -> Answer<HeadWatch> {
     let arm_limit = async {
         let Some(path) = &node.limit else { return Ok(None) };
-        // Where another client has removed it, the look of the re-check shows a new one.
+        // If another client has removed the limit, the re-check finds a new one.
         if_there(watcher.watch(path).await)
     };
     let mut watches = Vec::new();
@@ -68,9 +68,9 @@ pub(super) async fn arm(
         }
         watches.push(watch);
     }
-    // Joins behind the node do not matter, only leaves ahead of it.
+    // Joins after the node do not matter, only leaves ahead of it.
     if let Some(now) = now.filter(|now| now.position(node.name()) != Some(ahead)) {
-        // The own session must make the listing that decides (CHAIN-OWN-NODE-AND-DEADLINE).
+        // The listing that decides must be on the own session (CHAIN-OWN-NODE-AND-DEADLINE).
         return Ok(if watcher.is_own() { HeadWatch::Moved(now) } else { HeadWatch::Changed });
     }
     let any = select_all(watches.into_iter().map(|watch| watch.boxed()));
