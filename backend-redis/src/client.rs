@@ -1,4 +1,4 @@
-//! What one client owns, and its requests.
+//! The state of one client, and its requests.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(crate) struct Client {
     pub(crate) ttl: Duration,
     pub(crate) request_timeout: Duration,
     pub(crate) inbox: Arc<Inbox>,
-    /// The channels of what is watched.
+    /// The channels of the watched cells and queues.
     pub(crate) channels: Arc<Channels>,
     pub(crate) lease: ClientLease,
     /// The ephemeral cells that this client wrote last, as far as it knows.
@@ -50,7 +50,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Called on the runtime that the client's background work is to run on.
+    /// Must be called on the runtime for the client's background work.
     pub(crate) fn new(
         driver: Driver,
         clock: Clock,
@@ -79,8 +79,8 @@ impl Client {
         }
     }
 
-    /// The bound of a renewal, and of what runs beside renewals. A renewal that takes longer than
-    /// its period is late anyway.
+    /// The time limit of a renewal, and of requests that are sent together with renewals. A renewal
+    /// that takes longer than its period is late anyway.
     pub(crate) fn renewal_bound(&self) -> Duration {
         self.request_timeout.min(renewal_period(self.ttl))
     }
@@ -92,13 +92,13 @@ impl Client {
         }
     }
 
-    /// Runs a script. A close ends it. Renewals do not come here: they never queue behind more requests than the
-    /// throttle lets through.
+    /// Runs a script. A close ends it. Renewals do not use this method: they wait for no more
+    /// requests than the throttle allows at a time.
     pub(crate) async fn run(&self, call: &Call) -> Result<(Moment, Reply)> {
         tokio::select! {
             biased;
             () = self.closing.cancelled() => Err(Error::closed()),
-            // In place: each request is under way as this future, which is to be small.
+            // Not a separate function: this future exists once for each request, and must be small.
             answer = async {
                 let throttle = self.throttles.of(self.driver.place_of(call));
                 let (_pass, left) = throttle.take(self.request_timeout).await?;
@@ -107,7 +107,8 @@ impl Client {
         }
     }
 
-    /// A step of a walk over all keys: those that fit the pattern, and where the next step begins.
+    /// One step of a walk over all keys: the keys that match the pattern, and the position of the
+    /// next step.
     pub(crate) async fn scan(
         &self,
         from: &Cursor,
@@ -131,7 +132,7 @@ impl Client {
         }
     }
 
-    /// Runs a script that changes a queue. Answers whether it did.
+    /// Runs a script that changes a queue. Returns whether it did.
     pub(crate) async fn change(self: &Arc<Self>, queue: &QueueKeys, call: &Call) -> Result<bool> {
         let (_, reply) = self.run(call).await?;
         let (was_done, flags) = scripts::was_done(reply)?;
@@ -139,7 +140,7 @@ impl Client {
         Ok(was_done)
     }
 
-    /// Acts on what a script answers beside its result.
+    /// Acts on the flags in a script's answer.
     pub(crate) fn act_on(self: &Arc<Self>, flags: Flags, queue: &QueueKeys) {
         self.warn_of(flags);
         if flags.more() {
@@ -147,15 +148,16 @@ impl Client {
         }
     }
 
-    /// Says once that messages do not arrive.
+    /// Warns once that messages do not arrive.
     pub(crate) fn warn_of(&self, flags: Flags) {
         if flags.publish_refused() && !self.warned.swap(true, Ordering::Relaxed) {
             seen::publish_refused(NAME);
         }
     }
 
-    /// Why a node is gone, or has lost its place. A server that is another one since the node was
-    /// last seen has forgotten it; else it was removed.
+    /// The reason why a node is gone, or has lost its place. If the server has been another
+    /// incarnation since the node was last seen, it has forgotten the node. Otherwise the node was
+    /// removed.
     pub(crate) fn why_gone(&self, queue: &QueueKeys, lease: &Lease) -> LostReason {
         match last_seen(lease) < self.driver.incarnation_since(queue.tag()) {
             true => LostReason::Forgotten,
@@ -164,8 +166,8 @@ impl Client {
     }
 }
 
-/// One for each server: requests that wait for one that is away keep nobody from the others. Those of former masters
-/// stay: there are few.
+/// A throttle for each server, so that requests to an unreachable server do not block requests to
+/// others. Throttles of former masters are kept: there are few.
 #[derive(Debug, Default)]
 struct Throttles(Mutex<HashMap<Place, Arc<Throttle>>>);
 
@@ -181,13 +183,13 @@ impl Drop for Client {
     }
 }
 
-/// When the request was sent that has proved a node last.
+/// The send time of the request that proved a node last.
 pub(crate) fn last_seen(lease: &Lease) -> Moment {
     lease.deadline() - lease.ttl().saturating_sub(lease.margin())
 }
 
 /// Runs until a queue has no more expired nodes to drop, and no more admitted ones to notify: one
-/// script handles a bounded number. If this client dies meanwhile, the waiters' own rechecks go on.
+/// script handles a bounded number. If this client dies, the waiters' re-checks continue the work.
 async fn sweep(client: Arc<Client>, queue: QueueKeys) {
     let call = scripts::renew([(&queue, Vec::new())], client.ttl);
     loop {

@@ -1,5 +1,5 @@
-//! Names and values on the server: a queue's keys, the shape that its kind gives it, and how long
-//! the keys live.
+//! Names and values on the server: the keys of a queue, its shape (which depends on its kind), and
+//! how long the keys live.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,17 +8,17 @@ use std::time::Duration;
 use latchwork_core::backend::KeysWith;
 use latchwork_core::{Address, Claim, Error, Kind, QueuePrefix, Result};
 
-/// The part of a key that is a cell's.
+/// The part name of a cell.
 const CELL: &str = "cell";
-/// The part of a stored limit.
+/// The part name of a stored limit.
 const LIMIT: &str = "limit";
 
-/// Which claims a queue takes, and so which keys it has.
+/// The claims that a queue accepts. They decide which keys it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Shape {
     /// Exclusive claims only. Without contention, a queue of this or the next shape is one key.
     Exclusive,
-    /// Exclusive and shared claims: the writers have a sorted set of their own.
+    /// Exclusive and shared claims: a separate sorted set contains the writers.
     ReadWrite,
     /// Permits of a stored limit.
     Permits,
@@ -38,7 +38,7 @@ impl Shape {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct QueueKeys {
     pub(crate) shape: Shape,
-    // Of a kind whose queues can be watched.
+    // Whether queues of this kind can be watched.
     observed: bool,
     // A key without the name of its part.
     prefix: Arc<str>,
@@ -46,13 +46,14 @@ pub(crate) struct QueueKeys {
 
 impl QueueKeys {
     /// # Errors
-    /// `InvalidArgument` naming `key` for an exact name with a brace, which would end the hash tag.
+    /// `InvalidArgument` naming `key`, if an exact name contains a brace, which would end the hash
+    /// tag.
     pub(crate) fn of(address: &Address) -> Result<Self> {
         let kind = address.kind();
         Ok(Self { shape: Shape::of(kind), observed: kind.is_observed(), prefix: prefix(address)?.into() })
     }
 
-    /// What the scripts get: the shape, and a `+` where changes are to be told.
+    /// The word for the scripts: the shape, and a `+` if changes must be published.
     pub(crate) fn word(&self) -> &'static str {
         match (self.shape, self.observed) {
             (Shape::Exclusive, false) => "x",
@@ -64,7 +65,7 @@ impl QueueKeys {
     }
 
     /// # Errors
-    /// `InvalidArgument` naming `claim` for a claim that this kind of queue does not take.
+    /// `InvalidArgument` naming `claim`, if this kind of queue does not accept the claim.
     pub(crate) fn check(&self, claim: Claim) -> Result<()> {
         let fits = match claim {
             Claim::Exclusive => self.shape != Shape::Permits,
@@ -91,12 +92,12 @@ impl QueueKeys {
         ["seq", "exp", "node", "meta"].iter().chain(extra).map(|part| self.key(part))
     }
 
-    /// The keys that show whether there is a node.
+    /// The keys that show whether the queue has a node.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = RedisKey<'_>> {
         ["seq", "exp", "one"].iter().map(|part| self.key(part))
     }
 
-    /// The name of the channel that tells of an observed queue's changes.
+    /// The name of the channel for changes of an observed queue.
     pub(crate) fn news(&self) -> Arc<str> {
         self.key("news").to_string().into()
     }
@@ -120,9 +121,9 @@ impl QueueKeys {
 #[derive(Debug)]
 pub(crate) struct ListedKeys<'a> {
     of: &'a QueuePrefix,
-    // What they begin with, up to an address' own key.
+    // The beginning of the keys, up to the key of an address.
     start: String,
-    // The names of their parts, and a pattern that those fit.
+    // The names of their parts, and a pattern that matches these names.
     parts: &'static [&'static str],
     part: &'static str,
 }
@@ -130,7 +131,7 @@ pub(crate) struct ListedKeys<'a> {
 impl<'a> ListedKeys<'a> {
     pub(crate) fn of(of: &'a QueuePrefix, with: KeysWith) -> Self {
         let (parts, part): (&'static [&'static str], _) = match with {
-            // Those that a queue has while it has nodes.
+            // The parts that exist while a queue has nodes.
             KeysWith::Nodes => (&["seq", "one"], "*"),
             KeysWith::Limit => (&[LIMIT], LIMIT),
             KeysWith::Cell => (&[CELL], CELL),
@@ -138,7 +139,7 @@ impl<'a> ListedKeys<'a> {
         Self { of, start: format!("{}:{}:{{", of.namespace(), of.kind().as_str()), parts, part }
     }
 
-    /// A pattern that they fit. What core encodes has no character with a meaning in patterns.
+    /// A pattern that the keys match. Core's encoding contains no special characters of patterns.
     pub(crate) fn pattern(&self) -> String {
         format!("{}{}*}}:{}", self.start, self.of.coded(), self.part)
     }
@@ -150,7 +151,7 @@ impl<'a> ListedKeys<'a> {
     }
 }
 
-/// A key without the name of its part. Kinds stay apart, and parts too.
+/// A key without the name of its part. Different kinds and parts never have the same key.
 fn prefix(address: &Address) -> Result<String> {
     let (kind, key) = (address.kind().as_str(), address.coded());
     match address.namespace() {
@@ -162,7 +163,7 @@ fn prefix(address: &Address) -> Result<String> {
     }
 }
 
-/// The key of one cell, and the name of the channel that tells of its changes.
+/// The key of one cell, which is also the name of the channel for its changes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct CellKey(Arc<str>);
 

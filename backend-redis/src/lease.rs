@@ -6,9 +6,9 @@ use latchwork_core::backend::LeaseWriter;
 use latchwork_core::{Clock, Lease, LeaseState, LostReason, Moment};
 use parking_lot::Mutex;
 
-/// Each node has a lease of its own. The client's is live while every node and every ephemeral cell
-/// is renewed in time (without any: while the server answers), and lost after the deadlines of all.
-/// Ephemeral cells hang on the client's lease, and end with it.
+/// Each node has a separate lease. The client's lease is live while every node and every ephemeral
+/// cell is renewed in time (without nodes and cells: while the server answers). It is lost after
+/// the deadlines of all. Ephemeral cells depend on the client's lease, and end with it.
 #[derive(Debug)]
 pub(crate) struct ClientLease {
     clock: Clock,
@@ -34,8 +34,8 @@ impl ClientLease {
         self.current.lock().lease.lease().clone()
     }
 
-    /// A request that was sent at `sent` has made a node or an ephemeral cell. After a loss it opens a new lease
-    /// (LEASE-REOPEN).
+    /// Records a new node or ephemeral cell, created by a request that was sent at `sent`. After a
+    /// loss this opens a new lease (LEASE-REOPEN).
     pub(crate) fn joined(&self, sent: Moment) {
         let mut current = self.current.lock();
         if !current.closed && current.lease.lost() == Some(LostReason::Expired) {
@@ -45,21 +45,21 @@ impl ClientLease {
         }
     }
 
-    /// The client is closed. The reply of a late join opens no lease after this.
+    /// Closes the lease. After this, the reply to a late join opens no new lease.
     pub(crate) fn close(&self) {
         let mut current = self.current.lock();
         current.closed = true;
         current.lease.end(LostReason::Closed);
     }
 
-    /// A round of renewals begins.
+    /// Records the start of a round of renewals.
     pub(crate) fn awaiting(&self, sent: Moment, due: Moment) {
         let mut current = self.current.lock();
         current.lease.awaiting(sent, due);
         current.round.get_or_insert((sent, due));
     }
 
-    /// The connection is lost.
+    /// Records the loss of the connection.
     pub(crate) fn suspend(&self) {
         let mut current = self.current.lock();
         current.lease.suspend();
@@ -67,21 +67,22 @@ impl ClientLease {
         current.round = Some(current.round.map_or((now, now), |(sent, due)| (sent, due.min(now))));
     }
 
-    /// A round is over: requests sent at `sent` or later have renewed all nodes and cells.
+    /// Records the end of a round: requests sent at `sent` or later have renewed all nodes and
+    /// cells.
     pub(crate) fn proven(&self, sent: Moment) {
         let mut current = self.current.lock();
         current.lease.proven(sent);
         current.round = None;
     }
 
-    /// Some nodes were renewed, others not: the lease lives on, and stays late.
+    /// Records a round that renewed only some nodes: the lease continues, and remains late.
     pub(crate) fn partly_proven(&self, sent: Moment) {
         self.current.lock().extend(sent);
     }
 }
 
 impl Current {
-    /// Moves the deadline, and keeps the state that the round under way gives.
+    /// Moves the deadline, and keeps the state from the current round.
     fn extend(&self, sent: Moment) {
         let suspended = self.lease.state() == LeaseState::Suspended;
         if self.lease.proven(sent) {

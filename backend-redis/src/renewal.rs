@@ -1,5 +1,5 @@
-//! Renewal: every node has a lease of its own, and one task renews all of them in batches, and the
-//! client's ephemeral cells beside them (LEASE-ALIVE).
+//! Renewal: every node has a separate lease. One task renews all nodes in batches, and also the
+//! client's ephemeral cells (LEASE-ALIVE).
 
 mod batches;
 mod cells;
@@ -27,13 +27,13 @@ use crate::queue::wait::next_recheck;
 use crate::scripts::{self, RenewAnswer, Renewed, ServerTime};
 use crate::watch::Attempt;
 
-/// Nodes, queues and scripts in one burst: a join waits behind no more than these, as long as a round has
-/// time ([`pace`]).
+/// The number of nodes and queues in one burst. A join waits for no more than one burst, as long as
+/// the round has time ([`pace`]).
 const NODES_AT_ONCE: usize = 2048;
 const QUEUES_AT_ONCE: usize = 256;
 const SCRIPTS_AT_ONCE: usize = 64;
-/// The pause before a failed round is repeated. It is constant: a lease is kept as long as it can
-/// be.
+/// The pause before a failed round is repeated. It is constant, to keep a lease as long as
+/// possible.
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// The task: a round every third of the TTL, at once after a reconnect, and soon again after a
@@ -47,7 +47,7 @@ pub(crate) async fn renew_always(client: Weak<Client>, reconnected: Arc<Notify>)
     };
     let mut steps = HashMap::new();
     let mut next = clock.now() + period;
-    // The round that is to be repeated for those whom it did not reach.
+    // The start of the round that must be repeated for the nodes that it did not renew.
     let mut began: Option<Moment> = None;
     let rounds = async {
         loop {
@@ -57,7 +57,8 @@ pub(crate) async fn renew_always(client: Weak<Client>, reconnected: Arc<Notify>)
             }
             let Some(client) = client.upgrade() else { return };
             let started = clock.now();
-            // What a server has answered meanwhile is not renewed again because of another's silence.
+            // Nodes that one server has renewed are not renewed again because another server is
+            // silent.
             let round = began.filter(|began| started < *began + period).unwrap_or(started);
             began = Some(round);
             next = match renew_all(&client, &mut steps, round).await {
@@ -67,7 +68,8 @@ pub(crate) async fn renew_always(client: Weak<Client>, reconnected: Arc<Notify>)
                 }
                 Err(error) => {
                     tracing::debug!(%error, "some nodes or cells were not renewed; the client tries again soon");
-                    // A refusal may end in time, but is not asked for in a tight loop.
+                    // The server may accept renewals again later, but a refusal must not cause a
+                    // tight loop.
                     clock.now() + if error.may_pass() { AGAIN } else { AGAIN.max(period / 4) }
                 }
             };
@@ -76,9 +78,9 @@ pub(crate) async fn renew_always(client: Weak<Client>, reconnected: Arc<Notify>)
     closing.run_until_cancelled(rounds).await;
 }
 
-/// The task: suspends all leases of a server when its connection is lost, so that holders and waiters need not
-/// find out by a late renewal. The first round on the next connection proves them. It ends with the
-/// client.
+/// The task: suspends all leases of a server when its connection is lost, so that holders and
+/// waiters notice this before a renewal is late. The first round on the next connection proves the
+/// leases. The task ends with the client.
 pub(crate) async fn suspend_on_loss(client: Weak<Client>, mut losses: Lost) {
     while let Some(host) = losses.next().await {
         let Some(client) = client.upgrade() else { return };
@@ -94,7 +96,7 @@ pub(crate) async fn suspend_on_loss(client: Weak<Client>, mut losses: Lost) {
     }
 }
 
-/// Renews what was not renewed since the beginning of the `round`.
+/// Renews all nodes and cells that were not renewed since the start of the `round`.
 async fn renew_all(
     client: &Arc<Client>,
     steps: &mut HashMap<Place, ClockSteps>,
@@ -113,7 +115,7 @@ async fn renew_all(
         // Timers do not count a machine's sleep: this makes the waiters on the lease read the clock
         // (LEASE-CLOCK-COUNTS-SLEEP).
         state.lease_writer().tick();
-        // A loss is final, and nothing is renewed past its fixed end.
+        // A loss is final, and no hold is renewed past its fixed end.
         match state.lost() {
             None => {
                 if started > round && last_seen(state.lease()) >= round {
@@ -130,7 +132,7 @@ async fn renew_all(
     client.lease.awaiting(started, due);
     if queues.is_empty() && cells.is_empty() {
         let sent = client.driver.ping(client.renewal_bound()).await?;
-        // What a repeated round leaves out was renewed since the round began.
+        // Nodes that a repeated round leaves out were renewed since the round began.
         client.lease.proven(if started > round { round } else { sent });
         if any_lost {
             cleanup::start(client);
@@ -151,9 +153,9 @@ async fn renew_all(
     renewed.map(drop)
 }
 
-/// Renews nodes in bursts, on all servers at once. Answers whether no queue was refused; an outright
-/// refusal is the error, after all other scripts. `answered` gets the send time of each answered
-/// script, its server, and that server's time in it.
+/// Renews nodes in bursts, on all servers at once. Returns whether no queue was refused. If a
+/// server refuses a whole script, the error is returned after all other scripts. `answered` gets
+/// the send time of each answered script, its server, and the server's time in the answer.
 pub(crate) async fn renew(
     client: &Arc<Client>,
     queues: HashMap<QueueKeys, Vec<Arc<Attempt>>>,
@@ -173,11 +175,12 @@ pub(crate) async fn renew(
             renew_at(client, batches, observe).await
         }
     });
-    // A server that does not answer holds up nobody else's renewals.
+    // A server that does not answer must not delay renewals on other servers.
     Ok(every(join_all(renewing).await)?.into_iter().all(|whole| whole))
 }
 
-/// What all servers answered; else an error, of one that may answer yet rather than an outright refusal.
+/// Returns the answers of all servers, or an error: in preference to a refusal, the error of a
+/// server that may still answer.
 fn every<T>(renewed: impl IntoIterator<Item = Result<T>>) -> Result<Vec<T>> {
     let (mut answers, mut failed) = (Vec::new(), None);
     for renewed in renewed {
@@ -221,7 +224,8 @@ async fn renew_at(
                     all &= refused == 0;
                 }
                 Err(error) if error.may_pass() => missing = Some(error),
-                // The keys of one queue may be forbidden. The others must not be lost with it.
+                // The keys of one queue may be forbidden. The nodes of other queues must not be
+                // lost because of it.
                 Err(error) => {
                     answers_come = true;
                     match batch.len() {
@@ -231,8 +235,9 @@ async fn renew_at(
                 }
             }
         }
-        // The rest is not sent to a silent server: the next round begins with everything. One that answers for other
-        // slots is not silent: a slot on its way may answer nothing for long.
+        // Nothing more is sent to a silent server: the next round sends everything again. A server
+        // that answers for other slots is not silent: a slot that is being moved may not answer for
+        // a long time.
         if !answers_come {
             break;
         }
@@ -240,7 +245,8 @@ async fn renew_at(
     missing.or(refusal).map_or(Ok(all), Err)
 }
 
-/// How many of these scripts are sent at once, as so many bursts. Those of a cluster mostly have one queue each.
+/// The number of scripts that are sent at once, as `width` bursts. Scripts for a cluster mostly
+/// have one queue each.
 fn burst(batches: &[Batch], width: usize) -> usize {
     let (mut nodes, mut queues) = (0, 0);
     let fits = batches.iter().take_while(|batch| {
@@ -251,8 +257,8 @@ fn burst(batches: &[Batch], width: usize) -> usize {
     fits.count().clamp(1, batches.len().min(SCRIPTS_AT_ONCE * width))
 }
 
-/// Answers how many queues were refused: a key of theirs belongs to another program, and their
-/// nodes run out.
+/// Applies the answers. Returns the number of refused queues: a key of each belongs to another
+/// program, and their nodes expire.
 fn apply(client: &Arc<Client>, batch: &Batch, sent: Moment, answers: Renewed) -> usize {
     let mut refused = 0;
     for ((queue, attempts), answer) in batch.iter().zip(answers) {
@@ -280,8 +286,9 @@ pub(crate) fn renewed(client: &Arc<Client>, attempt: &Arc<Attempt>, sent: Moment
     // Before the answer moves the deadline.
     let why = client.why_gone(&attempt.queue, state.lease());
     if !state.lease_writer().proven(sent) {
-        // The server renewed the node, but too late for us. Our own next acquire must not wait
-        // behind it (QUEUE-LATE-REPLY-REVIVES-NOTHING, LEASE-CLEAN-UP-AFTER-LOSS).
+        // The server renewed the node, but the reply came after the client's deadline. The client's
+        // next acquire must not wait for this node (QUEUE-LATE-REPLY-REVIVES-NOTHING,
+        // LEASE-CLEAN-UP-AFTER-LOSS).
         return cleanup::later(client, attempt);
     }
     match answer {
@@ -290,7 +297,8 @@ pub(crate) fn renewed(client: &Arc<Client>, attempt: &Arc<Attempt>, sent: Moment
                 client.rechecks.found_admission();
             }
         }
-        // Admitted before this was sent, and not any more: something else has changed the queue.
+        // The node was admitted before this request was sent, and is not any more: another program
+        // has changed the queue.
         RenewAnswer::Waiting { .. } | RenewAnswer::Unfit { .. }
             if attempt.admitted_at().is_some_and(|admitted| admitted < sent) =>
         {
@@ -299,8 +307,8 @@ pub(crate) fn renewed(client: &Arc<Client>, attempt: &Arc<Attempt>, sent: Moment
         }
         RenewAnswer::Waiting { ahead } => attempt.waits(next_recheck(client, ahead)),
         RenewAnswer::Unfit { stored } => attempt.outweighs(stored),
-        // The node stands as before. The client that repairs the queue continues, and notifies it
-        // then.
+        // The node keeps its state. The client that repairs the queue continues, and notifies the
+        // node at the end.
         RenewAnswer::Unsettled | RenewAnswer::Gone => {}
     }
 }

@@ -19,9 +19,10 @@ pub(crate) async fn read(client: &Client, cell: &Address) -> Result<Option<Versi
     scripts::cell_read(reply)
 }
 
-/// Writes a cell, under a `holder` only while its node stands: `None` where it is gone. It stands as long as
-/// its entries are in the queue and have not expired by the server's time. A script that lets another node in
-/// removes them first, so a write that comes after that finds them gone.
+/// Writes a cell. With a `holder`, the write happens only while its node exists. `None`: the node
+/// is gone. A node exists as long as its entries are in the queue and have not expired by the
+/// server's time. A script that admits another node removes them first, so a later write does not
+/// find them.
 pub(crate) async fn write(
     client: &Arc<Client>,
     cell: &Address,
@@ -65,8 +66,8 @@ async fn made(client: &Client, call: &Call) -> Result<(Moment, Option<CellWritte
     Ok((sent, answer))
 }
 
-/// Changes a count, which the server does by itself: one script, one round trip, among any number of writers.
-/// Another client that changes a count by compare-and-set finds the same text in the cell.
+/// Changes a count on the server: one script and one round trip, for any number of writers. Another
+/// client that changes a count by compare-and-set finds the same text in the cell.
 pub(crate) async fn change_count(
     client: &Client,
     cell: &Address,
@@ -80,12 +81,13 @@ pub(crate) async fn change_count(
     Ok(decided?)
 }
 
-/// The random half of a version: whatever the server's clock does, none comes twice.
+/// The random half of a version. With it no version occurs twice, even if the server's clock is set
+/// back.
 fn nonce() -> u64 {
     RandomState::new().hash_one(NodeId::random())
 }
 
-/// A close ends a request that is under way, which may have been carried out.
+/// Runs a script. A close ends a request that is under way, and the server may have carried it out.
 async fn run(client: &Client, call: &Call) -> Result<(Moment, Reply)> {
     if client.closing.is_cancelled() {
         return Err(Error::closed());

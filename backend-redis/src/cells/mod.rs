@@ -1,19 +1,20 @@
 //! Cells: versioned values.
 //!
 //! A cell is a hash of its value and its version. One script checks the condition (and the holder's
-//! node), writes, and publishes on the cell's own channel. The server runs a script alone, so nothing
-//! comes between check and write. A watch (`watch/changes.rs`) is a subscription to that channel, on the
-//! connection that the client has anyway; another connection means that messages may be lost, so it
-//! answers.
+//! node), writes, and publishes on the cell's channel. The server runs no other command during a
+//! script, so check and write are one step. A watch (`watch/changes.rs`) is a subscription to that
+//! channel, on the client's existing connection. After a reconnect, messages may be lost, so the
+//! watch reports a change.
 //!
-//! *Counts* are changed by the server itself ([`access::change_count`]): the script decides as core's
-//! `decide/count/request.rs`, and a test holds them equal.
+//! *Counts* are changed by the server itself ([`access::change_count`]). The script decides like
+//! core's `decide/count/request.rs`, and a test compares both.
 //!
-//! *Ephemeral cells* are keys that expire: the write sets the TTL, and each round of renewals sets it
-//! anew, for the cells whose last write was this client's ([`leased`]). What the nonce of the version
-//! shows, so neither a late renewal nor a late deletion touches what another client has written since.
+//! *Ephemeral cells* are keys that expire. The write sets the TTL, and each round of renewals sets
+//! it again, for the cells that this client wrote last ([`leased`]). The nonce of the version shows
+//! the last writer, so neither a late renewal nor a late deletion changes a cell that another
+//! client has written since.
 //!
-//! *Listings* ([`walk`](crate::walk)) walk over all keys of the server, as those of queues do.
+//! *Listings* ([`walk`](crate::walk)) walk over all keys of the server, like listings of queues.
 //!
 //! In a Redis Cluster a held write needs its cell and its queue in one slot: the same key, and so the
 //! same hash tag.

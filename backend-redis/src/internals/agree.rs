@@ -1,6 +1,6 @@
 //! The same random histories for the scripts on a real server and for their twin in core: every
 //! answer, every message and every listing must agree. So the models may explore core's queue in
-//! the scripts' place.
+//! place of the scripts.
 
 use latchwork_core::backend::{Join, Patience};
 use latchwork_core::{Claim, Kind, Limit};
@@ -9,7 +9,7 @@ use super::fixture::{Fixture, TICK};
 use super::forms::Forms;
 use super::history::{Contender, History, TTLS};
 
-/// With `LATCHWORK_LONG` set, twenty-five times as many, as in core's models.
+/// With `LATCHWORK_LONG`, it plays twenty-five times as many histories, as in core's models.
 async fn histories(kind: Kind, seeds: std::ops::Range<u64>, steps: usize) {
     let long = std::env::var_os("LATCHWORK_LONG").is_some_and(|value| value != "0");
     let seeds = if long { seeds.start..seeds.start + 1000 } else { seeds };
@@ -45,15 +45,15 @@ async fn permit_histories_agree_with_the_twin() {
     histories(Kind::Semaphore, 2000..2040, 150).await;
 }
 
-/// Their changes are told too, and their nodes' data is written.
+/// Changes of observed queues are published, and the data of their nodes are written.
 #[tokio::test]
 async fn observed_histories_agree_with_the_twin() {
     histories(Kind::Election, 3000..3030, 150).await;
     histories(Kind::Group, 4000..4030, 150).await;
 }
 
-/// The server's clock is set back, another client asks, and the clock is set right again: the
-/// question has shortened the node's life.
+/// The server's clock is set back, another client sends a request, and the clock is corrected: that
+/// request has shortened the node's life.
 #[tokio::test]
 async fn a_question_while_the_clock_is_back_shortens_a_folded_node_too() {
     let fixture = Fixture::start().await;
@@ -108,7 +108,7 @@ async fn a_repeated_join_renews_a_folded_node() {
     }
 }
 
-/// More nodes expire at once than one script drops: the rest count as gone too.
+/// More nodes expire at once than one script drops: the others count as gone too.
 #[tokio::test]
 async fn a_crowd_that_expires_at_once_agrees_with_the_twin() {
     let fixture = Fixture::start().await;
@@ -116,7 +116,7 @@ async fn a_crowd_that_expires_at_once_agrees_with_the_twin() {
         let mut history = History::new(&fixture, Fixture::queue(kind, "agree"), 7);
         history.ttls = &TTLS[..1];
         for _ in 0..1500 {
-            // One after the other, so that both agree on the oldest expiry.
+            // One after another, so that both agree on the oldest expiry.
             history.now += 1;
             history.join_new().await;
         }

@@ -83,7 +83,7 @@ impl<'a> VersionedValue<'a> {
     }
 }
 
-/// The first addition of a writer that knows nothing of the count.
+/// The first addition by a writer that does not know the count.
 fn add(number: i64) -> CountRequest {
     let (change, operation) = (Change::Add(number), Operation { writer: 1, number: 2 });
     CountRequest { change, operation, initial: None, since: None, in_doubt: false }
@@ -97,7 +97,7 @@ fn number(dice: &mut Dice) -> i64 {
     }
 }
 
-/// What one history has met.
+/// The outcomes that one history has met.
 #[derive(Default)]
 struct Met {
     applied: u32,
@@ -179,7 +179,7 @@ fn record(writer: u64, number: &str, result: &str) -> String {
     format!(" {writer:016x}:{number}:{result}")
 }
 
-/// Texts that are counts to the letter, and texts that nearly are.
+/// Texts that are valid counts, and texts that are almost valid.
 #[tokio::test]
 async fn texts_are_read_as_the_twin_reads_them() {
     let fixture = Fixture::start().await;
@@ -218,7 +218,7 @@ async fn texts_are_read_as_the_twin_reads_them() {
         let mut text = "5 400".to_owned();
         (0..writers).for_each(|writer| write!(text, "{}", record(writer + 2, "2", "3")).unwrap());
         texts.push(text.clone().into_bytes());
-        // A writer that is there twice.
+        // A writer that occurs twice.
         texts.push(format!("{text}{}", record(3, "9", "1")).into_bytes());
         texts.push(format!("{text}{}", record(1, "9", "1")).into_bytes());
     }

@@ -1,5 +1,5 @@
-//! An operator or an eviction deletes one key in the middle of a history: every node stands as
-//! before or is reported as gone, and no two hold that the rule excludes.
+//! An operator or an eviction deletes one key in the middle of a history: every node keeps its
+//! place or is reported as gone, and no two nodes hold against the rule.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use super::history::History;
 use super::operations::LIMIT;
 use crate::scripts::{JoinAnswer, RenewAnswer};
 
-/// The parts with the nodes themselves. Without another part all nodes are still there.
+/// The parts that contain the nodes. If any other part is missing, all nodes still exist.
 const NODES: [&str; 4] = ["seq", "exp", "node", "one"];
 
-/// A node that stood in the queue when the key was deleted.
+/// A node that was in the queue when the key was deleted.
 struct Stood {
     id: NodeId,
     sequence: u64,
@@ -23,8 +23,8 @@ struct Stood {
 }
 
 impl History<'_> {
-    /// Deletes a part of the queue, and checks what becomes of every node. Answers whether the part
-    /// was there, and nodes too.
+    /// Deletes a part of the queue, and checks the effect on every node. Returns whether the part
+    /// and some nodes existed.
     async fn lose(&mut self, part: &str) -> bool {
         self.list().await;
         let before: Vec<_> = (self.twin.iter())
@@ -46,7 +46,7 @@ impl History<'_> {
         assert_eq!(after, again, "the queue changed between two reads, {}", self.story());
 
         // Only the hash knows the permits that were taken above a lowered limit. A join without a
-        // limit stores none.
+        // limit does not store a limit.
         let limit = self.twin.limit().unwrap_or(0);
         let weight = |claim| if let Claim::Permits(weight) = claim { weight } else { 0 };
         let taken: u32 = before.iter().filter(|stood| stood.admitted).map(|stood| weight(stood.claim)).sum();
@@ -90,7 +90,7 @@ impl History<'_> {
         true
     }
 
-    /// Deletes these parts of the queue at once, and answers how many were there.
+    /// Deletes these parts of the queue at once, and returns how many existed.
     async fn delete(&mut self, parts: &[&str]) -> u32 {
         let keys = self.queue.keys().chain([self.queue.left()]).map(|key| key.to_string());
         let named: Vec<_> =
@@ -147,8 +147,7 @@ async fn a_node_of_a_queue_of_permits_outlives_a_deleted_key_or_is_gone() {
     histories(Kind::Semaphore, &["seq", "exp", "node", "meta", "limit", "left"]).await;
 }
 
-/// The nodes' keys run out by themselves when all owners are dead and no script ran: then nothing
-/// is taken.
+/// The nodes' keys expire when all owners are dead and no script runs: then no permit is taken.
 #[tokio::test]
 async fn a_join_after_the_nodes_have_run_out_unseen_is_admitted() {
     let fixture = Fixture::start().await;
@@ -211,7 +210,7 @@ async fn a_late_join_of_an_abandoned_attempt_meets_its_tombstone_without_the_has
         history.abandon().await;
         assert_eq!(history.delete(&["meta"]).await, 1);
         if others_first {
-            // This script cannot read the tombstones, and writes the hash anew.
+            // This script cannot read the tombstones, and writes the hash again.
             history.sweep().await;
         }
         history.join_again().await;

@@ -16,21 +16,22 @@ use crate::error::from_redis;
 use crate::layout::{QueueKeys, life};
 use crate::scripts::{self, Call, Reply};
 
-/// The unit of a history's times, in microseconds. The history sets the scripts' time, but keys run
-/// out by the server's: a TTL of ten seconds and more bears a machine that stands still.
+/// The unit of a history's times, in microseconds. The history sets the scripts' time, but keys
+/// expire by the server's clock: a TTL of ten seconds or more tolerates a machine that stops for a
+/// while.
 pub(crate) const TICK: u64 = 10_000_000;
 /// A TTL at which every node waits equally long once each is renewed.
 pub(crate) const FAR: Duration = Duration::from_secs(60);
 /// The secret of every node of a history.
 const SECRET: u64 = 0x5ec2e7;
-/// Only a test without an end meets this bound.
+/// Only a test that hangs meets this bound.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Fixture {
     connection: MultiplexedConnection,
     channel: String,
     messages: Arc<Mutex<Vec<u8>>>,
-    // The channels of the news that have come.
+    // The channels of the messages that have arrived.
     news: Arc<Mutex<Vec<String>>>,
     life: String,
     _server: Server,
@@ -56,7 +57,7 @@ impl Fixture {
             }
             Ok(())
         };
-        // The client crate's own timeouts are short, and machines stand still.
+        // The default timeouts of the client crate are too short for a slow machine.
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(PATIENCE))
             .set_response_timeout(Some(PATIENCE))
@@ -72,12 +73,13 @@ impl Fixture {
         Self { connection, channel, messages, news, life, _server: server }
     }
 
-    /// Listens to the news of a queue.
+    /// Listens to the changes of a queue.
     pub(crate) async fn listen(&self, queue: &QueueKeys) {
         self.connection.clone().subscribe(&*queue.news()).await.unwrap();
     }
 
-    /// How often the last script told the watches of a queue. [`notified`](Self::notified) first.
+    /// How often the last script notified the watches of a queue. Call [`notified`](Self::notified)
+    /// first.
     pub(crate) fn told(&self, queue: &QueueKeys) -> usize {
         let channel = queue.news();
         std::mem::take(&mut *self.news.lock()).iter().filter(|told| **told == *channel).count()
@@ -88,7 +90,7 @@ impl Fixture {
         Address::new("internals", kind, format!("{name}-{}", NodeId::random())).unwrap()
     }
 
-    /// Where nodes are to be notified, as a join says it.
+    /// The inbox of the nodes, in the form that a join sends.
     pub(crate) fn inbox(&self) -> String {
         format!("{SECRET:x}@{}", self.channel)
     }

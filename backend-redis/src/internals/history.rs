@@ -46,20 +46,20 @@ pub(crate) struct History<'a> {
     pub(crate) log: Vec<String>,
     // The data of the nodes, by sequence number.
     pub(crate) data: HashMap<u64, Arc<[u8]>>,
-    // The nodes, as the watches were told last: sequence number, claim, whether admitted.
+    // The nodes at the last notification of the watches: sequence number, claim, whether admitted.
     seen: Vec<(u64, Claim, bool)>,
-    // What the watches are told beside the twin's changes, in the operation under way.
+    // The notifications that the current operation causes in addition to the twin's changes.
     pub(crate) extra_news: ExtraNews,
 }
 
-/// News that the twin's nodes do not show.
+/// Notifications that the twin's nodes do not explain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ExtraNews {
     #[default]
     None,
-    /// There must be news.
+    /// There must be a notification.
     Sure,
-    /// Somebody has changed the queue by hand, or a client has found that.
+    /// The queue was changed by hand, or a client has found such a change.
     Perhaps,
 }
 
@@ -124,7 +124,7 @@ impl<'a> History<'a> {
         self.log.push(format!("now {}", self.now));
     }
 
-    /// All tombstones run out, by so much that a clock set back does not revive them.
+    /// All tombstones expire, by a margin that is too large for a clock step to revive them.
     pub(crate) fn outlive_tombstones(&mut self) {
         self.now += 2 * u64::try_from(TOMBSTONE.as_micros()).unwrap();
         self.log.push(format!("now {}", self.now));
@@ -161,14 +161,14 @@ impl<'a> History<'a> {
         self.folded = folded;
     }
 
-    /// A contender, and its sequence number, or in one of ten cases the next.
+    /// A contender and its sequence number, or in one of ten cases the next number.
     pub(crate) fn pick(&mut self) -> Option<(Contender, u64)> {
         let contender = self.dice.pick(&self.contenders)?.clone();
         let sequence = contender.sequence + u64::from(self.dice.roll(10) == 0);
         Some((contender, sequence))
     }
 
-    /// A join of its queue with this claim, which waits.
+    /// A waiting join of the queue with this claim.
     pub(crate) fn attempt(&self, claim: Claim, limit: Limit) -> Join {
         Join {
             queue: self.address.clone(),
@@ -198,7 +198,7 @@ impl<'a> History<'a> {
         answer
     }
 
-    /// Sends a renewal without a node, which looks at the queue.
+    /// Sends a renewal without a node, which only drops, admits and notifies.
     pub(crate) async fn sweep(&self) {
         let sweep = scripts::renew([(&self.queue, Vec::new())], Duration::from_secs(1)).at(self.now);
         self.fixture.run(sweep).await;
@@ -209,7 +209,7 @@ impl<'a> History<'a> {
         scripts::was_done(self.fixture.run(call).await).unwrap().0
     }
 
-    /// What has happened, for the panic of a check.
+    /// The operations so far, for the panic of a check.
     pub(crate) fn story(&self) -> String {
         format!("after:\n{}", self.log.join("\n"))
     }
@@ -238,8 +238,8 @@ impl<'a> History<'a> {
         self.check_messages(caller, script, twin, notified, None).await;
     }
 
-    /// `rechecked` is the node whose owner the script asks to recheck, beside the unfit head of the
-    /// queue.
+    /// `rechecked`: the node whose owner gets a recheck message from the script, in addition to the
+    /// owner of an unfit head.
     pub(crate) async fn check_messages<T: PartialEq + Debug>(
         &mut self,
         caller: Option<NodeId>,
@@ -264,7 +264,7 @@ impl<'a> History<'a> {
         self.check_news();
     }
 
-    /// An observed queue tells its watches of each change, once for a script.
+    /// An observed queue notifies its watches of changes, once for each script.
     fn check_news(&mut self) {
         let told = self.fixture.told(&self.queue);
         let nodes =

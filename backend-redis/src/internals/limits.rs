@@ -1,4 +1,4 @@
-//! The scripts and core read a stored limit alike, whatever is stored.
+//! The scripts and core read any stored limit in the same way.
 
 use latchwork_core::backend::{Join, Patience, StoredLimit};
 use latchwork_core::{Claim, Kind, Limit};

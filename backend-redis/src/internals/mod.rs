@@ -1,5 +1,5 @@
-//! Tests of what the crate does not export: the scripts, against their model in core; and
-//! everything that reads what a server or another client sends, against any bytes.
+//! Tests of code that the crate does not export: the scripts, compared with their model in core,
+//! and all readers of messages from servers and other clients, with arbitrary bytes.
 
 mod agree;
 mod counts;

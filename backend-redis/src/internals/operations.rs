@@ -62,7 +62,7 @@ impl History<'_> {
         if let Answer::Admitted { sequence } | Answer::Waiting { sequence, .. } = twin {
             self.contenders.retain(|known| known.join.id != id);
             contender.sequence = sequence;
-            // A repeated join changes none.
+            // A repeated join does not change data.
             self.data.entry(sequence).or_insert_with(|| contender.join.data.clone());
         }
         self.contenders.push(contender);
@@ -139,7 +139,7 @@ impl History<'_> {
         self.check(None, stands, twin, notified).await;
     }
 
-    /// A watch looks.
+    /// A look of a watch.
     pub(crate) async fn look(&mut self) {
         self.log.push("look".to_owned());
         let (looked, ..) =
@@ -172,7 +172,7 @@ impl History<'_> {
         let (was_stored, _) = scripts::was_done(self.fixture.run(call).await).unwrap();
         assert_eq!(was_stored, is_over, "{limit} over {over:?}");
         if !is_over {
-            // It has looked at nothing else.
+            // The script has read nothing else.
             assert!(self.fixture.notified().await.is_empty(), "{limit} over {over:?}");
             return;
         }
@@ -193,7 +193,7 @@ impl History<'_> {
         self.check_messages(None, there, twin.is_some(), notified, rechecked).await;
     }
 
-    /// An operator removes a node by hand; the next script finds that.
+    /// An operator removes a node by hand, and the next script finds this.
     pub(crate) async fn remove(&mut self) {
         let Some(contender) = self.dice.pick(&self.contenders).cloned() else { return };
         let id = contender.join.id;

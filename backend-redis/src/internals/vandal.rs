@@ -1,5 +1,5 @@
-//! A program writes rubbish into the keys of a queue, between the operations of honest clients: no
-//! two of these hold.
+//! A program writes invalid values into the keys of a queue, between the operations of correct
+//! clients: no two of these clients hold at once.
 
 use latchwork_core::backend::NodeId;
 use latchwork_core::{Claim, ErrorKind, Kind, Limit};
@@ -9,8 +9,8 @@ use super::history::History;
 use crate::layout::Shape;
 use crate::scripts::{self, JoinAnswer, RenewAnswer};
 
-/// Numbers out of place, and no numbers: no honest client writes these. (A program that writes what
-/// ours would write has taken the queue over; only the ACL forbids that.)
+/// Numbers out of range, and texts that are not numbers: no correct client writes these. (A program
+/// that writes valid values controls the queue. Only an ACL prevents that.)
 const RUBBISH: [&[&str]; 3] = [
     &["", "x", "-1", "0.5", "nan", "inf", "-inf", "1e300"],
     &["9007199254740992", "9007199254740993", "99999999999999999999", "9007199254740990"],
@@ -36,7 +36,7 @@ async fn vandalize(history: &mut History<'_>, nodes: &[(NodeId, u64)]) {
         1 => command.arg("ZADD").arg(&parts[1]).arg(score).arg(member),
         2 => command.arg("HSET").arg(&parts[2]).arg(member).arg(rubbish),
         3 => {
-            // Rubbish only: a sum that is merely wrong looks like a right one.
+            // Only invalid values: a wrong sum looks like a right one.
             let field = *dice.pick(&FIELDS).unwrap();
             command.arg("HSET").arg(&parts[3]).arg(field).arg(rubbish)
         }
@@ -47,11 +47,11 @@ async fn vandalize(history: &mut History<'_>, nodes: &[(NodeId, u64)]) {
         _ => command.arg("DEL").arg(&parts[3]),
     };
     history.log.push(format!("{command:?}"));
-    // The server refuses this where an earlier one has made the key another type.
+    // The server refuses this if an earlier write has given the key another type.
     let _: redis::RedisResult<redis::Value> = history.fixture.raw(&command).await;
 }
 
-/// Joins, and answers the node if the queue takes it.
+/// Joins, and returns the node if the queue accepts it.
 async fn join(history: &mut History<'_>) -> Option<(NodeId, u64)> {
     let claim = if history.queue.shape == Shape::Permits { Claim::Permits(1) } else { Claim::Exclusive };
     let join = history.attempt(claim, Limit::UnlessStored(1));

@@ -1,8 +1,8 @@
 //! Cleanup: removing nodes that no caller removes.
 //!
-//! A node that is lost here may live on on the server, and our own next acquire would wait behind
-//! it for up to a TTL (LEASE-CLEAN-UP-AFTER-LOSS). At worst it runs out by itself. A close removes
-//! all nodes and ephemeral cells of the client.
+//! A node that the client counts as lost may still exist on the server, and the client's next
+//! acquire would wait for it for up to a TTL (LEASE-CLEAN-UP-AFTER-LOSS). At worst it expires. A
+//! close removes all nodes and ephemeral cells of the client.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,16 +18,17 @@ use crate::driver::{Driver, Place, by_server};
 use crate::scripts::{self, Call};
 use crate::watch::Attempt;
 
-/// Leaves, or scripts for cells, that are under way at once: they cost the server what a few renewals do, and
-/// a join waits behind no more than these.
+/// The largest number of concurrent leaves, or scripts for cells. They cost the server as much as a
+/// few renewals, and a join waits for no more than these.
 const LEAVES: usize = 64;
-/// Cells that one script renews or removes, and how many are under way at once.
+/// The number of cells that one script renews or removes, and the largest number of cells under way
+/// at once.
 const CELLS: usize = 256;
 const CELLS_AT_ONCE: usize = 2048;
 
-/// Removes an attempt's node, by name and sequence number. While a join of it may still arrive: by
-/// name alone, with a tombstone for the late join (QUEUE-LEAVE-NAMES-NODE,
-/// QUEUE-TOMBSTONE-FOR-UNKNOWN-JOIN).
+/// Returns the script that removes an attempt's node, by name and sequence number. If a join of the
+/// attempt may still arrive: by name alone, with a tombstone for the late join
+/// (QUEUE-LEAVE-NAMES-NODE, QUEUE-TOMBSTONE-FOR-UNKNOWN-JOIN).
 pub(super) fn removal(attempt: &Attempt) -> Call {
     match attempt.state() {
         Some(state) if !attempt.repeated => scripts::leave(&attempt.queue, attempt.id, state.sequence()),
@@ -35,8 +36,8 @@ pub(super) fn removal(attempt: &Attempt) -> Call {
     }
 }
 
-/// Before a request that opens the next lease if this one is lost: it must not wait behind the nodes
-/// of the old one, or meet its cells (LEASE-REOPEN).
+/// Runs before a request that opens the next lease if the current one is lost: the request must not
+/// wait for nodes of the old lease, or meet its cells (LEASE-REOPEN).
 pub(crate) async fn before_next_lease(client: &Arc<Client>) {
     if client.lease.current().lost() != Some(LostReason::Expired) {
         return;
@@ -53,12 +54,12 @@ pub(crate) async fn before_next_lease(client: &Arc<Client>) {
     }
 }
 
-/// Removes all lost nodes and cells, beside the renewals of the others; `None` without any. One
-/// cleanup runs at a time, and a caller meanwhile gets that one to wait for.
+/// Removes all lost nodes and cells, concurrently with renewals. `None`: no node and no cell is
+/// lost. One cleanup runs at a time, and a caller during it gets the running one to wait for.
 pub(crate) fn start(client: &Arc<Client>) -> Option<SharedTask<()>> {
     client.cleanup.run_if(&client.runtime, || {
         let is_lost = |attempt: &Arc<Attempt>| {
-            // A node that its own fixed end or a close has just ended is removed later.
+            // A node that has just ended by its fixed end or by a close is removed later.
             let lost = |state: &NodeWriter| state.lost().is_some() && !state.lingers();
             !attempt.is_leaving() && attempt.state().is_some_and(lost)
         };
@@ -73,10 +74,10 @@ pub(crate) fn later(client: &Arc<Client>, attempt: &Arc<Attempt>) {
     client.runtime.spawn(until_closing(Arc::clone(client), vec![Arc::clone(attempt)], Vec::new()));
 }
 
-/// A close does the rest.
+/// Removes nodes and cells until the client closes. The close removes the others.
 async fn until_closing(client: Arc<Client>, lost: Vec<Arc<Attempt>>, cells: Vec<Written>) {
     let driver = &client.driver;
-    // A server that does not answer holds up nobody else's removals.
+    // A server that does not answer must not delay removals on other servers.
     let nodes = by_server(lost, |attempt| driver.place(attempt.queue.tag()));
     let nodes = join_all(nodes.values().map(|lost| remove(&client, lost)));
     let cells = of_each_script(driver, &cells);
@@ -93,12 +94,12 @@ async fn remove_cells(client: &Arc<Client>, parts: &[Vec<Written>]) {
         for (part, answer) in burst.iter().zip(answers) {
             match answer.and_then(|(_, reply)| scripts::cells_ended(reply)) {
                 Ok(flags) => client.warn_of(flags),
-                // The next round tries again, or the close.
+                // The next round or the close tries again.
                 Err(error) if error.may_pass() => continue,
                 Err(error) => tracing::debug!(%error, "a lost cell was not removed; it expires by its TTL"),
             }
             answered = true;
-            // Those of a lost lease, of which no request is under way.
+            // Writes of a lost lease, none of them under way.
             client.leased.forget(part, Moment::NEVER);
         }
         if !answered {
@@ -107,8 +108,8 @@ async fn remove_cells(client: &Arc<Client>, parts: &[Vec<Written>]) {
     }
 }
 
-/// The cells of each script, by server. In a cluster each is alone: a script of several keys is not carried
-/// out while their slot is on its way.
+/// The cells of each script, by server. In a cluster each script has one cell, because a server
+/// refuses a script with several keys while it moves their slot.
 pub(crate) fn of_each_script(driver: &Driver, cells: &[Written]) -> HashMap<Place, Vec<Vec<Written>>> {
     let most = if driver.is_cluster() { 1 } else { CELLS };
     let place = |part: &Vec<Written>| part.first().and_then(|(cell, _)| driver.place(cell.channel()));
@@ -140,7 +141,7 @@ async fn remove(client: &Arc<Client>, lost: &[Arc<Attempt>]) {
                     client.act_on(flags, &attempt.queue);
                 }
                 Err(error) if error.may_pass() => {
-                    // The next round tries again, or the close.
+                    // The next round or the close tries again.
                     attempt.undo_leave();
                     silent = true;
                     continue;
@@ -155,7 +156,7 @@ async fn remove(client: &Arc<Client>, lost: &[Arc<Attempt>]) {
     }
 }
 
-/// Ends the client once; every caller gets the one answer.
+/// Closes the client once. Every caller gets the same answer.
 pub(crate) async fn close(client: &Arc<Client>, how: Close) -> Result<()> {
     let begin = || {
         client.closing.cancel();
@@ -164,7 +165,7 @@ pub(crate) async fn close(client: &Arc<Client>, how: Close) -> Result<()> {
             client.driver.cut();
             client.confirmations.close();
         }
-        // In the caller: the runtime that does the rest may stand still.
+        // In the caller's task, because the client's runtime may be blocked.
         let attempts = end_holds(client, how);
         let client = Arc::clone(client);
         async move { end(&client, how, attempts).await }
@@ -176,7 +177,7 @@ fn end_holds(client: &Client, how: Close) -> Vec<Arc<Attempt>> {
     let attempts = client.inbox.all();
     for attempt in &attempts {
         attempt.begin_leave();
-        // A client that died does not know it: its holds are lost at their deadlines.
+        // A dead client does not report a close: its holds are lost at their deadlines.
         if let (Close::Orderly, Some(state)) = (how, attempt.state()) {
             state.gone(LostReason::Closed);
         }
@@ -189,7 +190,7 @@ async fn end(client: &Client, how: Close, attempts: Vec<Arc<Attempt>>) -> Result
     let mut result = Ok(());
     if how == Close::Orderly {
         let now = client.clock.now();
-        // A server that does not answer holds up nobody else's removals.
+        // A server that does not answer must not delay removals on other servers.
         let mut servers: HashMap<Place, Vec<Call>> = HashMap::new();
         for attempt in &attempts {
             let calls = servers.entry(client.driver.place(attempt.queue.tag())).or_default();
@@ -212,15 +213,16 @@ async fn end(client: &Client, how: Close, attempts: Vec<Arc<Attempt>>) -> Result
     result
 }
 
-/// Nothing for a node that its owner keeps for a while yet (`min_hold`). It is left to its
-/// expiry, which nothing puts off: no node outlives its client by more than a TTL.
+/// Returns the script that removes a node at a close. `None`: its owner still keeps it
+/// (`min_hold`). Such a node is left to its expiry, which no request extends: no node outlives its
+/// client by more than a TTL.
 fn removal_at_close(attempt: &Attempt, now: Moment) -> Option<Call> {
     let kept = attempt.state().is_some_and(|state| state.kept_until() > now);
     (!kept).then(|| removal(attempt))
 }
 
 /// Runs removals until all are confirmed or the time is over: the connection may just have broken,
-/// or the server be on its way out. Reports a refusal rather than a missing answer.
+/// or the server may be shutting down. Reports a refusal in preference to a missing answer.
 async fn confirm_all(client: &Client, calls: &[Call], until: Moment) -> Result<()> {
     let (mut left, mut refused) = (calls.iter().collect::<Vec<_>>(), None);
     // If this connection has fallen silent, half of the time is left for another one.

@@ -1,5 +1,5 @@
-//! Confirmation by replicas (NODE-CONFIRM): a node counts as acquired once so many replicas have
-//! it.
+//! Confirmation by replicas (NODE-CONFIRM): a node counts as acquired once the requested number of
+//! replicas have it.
 //!
 //! ```text
 //!  the client        shared connection: JOIN, or the hand-off's message       own connection
@@ -9,23 +9,25 @@
 //!     |<----------------- held; k replicas have it ---------------------------------|
 //! ```
 //!
-//! *Protocol.* A connection of its own renews the admitted node, and behind that, in the same burst,
-//! asks `WAIT`. One task does so for all acquisitions of a client, in rounds: their nodes are
-//! renewed together, and one `WAIT` asks for all of them.
+//! *Protocol.* A separate connection renews the admitted node and then, in the same burst, sends
+//! `WAIT`. One task does this for all acquisitions of a client, in rounds: it renews their nodes
+//! together, and one `WAIT` counts for all of them.
 //!
-//! *Why it is safe.* `WAIT` counts the replicas that have what its *own* connection wrote
-//! (QUEUE-CONFIRM-COVERS-ADMISSION). What admitted the node was written on another: by the script of
-//! a client that left, or by this client's join. On the shared connection, where the winner of a
-//! hand-off has written nothing since, `WAIT` answers "all" at once, however far the replicas are
-//! behind. The renewal is a write behind the admission in the one order that the replicas follow, so
-//! a replica that has the renewal has the admission; and its answer says that the node still stands,
-//! admitted, on the server that is asked. An uncontended join takes the same way, rather than being
-//! sent on this connection: it never queues behind a `WAIT`, and has one outcome to find out.
-//! - The renewal moves the node's deadline as any renewal does, from its own send; `WAIT` moves none.
-//! - A replica refuses the renewal, and `WAIT`. A connection that leads to another run of the server
-//!   than the client's own is given up: two masters may each have replicas.
-//! - `WAIT` blocks its connection, and so never runs on the shared one, where renewals would wait
-//!   behind it (QUEUE-CONFIRM-APART).
+//! *Why it is safe.* `WAIT` counts the replicas that have all writes of its *own* connection
+//! (QUEUE-CONFIRM-COVERS-ADMISSION). The admission was written on another connection: by the script
+//! of a client that left, or by this client's join. The winner of a hand-off has written nothing on
+//! the shared connection since then, so `WAIT` there would answer "all" at once, even if the
+//! replicas lag far. The renewal is a write after the admission, in the one order that the replicas
+//! follow. So a replica that has the renewal has the admission, and the answer to the renewal says
+//! that the node is still admitted on this server. An uncontended join is confirmed in the same way
+//! and is not sent on this connection: so it never waits for a `WAIT`, and has only one outcome to
+//! find out.
+//! - The renewal moves the node's deadline like any renewal, counted from its send time. `WAIT`
+//!   moves no deadline.
+//! - A replica refuses the renewal, and `WAIT`. A connection to another run of the server than the
+//!   client's other connection is given up, because two masters may each have replicas.
+//! - `WAIT` blocks its connection, so it never runs on the shared one, where renewals would wait
+//!   for it (QUEUE-CONFIRM-APART).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,15 +44,15 @@ use crate::renewal;
 use crate::scripts::{self, RenewAnswer, Reply};
 use crate::watch::Attempt;
 
-/// The longest single `WAIT`: an acquisition that comes meanwhile is asked for behind it.
+/// The longest single `WAIT`. A new acquisition waits for its end.
 const ROUND: Duration = Duration::from_millis(50);
-/// How late an idle server sees that a `WAIT` is over: it looks ten times a second.
+/// The delay with which an idle server notices that a `WAIT` is over: it checks ten times a second.
 const LATE: Duration = Duration::from_millis(100);
 
 /// Waits until this many replicas have an admitted node.
 ///
 /// # Cancel safety
-/// Cancel-safe: the next round leaves it out.
+/// Cancel-safe: the next round leaves the node out.
 pub(super) async fn confirm(
     client: &Arc<Client>,
     attempt: &Arc<Attempt>,
@@ -59,7 +61,7 @@ pub(super) async fn confirm(
     within: Duration,
 ) -> Result<()> {
     let until = client.clock.now() + within;
-    // Of the last question.
+    // The state of the last request.
     let last = Mutex::new(watch::channel(Heard::Nothing).1);
     let answered = async {
         loop {
@@ -82,7 +84,7 @@ pub(super) async fn confirm(
     }
 }
 
-/// The answer to a question that was put to this server; `None` when another has the queue.
+/// Waits for the answer of this server. `None`: another server has the queue now.
 async fn answer(
     client: &Arc<Client>,
     server: &Arc<OfServer>,
@@ -106,13 +108,13 @@ async fn answer(
                 // The time is over, or the task has died.
                 None => std::future::pending().await,
             },
-            // They may have ended just before they saw this one.
+            // The rounds may have ended just before they saw this acquisition.
             _ = rounds.wait() => {}
         }
     }
 }
 
-/// The task: rounds until nothing is asked any more, or the client closes.
+/// The task: runs rounds until no acquisition is left, or the client closes.
 async fn answer_all(client: &Arc<Client>, server: &OfServer) {
     let mut connection = server.connection.lock().take();
     let (mut asks, mut pauses) = (Vec::new(), Backoff::new(Pauses::IN_REQUEST));
@@ -133,7 +135,7 @@ async fn answer_all(client: &Arc<Client>, server: &OfServer) {
                 pauses.reset();
                 continue;
             }
-            // The queue of one is under repair, or its node is lost.
+            // The queue of an acquisition is under repair, or its node is lost.
             Ok(()) => {}
             Err(error) => {
                 tracing::debug!(%error, "could not ask the replicas for confirmation; the client tries again");
@@ -150,13 +152,13 @@ async fn answer_all(client: &Arc<Client>, server: &OfServer) {
         pauses.wait(&client.clock).await;
     }
     let mut kept = server.connection.lock();
-    // A close looks for it after it has cancelled this.
+    // A close takes the connection after it has cancelled this task.
     if !client.closing.is_cancelled() {
         *kept = connection;
     }
 }
 
-/// Renews what is new on the connection, and asks for all.
+/// Renews the nodes of new acquisitions on the connection, and sends `WAIT` for all.
 async fn round(
     client: &Arc<Client>,
     server: &OfServer,
@@ -180,11 +182,12 @@ async fn round(
             calls.push(call);
         }
     }
-    // For what the first one asks: those that come later and ask for less never keep it from its turn.
+    // With the number of the first acquisition, so that later ones with lower numbers never delay
+    // it.
     let asked = asks.first().map_or(1, |ask| ask.replicas);
     let answered = connection.write_and_wait(&calls, asked, ROUND, bound + LATE).await?;
     let Burst { sent, replies, replicas } = answered;
-    // Of one queue: of a slot that stands open, say.
+    // The failure of one queue, for example of a slot that is being moved.
     let mut failed = None;
     for (place, reply) in new.into_iter().zip(replies) {
         let ask = &mut asks[place];
@@ -207,7 +210,7 @@ async fn round(
     }
     match failed {
         Some(error) if !asks.iter().any(|ask| ask.written) => Err(error),
-        // It is asked for again in the next round, in which the others wait for no pause.
+        // The next round repeats it. The others do not wait for a pause.
         _ => Ok(()),
     }
 }
@@ -216,7 +219,8 @@ async fn dial(client: &Client, server: &OfServer, bound: Duration) -> Result<Con
     let dialled = ConfirmingConnection::dial(&server.settings, &client.clock, bound).await;
     let connection = dialled.map_err(|error| match error.kind() {
         ErrorKind::Forbidden => error,
-        // A replica, say: it may be a master again in time, as for the client's other requests.
+        // For example, the server is a replica: it may become a master again in time, as for the
+        // client's other requests.
         _ => Error::new(ErrorKind::Unavailable, "could not open the connection that asks replicas")
             .because(error),
     })?;
@@ -229,8 +233,8 @@ async fn dial(client: &Client, server: &OfServer, bound: Duration) -> Result<Con
     }
 }
 
-/// Applies the answer to a renewal like any other. Answers whether the node is held: a node that is
-/// there, and whose queue is under repair, is renewed again.
+/// Applies the answer like the answer to any renewal. Returns whether the node is held. A node
+/// whose queue is under repair is renewed again.
 fn renewed(client: &Arc<Client>, attempt: &Arc<Attempt>, sent: Moment, reply: Reply) -> Result<bool> {
     let (_, queues) = scripts::renewed(reply)?;
     let Some(Ok((flags, answers))) = queues.into_iter().next() else {

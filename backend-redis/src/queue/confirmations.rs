@@ -1,4 +1,4 @@
-//! The acquisitions that replicas are to confirm, and what each hears.
+//! The acquisitions that replicas must confirm, and their results.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::driver::{ConfirmingConnection, Place};
 use crate::scripts::{self, Call};
 use crate::watch::Attempt;
 
-/// The acquisitions of a client that replicas are to confirm, by the server that they are on.
+/// The acquisitions of a client that replicas must confirm, by their server.
 #[derive(Debug)]
 pub(crate) struct Confirmations {
     settings: Settings,
@@ -26,7 +26,7 @@ impl Confirmations {
         Self { settings, servers: Mutex::default() }
     }
 
-    /// Those on one server.
+    /// The acquisitions on one server.
     pub(super) fn at(&self, place: Place) -> Arc<OfServer> {
         let new = || {
             let settings = match &place {
@@ -39,39 +39,39 @@ impl Confirmations {
         Arc::clone(self.servers.lock().entry(place.clone()).or_insert_with(new))
     }
 
-    /// Disconnects. A round that is under way ends by itself when the client closes.
+    /// Disconnects. A running round ends when the client closes.
     pub(super) fn close(&self) {
         self.servers.lock().values().for_each(|server| drop(server.connection.lock().take()));
     }
 }
 
-/// The acquisitions on one server that replicas are to confirm, and the connection for that.
+/// The acquisitions on one server that replicas must confirm, and the connection for this.
 #[derive(Debug)]
 pub(super) struct OfServer {
     pub(super) settings: Settings,
     pub(super) place: Place,
     pub(super) asked: Mutex<Vec<Ask>>,
-    // While no round is under way.
+    // The connection, while no round is running.
     pub(super) connection: Mutex<Option<ConfirmingConnection>>,
     pub(super) rounds: SingleFlight<()>,
 }
 
-/// What an acquisition hears of the replicas.
+/// The confirmation state of one acquisition.
 #[derive(Debug)]
 pub(super) enum Heard {
     Nothing,
-    /// So many have it, and it asks for more.
+    /// This number of replicas have the node, fewer than requested.
     Fewer(u64),
     /// The last round failed.
     Failed(Error),
     Confirmed,
     Refused(Error),
-    /// Another server of the cluster has its queue now, and is asked.
+    /// Another server of the cluster has the queue now, and gets the request.
     Moved,
 }
 
 impl Heard {
-    /// The answer, if this is one.
+    /// The final answer, if there is one.
     pub(super) fn answer(&self) -> Option<Result<()>> {
         match self {
             Heard::Confirmed => Some(Ok(())),
@@ -80,12 +80,12 @@ impl Heard {
         }
     }
 
-    /// Whether nothing more is heard from this server.
+    /// Whether this is the last state from this server.
     pub(super) fn is_last(&self) -> bool {
         matches!(self, Heard::Confirmed | Heard::Refused(_) | Heard::Moved)
     }
 
-    /// The answer when the time is over.
+    /// The error when the time is over.
     pub(super) fn late(&self, replicas: u32, within: Duration) -> Error {
         let within = within.as_millis();
         let (what, why) = match self {
@@ -100,13 +100,13 @@ impl Heard {
     }
 }
 
-/// One acquisition that asks.
+/// One acquisition that waits for confirmation.
 #[derive(Debug)]
 pub(super) struct Ask {
     pub(super) attempt: Arc<Attempt>,
     pub(super) replicas: u32,
     pub(super) until: Moment,
-    // The present connection has renewed its node, as an admitted one.
+    // Whether the current connection has renewed the node as an admitted one.
     pub(super) written: bool,
     pub(super) heard: watch::Sender<Heard>,
 }
@@ -121,8 +121,8 @@ impl Ask {
         self.heard.send_replace(heard);
     }
 
-    /// Whether nothing more is to come: it has its answer, its time is over (its future need not be
-    /// polled), or it was dropped.
+    /// Whether the acquisition is over: it has its answer, its time is over (even if its future is
+    /// not polled), or it was dropped.
     pub(super) fn is_over(&self, now: Moment) -> bool {
         self.until <= now || self.heard.is_closed() || self.heard.borrow().is_last()
     }

@@ -26,7 +26,8 @@ pub(crate) async fn join(client: &Arc<Client>, join: &Join) -> Result<Joined> {
     let answer = match client.run(&script).await {
         Ok((sent, reply)) => match scripts::joined(reply) {
             Ok(answer) => joined(client, &registration.attempt, join, sent, answer),
-            // The caller takes `Misconfigured` for a join that left nothing, but some script did run.
+            // The caller assumes that a join with `Misconfigured` left no node, but a script did
+            // run.
             Err(error) => abandon(client, join).await.and(Err(error)),
         },
         Err(error) => Err(error),
@@ -35,7 +36,7 @@ pub(crate) async fn join(client: &Arc<Client>, join: &Join) -> Result<Joined> {
     answer
 }
 
-/// The node that the server's answer to a join means.
+/// Returns the node for the server's answer to a join.
 fn joined(
     client: &Arc<Client>,
     attempt: &Arc<Attempt>,
@@ -53,14 +54,15 @@ fn joined(
     };
     let lease = LeaseWriter::new(client.clock.clone(), client.ttl, sent);
     if let Some(reason) = lease.lost() {
-        // The reply came too late to leave any time. The caller abandons the attempt
+        // The reply came after the deadline. The caller abandons the attempt
         // (LEASE-DEADLINE-FROM-SEND).
         return Err(Error::lost(reason));
     }
     client.lease.joined(sent);
     client.inbox.settle(attempt, NodeWriter::new(lease, sequence), admitted, recheck);
     if attempt.is_leaving() {
-        // A close looked before there was a state to end, and removes the node by name.
+        // The close ran before this node had a state that it could end. It removes the node by
+        // name.
         return Err(Error::closed());
     }
     let node = Arc::new(RedisNode::new(Arc::clone(client), Arc::clone(attempt), join.claim));
@@ -74,8 +76,9 @@ pub(crate) async fn abandon(client: &Arc<Client>, join: &Join) -> Result<()> {
     Ok(())
 }
 
-/// Registers an attempt before its join is sent (QUEUE-INBOX-BEFORE-JOIN). Without an answer the
-/// attempt stays registered until it is abandoned, so that a close meanwhile removes its node too.
+/// Registers an attempt before its join is sent (QUEUE-INBOX-BEFORE-JOIN). Without an answer, the
+/// attempt stays registered until it is abandoned, so that a close during this time removes its
+/// node too.
 struct Registration<'a> {
     client: &'a Arc<Client>,
     attempt: Arc<Attempt>,

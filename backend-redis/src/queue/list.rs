@@ -1,4 +1,4 @@
-//! What an operator sees of a queue, and removes.
+//! Listing a queue, and removing nodes from it, for an operator.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::error::only_read;
 use crate::layout::QueueKeys;
 use crate::scripts;
 
-/// Nodes that one listing script reads.
+/// The number of nodes that one listing script reads.
 const LISTED_AT_ONCE: usize = 500;
 
 pub(crate) async fn list(client: &Arc<Client>, queue: &Address, page: EntryPage) -> Result<Vec<QueueEntry>> {

@@ -1,4 +1,4 @@
-//! The life of a node: join, wait, leave; and what operators ask of a queue.
+//! The life of a node (join, wait, leave), and the requests of operators.
 
 pub(crate) mod cleanup;
 pub(crate) mod confirm;

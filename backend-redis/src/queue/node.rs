@@ -1,4 +1,4 @@
-//! One node, as core holds it.
+//! The implementation of core's `Node`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::client::Client;
 use crate::scripts::{self, Call, Holder};
 use crate::watch::Attempt;
 
-/// Dropped without a leave, the node is renewed no more and runs out.
+/// If it is dropped without a leave, the node is not renewed any more and expires.
 pub(super) struct RedisNode {
     client: Arc<Client>,
     attempt: Arc<Attempt>,
@@ -22,13 +22,13 @@ pub(super) struct RedisNode {
 }
 
 impl RedisNode {
-    /// The join has settled `attempt`.
+    /// Must be called after the join has settled `attempt`.
     pub(super) fn new(client: Arc<Client>, attempt: Arc<Attempt>, claim: Claim) -> Self {
         Self { client, attempt, claim }
     }
 
-    /// Changes the node. If it is not changed it is gone, or no holder any more: something else has changed
-    /// the queue.
+    /// Changes the node. If the script does not change it, the node is gone or does not hold any
+    /// more, because another client has changed the queue.
     async fn change(&self, call: Call) -> Result<()> {
         match self.client.change(&self.attempt.queue, &call).await? {
             true => Ok(()),
@@ -36,7 +36,7 @@ impl RedisNode {
         }
     }
 
-    /// The server has answered that the node is gone. Answers the error for the caller.
+    /// Records that the server reported the node as gone. Returns the error for the caller.
     fn lost(&self) -> Error {
         let (client, attempt) = (&self.client, &self.attempt);
         if !attempt.is_leaving() {
@@ -74,11 +74,11 @@ impl Node for RedisNode {
 
     async fn leave(&self) -> Result<Leave> {
         let (client, attempt) = (&self.client, &self.attempt);
-        // Before the leave is sent, or a lost leave's node would be renewed for ever
+        // Before the leave is sent. Otherwise a node whose leave was lost would be renewed for ever
         // (QUEUE-STOP-RENEWAL-BEFORE-LEAVE).
         attempt.begin_leave();
         let was_there = client.change(&attempt.queue, &cleanup::removal(attempt)).await?;
-        // Not before the answer: a close meanwhile ends this request, and sends its own.
+        // Not before the answer: a close during the request ends it, and sends another one.
         client.forget(attempt);
         Ok(if was_there {
             Leave::Removed

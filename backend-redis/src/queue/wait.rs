@@ -10,20 +10,21 @@ use latchwork_core::{Claim, Error, Moment, Result, Token};
 use crate::client::Client;
 use crate::watch::Attempt;
 
-/// The earliest recheck: an expired node may be one of more than a script drops at once.
+/// The earliest re-check: more nodes may expire than one script drops.
 const SOONEST: Duration = Duration::from_millis(5);
 
-/// When a waiter rechecks by itself, if what it waits for expires after `ahead`.
+/// The time of a waiter's re-check, if the node that it waits for expires after `ahead`.
 pub(crate) fn next_recheck(client: &Client, ahead: Duration) -> Moment {
     let now = client.clock.now();
-    // The next round of renewals comes within a period. This timer is for what expires before it.
+    // The next round of renewals starts within a period. This timer is for nodes that expire before
+    // it.
     recheck(now + 2 * renewal_period(client.ttl), now + ahead.max(SOONEST))
 }
 
 /// Waits until the node is admitted.
 ///
 /// # Cancel safety
-/// Cancel-safe: the node waits on.
+/// Cancel-safe: the node continues to wait.
 pub(super) async fn admitted(
     client: &Client,
     attempt: &Arc<Attempt>,
@@ -51,9 +52,9 @@ pub(super) async fn admitted(
             () = changed => {}
             _ = state.changed(seen) => {}
             () = clock.sleep_until(attempt.next_recheck()) => {
-                // Set first, so that a silent server is not asked in a tight loop.
+                // Set first, so that a silent server does not cause a tight loop.
                 attempt.recheck_at(clock.now() + renewal_period(client.ttl));
-                // Through the inbox: all readers behind one writer are due at one time.
+                // Through the inbox, because all readers after one writer are due at the same time.
                 client.inbox.request_recheck(attempt);
             }
         }

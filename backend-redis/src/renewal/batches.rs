@@ -10,16 +10,17 @@ use crate::layout::QueueKeys;
 use crate::scripts::{self, Call};
 use crate::watch::Attempt;
 
-/// Queues in one script: fewer cost the server more, more would make other requests wait. (In a
-/// cluster a script has the queues of one slot.)
+/// The number of queues in one script. A lower number costs the server more, a higher one makes
+/// other requests wait. (In a cluster a script has the queues of one slot.)
 const QUEUES: usize = 32;
-/// Nodes of one queue in one script.
+/// The number of nodes of one queue in one script.
 const NODES: usize = 256;
 
 /// The nodes of one script, by queue.
 pub(super) type Batch = Vec<(QueueKeys, Vec<Arc<Attempt>>)>;
 
-/// Ordered by deadline: when rounds take long, no node comes first in one and last in the next.
+/// Groups nodes into batches, ordered by deadline. So when rounds take long, no node comes first in
+/// one round and last in the next.
 pub(super) fn batches(
     queues: HashMap<QueueKeys, Vec<Arc<Attempt>>>,
     slot: impl Fn(&QueueKeys) -> Option<u16>,
@@ -32,7 +33,7 @@ pub(super) fn batches(
     }
     parts.sort_by_cached_key(|(_, attempts)| attempts.first().and_then(deadline));
     let mut batches: Vec<Batch> = Vec::new();
-    // Of each slot the batch that still has room, and its nodes.
+    // For each slot, the batch that still has room, and its number of nodes.
     let mut open: HashMap<Option<u16>, (usize, usize)> = HashMap::new();
     for (queue, part) in parts {
         let (place, nodes) = open.entry(slot(&queue)).or_insert((usize::MAX, 0));

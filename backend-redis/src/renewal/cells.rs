@@ -1,4 +1,4 @@
-//! The renewal of ephemeral cells, beside that of nodes.
+//! The renewal of ephemeral cells.
 
 use std::sync::Arc;
 
@@ -12,15 +12,15 @@ use crate::client::Client;
 use crate::queue::cleanup::{of_each_script, scripts_at_once};
 use crate::scripts;
 
-/// Renews cells, on all servers at once. An outright refusal is the error, after all other scripts: those
-/// cells run out.
+/// Renews cells, on all servers at once. If a server refuses a script, the error is returned after
+/// all other scripts, and the cells of that script expire.
 pub(super) async fn renew(client: &Arc<Client>, cells: Vec<Written>) -> Result<()> {
     let servers = of_each_script(&client.driver, &cells);
     every(join_all(servers.into_values().map(|parts| renew_at(client, parts))).await).map(drop)
 }
 
-/// Renews the cells of one server. One that waits for a slot on its way keeps no other waiting, as long as
-/// fewer wait than are sent at once.
+/// Renews the cells of one server. A cell in a slot that is being moved does not delay others, as
+/// long as fewer such cells wait than are sent at once.
 async fn renew_at(client: &Arc<Client>, mut left: Vec<Vec<Written>>) -> Result<()> {
     let (mut missing, mut refusal) = (None, None);
     while !left.is_empty() {
@@ -46,12 +46,13 @@ async fn renew_at(client: &Arc<Client>, mut left: Vec<Vec<Written>>) -> Result<(
                     missing = Some(error);
                     misses += 1;
                     client.leased.missed(&part);
-                    // The rest is not sent to a silent server: the next round begins with it.
+                    // Nothing more is sent to a silent server: the next round begins with these
+                    // cells.
                     if misses == at_once {
                         return missing.map_or(Ok(()), Err);
                     }
                 }
-                // One key may be forbidden. The others must not be lost with it.
+                // One key may be forbidden. The other cells must not be lost because of it.
                 Err(_) if part.len() > 1 => left.extend(part.into_iter().map(|written| vec![written])),
                 Err(error) => (misses, refusal) = (0, Some(error)),
             }

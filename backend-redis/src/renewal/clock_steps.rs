@@ -1,5 +1,5 @@
-//! Steps of the server's clock: a step forward expires leases early. No client can prevent that,
-//! but it is reported.
+//! Steps of the server's clock: a step forward expires leases early. A client cannot prevent this,
+//! but reports it.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use latchwork_core::{Moment, seen};
 use crate::config::NAME;
 use crate::scripts::ServerTime;
 
-/// Compares the server's clock, a wall clock that may be set, with our monotonic one.
+/// Compares the server's wall clock, which may be set, with the client's monotonic clock.
 #[derive(Debug, Default)]
 pub(super) struct ClockSteps {
-    // Of the last renewal: sent, received, and the server's time in between.
+    // The last renewal: when it was sent and answered, and the server's time in between.
     before: Option<(Moment, Moment, ServerTime)>,
 }
 
@@ -23,7 +23,8 @@ impl ClockSteps {
         }
     }
 
-    /// The step in microseconds, if it exceeds `tolerated` and what the round trips explain.
+    /// Returns the step in microseconds, if it exceeds `tolerated` plus the time of the round
+    /// trips.
     fn step(&mut self, sent: Moment, received: Moment, time: ServerTime, tolerated: Duration) -> Option<i64> {
         let before = self.before.replace((sent, received, time))?;
         let micros = |duration: Duration| i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);

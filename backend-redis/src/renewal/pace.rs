@@ -1,28 +1,29 @@
-//! How much of a round of renewals is under way at a time.
+//! The number of renewals that are under way at a time.
 //!
-//! A burst waits for its answers before the next one is sent, so that a join of the same client waits
-//! behind one burst alone. But then a round takes as many round trips as it has bursts: 390 for
-//! 100,000 nodes. Where a round trip takes 70 ms, by a long way or on a busy machine, that is the whole
-//! of a lease of 30 s, and nodes run out while both ends have time to spare. So a burst grows as
-//! soon as the rest of the round, at the pace of the last one, would take too long.
+//! The next burst is sent after the answers to the last one, so that a join of the same client
+//! waits for only one burst. But then a round takes as many round trips as it has bursts: 390 for
+//! 100,000 nodes. If a round trip takes 70 ms (a distant server, or a busy machine), this is the
+//! whole lease of 30 s, and nodes expire although neither side is overloaded. So a burst grows as
+//! soon as the rest of the round, at the pace of the last burst, would take too long.
 
 use std::time::Duration;
 
 use latchwork_core::backend::decide::renewal_period;
 
-/// A burst grows to so many times its size, and no more: a join waits behind it.
+/// The largest factor by which a burst grows. It is limited because a join waits for the burst.
 const WIDEST: usize = 16;
 
-/// The time that a round may take: half of its period, since what it takes longer makes the next one late.
+/// The time that a round may take: half of its period, because a longer round makes the next one
+/// late.
 pub(super) fn round_time(ttl: Duration) -> Duration {
     renewal_period(ttl) / 2
 }
 
-/// How many bursts go as one, where so many are `left`, the last answers took so long (`trip`), and the
-/// round has so much time to `spare`.
+/// The number of bursts to send as one. `left`: the remaining bursts, `trip`: the time of the last
+/// answers, `spare`: the time that the round has left.
 pub(super) fn width(left: usize, trip: Duration, spare: Duration) -> usize {
     let takes = trip.as_secs_f64() * left as f64;
-    // Without time to spare the quotient is infinite, or none where nothing takes any.
+    // Without time to spare, the quotient is infinite, or NaN if the bursts take no time.
     let width = (takes / spare.as_secs_f64()).ceil();
     if width > 1.0 { (width.min(WIDEST as f64)) as usize } else { 1 }
 }
@@ -33,8 +34,8 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// A round of so many bursts that each take a trip of this length, however wide they are: how
-    /// long it takes, and its widest burst.
+    /// Plays a round of this number of bursts, each with a trip of this length for any width.
+    /// Returns its duration and its widest burst.
     fn round(bursts: usize, trip: Duration, ttl: Duration) -> (Duration, usize) {
         let (mut left, mut took, mut last, mut widest) = (bursts, Duration::ZERO, Duration::ZERO, 1);
         while left > 0 {

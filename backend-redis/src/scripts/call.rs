@@ -21,7 +21,8 @@ impl Call {
         call
     }
 
-    /// A call whose first argument is the time that a test sets: nothing, for the server's own.
+    /// A call whose first argument is the time that a test sets. An empty argument means the
+    /// server's time.
     pub(super) fn timed(script: &'static Script, keys: impl IntoIterator<Item = impl Display>) -> Self {
         Self::new(script, keys).arg("")
     }
@@ -31,7 +32,7 @@ impl Call {
         Self::timed(script, queue.keys()).arg(queue.word())
     }
 
-    /// The same at this time of the server's clock, in microseconds.
+    /// The same call at this time of the server's clock, in microseconds.
     #[cfg(test)]
     pub(crate) fn at(mut self, now: u64) -> Self {
         let now = now.to_string();
@@ -46,8 +47,8 @@ impl Call {
     }
 }
 
-/// Words in one text: each request has up to twenty of them, and would allocate each. Values of cells
-/// are any bytes.
+/// Words in one text: a request has up to twenty words, and would allocate each separately. Values
+/// of cells are arbitrary bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Words {
     text: Vec<u8>,

@@ -11,7 +11,7 @@ use super::reply::{Fields, Flags, Reply, malformed};
 use super::script::{READ_CELL, WRITE_CELL};
 use crate::layout::{CellKey, QueueKeys};
 
-/// The node under which a write is made.
+/// The node of the holder of a held write.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Holder<'a> {
     pub(crate) queue: &'a QueueKeys,
@@ -27,7 +27,8 @@ pub(crate) fn cell_read(reply: Reply) -> Result<Option<VersionedValue>> {
     read(Fields::of(reply)?)
 }
 
-/// `nonce`: a number that no other write has. `ttl`: of an ephemeral cell.
+/// Writes or deletes a cell. `nonce`: a number that no other write has. `ttl`: the TTL of an
+/// ephemeral cell.
 pub(crate) fn write_cell(
     cell: &CellKey,
     write: &CellWrite,
@@ -58,7 +59,7 @@ pub(crate) fn write_cell(
     }
 }
 
-/// What became of a write; `None` where the holder's node is gone, and nothing was written.
+/// Reads the outcome of a write. `None`: the holder's node is gone, and nothing was written.
 pub(crate) fn cell_written(reply: Reply) -> Result<(Option<CellWritten>, Flags)> {
     let mut reply = Fields::of(reply)?;
     let (code, flags) = (reply.int()?, Flags(reply.int()?));
@@ -72,7 +73,7 @@ pub(crate) fn cell_written(reply: Reply) -> Result<(Option<CellWritten>, Flags)>
     Ok((answer, flags))
 }
 
-/// The version and the value that are left of a reply; nothing is no cell.
+/// Reads version and value from the remaining fields. Without fields, the cell does not exist.
 fn read(mut fields: Fields) -> Result<Option<VersionedValue>> {
     if fields.0.len() == 0 {
         return Ok(None);
@@ -81,7 +82,7 @@ fn read(mut fields: Fields) -> Result<Option<VersionedValue>> {
     Ok(Some(VersionedValue { version, value: fields.bytes()?.into() }))
 }
 
-/// As it stands on the server, so that the script compares texts.
+/// The version's text on the server, so that the script compares texts.
 fn text_of(version: Version) -> String {
     format!("{}-{:x}", version.number(), version.condition())
 }
@@ -90,6 +91,6 @@ fn version_of(text: &str) -> Result<Version> {
     let (number, nonce) = text.split_once('-').ok_or_else(malformed)?;
     let number = number.parse().map_err(|_| malformed())?;
     let version = Version::new(number, u64::from_str_radix(nonce, 16).map_err(|_| malformed())?);
-    // Else no write could name it.
+    // Otherwise no write could name this version.
     if text_of(version) == text { Ok(version) } else { Err(malformed()) }
 }

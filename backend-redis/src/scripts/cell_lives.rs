@@ -13,7 +13,8 @@ pub(crate) fn cell_lives<'a>(cells: impl Iterator<Item = &'a CellKey>) -> Call {
     Call::new(&CELL_LIVES, cells)
 }
 
-/// Per cell, how long it stays; `None` where there is none, or another program's.
+/// Reads the life of each cell. `None`: the cell does not exist, or the key belongs to another
+/// program.
 pub(crate) fn lives_of_cells(reply: Reply) -> Result<Vec<Option<CellLife>>> {
     let life = |answer| match answer {
         Reply::Int(-2) => Ok(None),
@@ -21,7 +22,7 @@ pub(crate) fn lives_of_cells(reply: Reply) -> Result<Vec<Option<CellLife>>> {
         Reply::Int(0) => Ok(Some(CellLife::Lease)),
         Reply::Int(millis) => {
             let time = Duration::from_millis(u64::try_from(millis).map_err(|_| malformed())?);
-            // Another program may have written any time.
+            // Another program may have written an arbitrary time.
             Ok(TimeToIdle::new(time).ok().map(CellLife::Idle))
         }
         _ => Err(malformed()),
@@ -29,8 +30,8 @@ pub(crate) fn lives_of_cells(reply: Reply) -> Result<Vec<Option<CellLife>>> {
     Fields::of(reply)?.0.map(life).collect()
 }
 
-/// Renews cells, each as long as the write with this nonce was the last. The answer: per cell, whether it
-/// was renewed ([`bools`](super::bools)).
+/// Renews cells, each if the write with this nonce was the last. The answer says for each cell
+/// whether it was renewed ([`bools`](super::bools)).
 pub(crate) fn renew_cells<'a>(
     cells: impl Iterator<Item = (&'a CellKey, u64)> + Clone,
     ttl: Duration,
@@ -49,7 +50,7 @@ pub(crate) fn cells_ended(reply: Reply) -> Result<Flags> {
     Fields::of(reply)?.int().map(Flags)
 }
 
-/// Whole milliseconds, none less than the TTL.
+/// The TTL in whole milliseconds, rounded up.
 pub(super) fn millis(ttl: Duration) -> u128 {
     ttl.as_micros().div_ceil(1000)
 }

@@ -22,8 +22,8 @@ pub(crate) enum JoinAnswer {
     Conflict { stored: StoredLimit },
 }
 
-/// `notify` is the node's secret and its client's inbox, `secret@channel`: the script that admits
-/// the node later publishes there.
+/// Joins a queue. `notify` is the node's secret and its client's inbox, `secret@channel`: the
+/// script that admits the node later publishes there.
 pub(crate) fn join(queue: &QueueKeys, join: &Join, ttl: Duration, notify: impl Display) -> Call {
     let (claim, weight) = match join.claim {
         Claim::Exclusive => ("x", 1),
@@ -42,7 +42,7 @@ pub(crate) fn join(queue: &QueueKeys, join: &Join, ttl: Duration, notify: impl D
             Limit::Stored => String::new(),
         })
         .arg(notify);
-    // A node without data is written as nodes were before there was any.
+    // A node without data has the layout of versions before node data.
     let (nul, data): (&[u8], _) = if join.data.is_empty() { (b"", &join.data) } else { (b"\0", &join.data) };
     call.args.push_bytes(&[join.label.as_bytes(), nul, data].concat());
     call.arg(u8::from(join.patience == Patience::Try))

@@ -14,12 +14,12 @@ pub(crate) fn list(queue: &QueueKeys, after: u64, most: usize) -> Call {
     Call::of_queue(&LIST, queue).arg(after).arg(most)
 }
 
-/// Asks of each queue whether it has a node: [`bools`](super::bools).
+/// Asks for each queue whether it has a node. [`bools`](super::bools) reads the answer.
 pub(crate) fn populated<'a>(queues: impl Iterator<Item = &'a QueueKeys>) -> Call {
     Call::timed(&POPULATED, queues.flat_map(QueueKeys::nodes))
 }
 
-/// With `leases` the entries tell how long their leases have left.
+/// Reads a page of nodes. With `leases`, each entry has the remaining time of its lease.
 pub(crate) fn listed(reply: Reply, leases: bool) -> Result<(Flags, Vec<QueueEntry>)> {
     let mut reply = Fields::of(reply)?;
     let (flags, now) = (Flags(reply.int()?), reply.int()?);

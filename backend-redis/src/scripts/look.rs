@@ -1,5 +1,5 @@
-//! `look.lua` and `look_cell.lua`: what a watch asks, since nothing else happens when something
-//! expires.
+//! `look.lua` and `look_cell.lua`: the requests of a watch, because the server publishes nothing
+//! when a node or cell expires.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use super::reply::{Fields, Flags, Reply, malformed, unsigned};
 use super::script::{LOOK, LOOK_CELL};
 use crate::layout::{CellKey, QueueKeys};
 
-/// What a look has found.
+/// The result of a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Looked {
-    /// Something is there, and may end after this time.
+    /// A node or cell exists, and may expire after this time.
     Ends(Duration),
-    /// What is there ends by no time.
+    /// The cell exists, and does not expire.
     Stays,
-    /// Nothing is there.
+    /// No node or cell exists.
     Nothing,
 }
 
@@ -25,7 +25,7 @@ pub(crate) fn look(queue: &QueueKeys) -> Call {
     Call::of_queue(&LOOK, queue)
 }
 
-/// What was found, and whether the watches were told of a change just now.
+/// Reads the result, and whether the script has just notified the watches of a change.
 pub(crate) fn looked(reply: Reply) -> Result<(Looked, bool, Flags)> {
     let mut reply = Fields::of(reply)?;
     let found = match reply.int()? {

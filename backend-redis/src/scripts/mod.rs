@@ -1,4 +1,4 @@
-//! The scripts that the server runs (`*.lua`), and per script what a client sends and reads.
+//! The scripts that the server runs (`*.lua`), and for each script its call and its answer.
 
 mod call;
 mod cell;

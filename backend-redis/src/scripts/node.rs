@@ -1,5 +1,5 @@
-//! `leave.lua`, `abandon.lua`, `revoke.lua`, `downgrade.lua` and `write_data.lua`: what ends a node, or
-//! changes it.
+//! `leave.lua`, `abandon.lua`, `revoke.lua`, `downgrade.lua` and `write_data.lua`: scripts that end
+//! or change a node.
 
 use std::time::Duration;
 
@@ -35,8 +35,8 @@ pub(crate) fn write_data(queue: &QueueKeys, id: NodeId, sequence: u64, data: &[u
     call
 }
 
-/// The answer of these five, and of `set_limit.lua`: whether the node was there (for a downgrade: and is a
-/// reader now), or the limit was stored.
+/// Reads the answer of these five scripts and of `set_limit.lua`: whether the node existed (for a
+/// downgrade: and is a reader now), or the limit was stored.
 pub(crate) fn was_done(reply: Reply) -> Result<(bool, Flags)> {
     let mut reply = Fields::of(reply)?;
     Ok((reply.int()? == 1, Flags(reply.int()?)))

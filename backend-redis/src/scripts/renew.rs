@@ -10,12 +10,12 @@ use super::reply::{Fields, Flags, Reply, ServerTime, malformed, unsigned};
 use super::script::RENEW;
 use crate::layout::QueueKeys;
 
-/// Where a renewed node stands.
+/// The state of a renewed node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RenewAnswer {
     Gone,
     Held,
-    /// The node waits. What it waits for may expire after `ahead`.
+    /// The node waits. The node that it waits for may expire after `ahead`.
     Waiting {
         ahead: Duration,
     },
@@ -23,15 +23,15 @@ pub(crate) enum RenewAnswer {
     Unfit {
         stored: StoredLimit,
     },
-    /// The node is there. Its standing is known once the queue is repaired.
+    /// The node exists. Its state is known once the queue is repaired.
     Unsettled,
 }
 
 /// [`RenewAnswer::Unsettled`] in a reply.
 const UNSETTLED: i64 = -(1 << 40);
 
-/// Renews nodes, grouped by queue. For a queue without a node the script only drops what has
-/// expired, and admits and notifies the next.
+/// Renews nodes, grouped by queue. For a queue without a node the script only drops expired nodes,
+/// and admits and notifies the next ones.
 pub(crate) fn renew<'a>(
     groups: impl IntoIterator<Item = (&'a QueueKeys, Vec<(NodeId, u64)>)>,
     ttl: Duration,
@@ -47,7 +47,7 @@ pub(crate) fn renew<'a>(
     call
 }
 
-/// Per queue its flags and nodes, or the server's reason to refuse that queue.
+/// For each queue, its flags and nodes, or the server's reason to refuse that queue.
 pub(crate) type Renewed = Vec<std::result::Result<(Flags, Vec<RenewAnswer>), String>>;
 
 pub(crate) fn renewed(reply: Reply) -> Result<(ServerTime, Renewed)> {

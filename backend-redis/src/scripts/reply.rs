@@ -1,4 +1,4 @@
-//! What the server answers, read field by field.
+//! Reads the server's answers field by field.
 
 use latchwork_core::{Error, ErrorKind, Result};
 
@@ -11,7 +11,7 @@ pub(crate) enum Reply {
     List(Vec<Reply>),
 }
 
-/// What every script answers beside its result.
+/// The flags in the answer of every script.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Flags(pub(super) i64);
 
@@ -30,7 +30,7 @@ impl Flags {
 /// The server's time in a reply, in microseconds.
 pub(crate) type ServerTime = i64;
 
-/// The fields of a list that are still to be read.
+/// The fields of a list that are not read yet.
 pub(super) struct Fields(pub(super) std::vec::IntoIter<Reply>);
 
 impl Fields {

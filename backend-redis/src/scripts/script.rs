@@ -7,12 +7,12 @@ use std::sync::{LazyLock, OnceLock};
 pub(crate) struct Script {
     pub(crate) name: &'static str,
     text: LazyLock<String>,
-    /// The name under which the server keeps it, once the driver has computed that.
+    /// The hash by which the server caches the script, once the driver has computed it.
     pub(crate) hash: OnceLock<String>,
 }
 
 impl Script {
-    /// What the server gets: without comments and indentation, which are half of the file.
+    /// The text for the server, without comments and indentation, which are half of the file.
     pub(crate) fn text(&'static self) -> &'static str {
         &self.text
     }
@@ -59,7 +59,7 @@ scripts! {
     SELFTEST = "selftest" after [];
 }
 
-/// The scripts of every hold. They are on the server before a client counts as connected.
+/// The scripts that every hold needs. A client loads them before it counts as connected.
 pub(crate) static LOADED: [&Script; 3] = [&JOIN, &RENEW, &LEAVE];
 
 #[cfg(test)]

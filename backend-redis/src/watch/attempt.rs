@@ -25,11 +25,11 @@ pub(crate) struct Attempt {
 
 #[derive(Debug)]
 struct AttemptState {
-    // Boxed: hardly any attempt has some, and a holder has none.
+    // Boxed: few attempts have early messages, and a holder has none.
     early: Option<Box<EarlyMessages>>,
     // When this client learned of the admission.
     admitted: Option<Moment>,
-    // When a waiter rechecks by itself (QUEUE-LOOK-AT-EXPIRY).
+    // The time of a waiter's own re-check (QUEUE-LOOK-AT-EXPIRY).
     next_recheck: Moment,
     // The stored limit that the node does not fit, from its last renewal. Boxed: a holder has none.
     unfit: Option<Box<StoredLimit>>,
@@ -40,7 +40,7 @@ struct AttemptState {
     obsolete: Moment,
 }
 
-/// The sequence numbers that messages named before the join's reply told the attempt its own.
+/// The sequence numbers in messages that arrived before the reply to the join.
 #[derive(Debug, Default)]
 struct EarlyMessages {
     admission: Option<u64>,
@@ -68,8 +68,8 @@ impl Attempt {
         })
     }
 
-    /// Applies the join's reply, and an admission message that came before it. Answers the sequence
-    /// number of a recheck message that came before it.
+    /// Applies the reply to the join, and an admission message that came before it. Returns the
+    /// sequence number of a recheck message that came before it.
     pub(super) fn settle(&self, state: NodeWriter, admitted: bool, next_recheck: Moment) -> Option<u64> {
         let now = state.lease().clock().now();
         let mut standing = self.standing.lock();
@@ -88,8 +88,8 @@ impl Attempt {
         self.state.get()
     }
 
-    /// An admission message. It counts only for this node, and only before the node's own deadline.
-    /// It never moves that deadline (QUEUE-MESSAGE-ADMITS-ONE-ATTEMPT).
+    /// Applies an admission message. It counts only for this node, and only before the node's
+    /// deadline. It never moves that deadline (QUEUE-MESSAGE-ADMITS-ONE-ATTEMPT).
     pub(super) fn notify_admitted(&self, sequence: u64, now: Moment) {
         let mut standing = self.standing.lock();
         match self.state.get() {
@@ -101,7 +101,7 @@ impl Attempt {
         }
     }
 
-    /// A recheck message. Answers whether this makes a recheck due.
+    /// Applies a recheck message. Returns whether this makes a re-check due.
     pub(super) fn notify_recheck(&self, sequence: u64) -> bool {
         let mut standing = self.standing.lock();
         match self.state.get() {
@@ -115,13 +115,13 @@ impl Attempt {
         }
     }
 
-    /// The recheck begins. A message from here on makes another one due, since it may have come too
+    /// Starts the re-check. A later message makes another one due, because it may have come too
     /// late for this one.
     pub(super) fn begin_recheck(&self) {
         self.standing.lock().recheck_due = false;
     }
 
-    /// A renewal answered that the node is admitted. Answers whether that is news.
+    /// Records that a renewal showed the node as admitted. Returns whether this is new.
     pub(crate) fn admit(&self, now: Moment) -> bool {
         self.set_admitted(&mut self.standing.lock(), now)
     }
@@ -149,13 +149,13 @@ impl Attempt {
         self.changed.notify_waiters();
     }
 
-    /// A renewal answered that the node still waits.
+    /// Records that a renewal showed the node as waiting.
     pub(crate) fn waits(&self, next_recheck: Moment) {
         self.standing.lock().unfit = None;
         self.recheck_at(next_recheck);
     }
 
-    /// A renewal answered that the node does not fit the limit any more.
+    /// Records that a renewal showed that the node does not fit the limit any more.
     pub(crate) fn outweighs(&self, stored: StoredLimit) {
         self.standing.lock().unfit = Some(Box::new(stored));
         self.changed.notify_waiters();
@@ -166,19 +166,19 @@ impl Attempt {
         self.standing.lock().unfit.as_deref().cloned()
     }
 
-    /// The node is about to be removed: it is not renewed any more, and the answers of earlier
-    /// renewals do not count (QUEUE-STOP-RENEWAL-BEFORE-LEAVE). Answers whether this is new.
+    /// Marks the node as leaving: it is not renewed any more, and the answers of earlier renewals
+    /// do not count (QUEUE-STOP-RENEWAL-BEFORE-LEAVE). Returns whether this is new.
     pub(crate) fn begin_leave(&self) -> bool {
         !std::mem::replace(&mut self.standing.lock().leaving, true)
     }
 
-    /// The removal failed, and may be tried again.
+    /// Undoes this after a failed removal, which may be tried again.
     pub(crate) fn undo_leave(&self) {
         self.standing.lock().leaving = false;
     }
 
-    /// The join has no answer, and the attempt is abandoned next. Without that it is obsolete at
-    /// `obsolete`.
+    /// Records that the join has no answer and must be abandoned. Otherwise the attempt is obsolete
+    /// at `obsolete`.
     pub(crate) fn leave_by(&self, obsolete: Moment) {
         let mut standing = self.standing.lock();
         (standing.leaving, standing.obsolete) = (true, obsolete);

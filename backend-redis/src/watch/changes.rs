@@ -1,18 +1,18 @@
-//! The watch of a cell or a queue: a subscription to its channel, and a look when something there may
-//! have expired.
+//! The watch of a cell or a queue: a subscription to its channel, and a look at the time when a
+//! node or the cell may have expired.
 //!
-//! *Protocol.* Whoever changes a cell, or a queue of an observed kind, publishes on its channel in the
-//! same script. Expiry is no script: Redis tells nobody of it. So a watch asks how long until the next
-//! node, or the cell, expires unless it is renewed, and looks again then. The look drops the nodes that
-//! have expired, which tells all watches of the queue. An expired cell is gone by itself, so each
-//! watch that knew of it answers.
+//! *Protocol.* A script that changes a cell, or a queue of an observed kind, also publishes on its
+//! channel. When a node or cell expires, no script runs, and Redis publishes nothing. So a watch
+//! asks when the next node or the cell expires unless it is renewed, and looks again at that time.
+//! The look drops expired nodes, and then notifies all watches of the queue. Redis removes an
+//! expired cell itself, so each watch that has seen the cell reports the change.
 //!
-//! *Why nothing is missed.* The server has confirmed the subscription before the first look, and the
-//! first answer comes after that. What comes later and may expire is told as such: its message says so,
-//! and the watch looks soon. No TTL is shorter than that.
+//! *Why no change is missed.* The server has confirmed the subscription before the first look, and
+//! the watch reports its first state after that. If a later node or cell may expire, its message
+//! says so, and the watch looks soon after, within the shortest TTL.
 //!
-//! *Cost.* While what is there is renewed: a look per watch in two thirds of the TTL or more. A message
-//! costs a look too, but many at one time together one.
+//! *Cost.* While nodes and cells are renewed, at most one look per watch in each two thirds of the
+//! TTL. A message also costs a look, but many messages at one time cost only one.
 
 use std::sync::{Arc, Weak};
 
@@ -31,7 +31,7 @@ use crate::error::only_read;
 use crate::layout::{CellKey, QueueKeys};
 use crate::scripts::{self, Looked};
 
-/// What is watched.
+/// The subject of a watch.
 #[derive(Clone, Debug)]
 pub(crate) enum Subject {
     Cell(CellKey),
@@ -46,7 +46,7 @@ impl Subject {
         }
     }
 
-    /// Asks what is there, and whether the watches were told of a change just now.
+    /// Asks for the state, and whether the script has just notified the watches of a change.
     async fn look(&self, client: &Arc<Client>) -> Result<(Looked, bool)> {
         match self {
             Subject::Cell(cell) => {
@@ -63,7 +63,7 @@ impl Subject {
     }
 }
 
-/// It does not keep the client alive, nor its connection open.
+/// The watch keeps neither the client alive nor its connection open.
 #[derive(Debug)]
 pub(crate) struct RedisWatch {
     client: Weak<Client>,
@@ -74,7 +74,7 @@ pub(crate) struct RedisWatch {
 }
 
 impl RedisWatch {
-    /// An error in place of the subject is what the watch answers.
+    /// Creates a watch. If `subject` is an error, the watch returns this error.
     pub(crate) fn new(client: &Arc<Client>, subject: Result<Subject>) -> Self {
         let (closing, clock) = (client.closing.clone(), client.clock.clone());
         Self { client: Arc::downgrade(client), closing, clock, subject, listening: None }
@@ -92,7 +92,7 @@ impl RedisWatch {
                 subject.look(&client()?).await
             };
             tokio::select! {
-                // Never an error: the channel that it holds has the sender.
+                // Never an error: the channel that the watch holds has the sender.
                 _ = listening.news.changed() => {
                     let may_end = *listening.news.borrow_and_update();
                     listening.next_look.told(self.clock.now(), may_end);
@@ -103,7 +103,7 @@ impl RedisWatch {
                         return Ok(());
                     }
                 }
-                // Messages may have been lost: it subscribes anew, and answers.
+                // Messages may have been lost: the watch subscribes again, and reports a change.
                 () = on.ended() => listening.on = None,
             }
         }
@@ -130,7 +130,7 @@ impl ChangeWatch for RedisWatch {
 struct Listening {
     client: Weak<Client>,
     channel: Arc<Channel>,
-    // Whether something may be there that ends by itself.
+    // Whether a node or cell may exist that expires.
     news: watch::Receiver<bool>,
     // The connection on which the server has confirmed the subscription.
     on: Option<LiveConnection>,
@@ -143,14 +143,14 @@ impl Listening {
         Self { client: Arc::downgrade(client), channel, news, on: None, next_look: NextLook::NEVER }
     }
 
-    /// Subscribes on the connection that stands, or the next one, within the request timeout, and
+    /// Subscribes on the current connection, or the next one, within the request timeout, and
     /// looks.
     async fn subscribe(&mut self, client: &Arc<Client>, subject: &Subject) -> Result<()> {
         let until = Instant::now() + client.request_timeout;
         loop {
             let left = until.saturating_duration_since(Instant::now());
             let on = client.driver.standing(&self.channel.name, left).await?;
-            // A message from here on is news after the answer.
+            // A message from here on is a change after this state.
             self.news.mark_unchanged();
             let asking = async {
                 confirmed(client, &self.channel, &on).await?;
@@ -169,13 +169,14 @@ impl Listening {
         }
     }
 }
-/// Asks for the subscription unless another watch has it on this connection.
+/// Subscribes, unless another watch has subscribed on this connection.
 async fn confirmed(client: &Client, channel: &Channel, on: &LiveConnection) -> Result<()> {
     let mut subscription = channel.subscription.lock().await;
     if subscription.as_ref().is_some_and(|known| known.confirmed && known.on.is(on)) {
         return Ok(());
     }
-    // Noted first: a request that is dropped may still be carried out, and must be undone.
+    // Recorded first: if the request is dropped, the server may still carry it out, and it must be
+    // undone.
     *subscription = Some(Subscription { on: on.clone(), confirmed: false });
     client.driver.listen(on, &channel.name, true, client.request_timeout).await?;
     *subscription = Some(Subscription { on: on.clone(), confirmed: true });
@@ -204,7 +205,7 @@ impl Drop for Listening {
 async fn leave(client: &Client, channel: &Arc<Channel>) {
     let mut subscription = channel.subscription.lock().await;
     if channel.is_watched() {
-        // Another watch came in the meantime.
+        // Another watch has joined the channel in between.
         return;
     }
     if let Some(Subscription { on, .. }) = subscription.take()

@@ -1,6 +1,6 @@
 //! The channels of cells and queues that this client listens to.
 //!
-//! All watches of one channel share one subscription. The last one to go ends it.
+//! All watches of one channel share one subscription. The last watch that leaves ends it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use tokio::sync::{Mutex as Gate, watch};
 
 use crate::driver::LiveConnection;
 
-/// The subscription to a channel, as far as it was asked for.
+/// A requested subscription to a channel.
 #[derive(Debug)]
 pub(crate) struct Subscription {
-    /// On this connection, with which it ends.
+    /// The connection of the subscription, which ends with it.
     pub(crate) on: LiveConnection,
     /// The server has confirmed it.
     pub(crate) confirmed: bool,
@@ -23,10 +23,10 @@ pub(crate) struct Subscription {
 #[derive(Debug)]
 pub(crate) struct Channel {
     pub(crate) name: Arc<str>,
-    /// Held while the server is asked, so that the requests of one channel keep their order.
+    /// Locked during a request, so that the requests of one channel keep their order.
     pub(crate) subscription: Gate<Option<Subscription>>,
-    // Changes with each message: whether something is there that may end by itself. Its receivers
-    // are the watches.
+    // Changes with each message: whether a node or cell exists that may expire. The receivers are
+    // the watches.
     news: watch::Sender<bool>,
 }
 
@@ -36,12 +36,12 @@ impl Channel {
     }
 }
 
-/// The channels that are watched, and those that are about to be left.
+/// The channels that are watched or are about to be unsubscribed.
 #[derive(Debug, Default)]
 pub(crate) struct Channels(Mutex<HashMap<Arc<str>, Arc<Channel>>>);
 
 impl Channels {
-    /// Another watch of a channel, and what tells it of messages.
+    /// Adds a watch of a channel. Returns the channel and the receiver of its messages.
     pub(crate) fn join(&self, name: &Arc<str>) -> (Arc<Channel>, watch::Receiver<bool>) {
         let mut channels = self.0.lock();
         let channel = channels.entry(Arc::clone(name)).or_insert_with(|| {
@@ -51,8 +51,8 @@ impl Channels {
         (Arc::clone(channel), channel.news.subscribe())
     }
 
-    /// Forgets a channel that nobody watches. Called with its gate held, after the server was told:
-    /// whoever joins later makes a new one, and comes after that.
+    /// Forgets a channel without watches. Called with its gate locked, after the server has ended
+    /// the subscription: a later watch creates a new channel, and subscribes after that.
     pub(crate) fn forget(&self, channel: &Arc<Channel>) {
         let mut channels = self.0.lock();
         let same = channels.get(&channel.name).is_some_and(|known| Arc::ptr_eq(known, channel));
@@ -61,8 +61,9 @@ impl Channels {
         }
     }
 
-    /// A message has come. Text in it means that something there may end by itself. A forged one
-    /// costs a read, or the news of an end, which watchers learn by themselves within a TTL.
+    /// Delivers a message. Text in it means that a node or cell may expire. A forged message costs
+    /// a read, or suppresses an early look after an expiry, which watchers notice within a TTL
+    /// anyway.
     pub(crate) fn ring(&self, name: &[u8], message: &[u8]) {
         let Ok(name) = std::str::from_utf8(name) else { return };
         if let Some(channel) = self.0.lock().get(name) {

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 use super::attempt::Attempt;
 
-/// Where the script that admits a node publishes that: `secret@channel`.
+/// The address to which a script publishes the admission of a node: `secret@channel`.
 pub(crate) struct InboxAddress<'a> {
     secret: u64,
     channel: &'a str,
@@ -30,11 +30,11 @@ pub(crate) struct Inbox {
     clock: Clock,
     channel: String,
     attempts: Mutex<HashMap<NodeId, Arc<Attempt>>>,
-    // Each attempt at most once, however often messages name it.
+    // Each attempt at most once, for any number of messages about it.
     rechecks: Mutex<Vec<Arc<Attempt>>>,
     recheck_due: Notify,
-    // A keyed hash (SipHash with a random key) makes the secrets: a repeated join has that of the
-    // first.
+    // The secrets are made by a keyed hash (SipHash with a random key), so a repeated join has the
+    // same secret as the first.
     secrets: RandomState,
 }
 
@@ -55,10 +55,10 @@ impl Inbox {
         InboxAddress { secret: self.secret(id), channel: &self.channel }
     }
 
-    /// What an admission message must name beside the node. It stands in the node's data alone, so only
-    /// a client that can read the queue knows it; ids and sequence numbers also stand in recheck
-    /// messages, logs and listings. A published secret is of no more use, since its node is admitted
-    /// then.
+    /// The secret that an admission message must contain in addition to the node's id. Only the
+    /// node's data contain it, so only a client that can read the queue knows it. Ids and sequence
+    /// numbers also occur in recheck messages, logs and listings. A published secret is useless,
+    /// because its node is admitted by then.
     fn secret(&self, id: NodeId) -> u64 {
         self.secrets.hash_one(id)
     }
@@ -87,8 +87,8 @@ impl Inbox {
         }
     }
 
-    /// A waiter's own timer has run out (QUEUE-LOOK-AT-EXPIRY). Its recheck goes with those of
-    /// others that are due.
+    /// Requests a re-check because a waiter's timer has ended (QUEUE-LOOK-AT-EXPIRY). It is sent
+    /// together with other due re-checks.
     pub(crate) fn request_recheck(&self, attempt: &Arc<Attempt>) {
         if let Some(state) = attempt.state() {
             self.notify_recheck(attempt, state.sequence());
@@ -125,7 +125,7 @@ impl Inbox {
     }
 
     /// Applies a message: `id sequence.secret …` for admissions, `id -sequence …` for rechecks.
-    /// Other text is ignored, and so is an admission without the node's secret.
+    /// Other text is ignored, and so is an admission without the secret of the node.
     pub(crate) fn deliver(&self, message: &[u8]) {
         let Ok(text) = std::str::from_utf8(message) else { return };
         let now = self.clock.now();
@@ -178,7 +178,7 @@ mod tests {
         inbox.settle(attempt, state, false, Moment::NEVER);
     }
 
-    /// As a client writes it that can read the queue.
+    /// A message in the form of a client that can read the queue.
     fn message(inbox: &Inbox, attempt: &Attempt, sequence: i64) -> Vec<u8> {
         format!("{} {sequence}.{:x}", attempt.id, inbox.secret(attempt.id)).into_bytes()
     }

@@ -1,4 +1,4 @@
-//! Events, from the server to the attempts and watches that wait for them.
+//! Delivers events from the server to the attempts and watches that wait for them.
 
 mod attempt;
 mod changes;

@@ -1,4 +1,4 @@
-//! When a watch looks.
+//! The time of a watch's next look.
 
 use std::time::Duration;
 
@@ -6,32 +6,34 @@ use latchwork_core::{Moment, Result};
 
 use crate::scripts::Looked;
 
-/// How soon a watch looks after it was told of something that may expire. Half of the shortest TTL.
+/// The time from a message about a node or cell that may expire to the look. Half of the shortest
+/// TTL.
 const SOON: Duration = Duration::from_millis(500);
-/// The earliest next look: what should have expired may be there for a moment longer.
+/// The least time to the next look: a node or cell that should have expired may exist for a moment
+/// longer.
 const SOONEST: Duration = Duration::from_millis(5);
 /// The pause after a look that failed.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// When a watch looks by itself, and what it knows until then.
+/// The time of a watch's next look without a message, and the last known state.
 #[derive(Debug)]
 pub(super) struct NextLook {
     pub(super) at: Moment,
-    // Something may be there that ends by itself.
+    // Whether a node or cell may exist that expires.
     may_end: bool,
 }
 
 impl NextLook {
-    /// Nothing is known to be there.
+    /// No node or cell is known.
     pub(super) const NEVER: Self = Self { at: Moment::NEVER, may_end: false };
 
-    /// A message has come.
+    /// Records a message. `may_end`: a node or cell may expire.
     pub(super) fn told(&mut self, now: Moment, may_end: bool) {
         let at = if may_end { self.at.min(now + SOON) } else { Moment::NEVER };
         *self = Self { at, may_end };
     }
 
-    /// A look was answered. Answers whether it shows an end that nobody tells.
+    /// Records the answer to a look. Returns whether it shows an expiry without a message.
     pub(super) fn looked(&mut self, now: Moment, looked: Result<(Looked, bool)>) -> Result<bool> {
         let (looked, told) = match looked {
             Ok(looked) => looked,
@@ -70,7 +72,7 @@ mod tests {
     fn a_watch_looks_when_something_may_end_and_answers_an_end_that_nobody_tells() {
         let mut next = NextLook::NEVER;
         assert!(!looked(&mut next, at(0), Looked::Nothing) && next.at == Moment::NEVER);
-        // Something came that may end: soon, however many messages follow.
+        // A node that may expire: the watch looks soon, for any number of further messages.
         next.told(at(100), true);
         next.told(at(300), true);
         assert_eq!(next.at, at(100) + SOON);
@@ -79,13 +81,13 @@ mod tests {
         assert_eq!(next.at, at(10_600) + SOONEST);
         assert!(looked(&mut next, at(10_605), Looked::Nothing), "an end by expiry, without a message");
         assert!(!looked(&mut next, at(10_606), Looked::Nothing), "the watch has reported the end already");
-        // An end that was told: by a message, or by this look.
+        // An end with a message, or found by this look.
         next.told(at(11_000), true);
         next.told(at(11_001), false);
         assert!(next.at == Moment::NEVER && !looked(&mut next, at(11_002), Looked::Nothing));
         next.told(at(12_000), true);
         assert!(!next.looked(at(12_500), Ok((Looked::Nothing, true))).unwrap());
-        // What stays is not looked at again.
+        // A lasting cell needs no further look.
         next.told(at(13_000), true);
         assert!(!looked(&mut next, at(13_500), Looked::Stays) && next.at == Moment::NEVER);
     }

@@ -1,8 +1,8 @@
-//! Rechecks: a message says to look at a node again now, before the next round of renewals.
+//! Re-checks: a message asks for a renewal of a node now, before the next round of renewals.
 //!
 //! The node was revoked, or does not fit a new limit. Only its renewal decides which, so a late or
-//! forged message costs one request and changes nothing. A waiter whose own timer runs out
-//! (QUEUE-LOOK-AT-EXPIRY) comes here too: many at one time cost one request.
+//! forged message costs one request and changes nothing. A waiter whose timer ends
+//! (QUEUE-LOOK-AT-EXPIRY) is renewed here too: many waiters at one time cost one request.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
@@ -17,7 +17,7 @@ use crate::driver::Place;
 use crate::layout::QueueKeys;
 use crate::renewal;
 
-/// The task that renews what is due. It ends with the client.
+/// The task that renews the due nodes. It ends with the client.
 pub(crate) async fn run(client: Weak<Client>) {
     let Some((inbox, closing)) =
         client.upgrade().map(|client| (Arc::clone(&client.inbox), client.closing.clone()))
@@ -26,7 +26,8 @@ pub(crate) async fn run(client: Weak<Client>) {
     };
     closing
         .run_until_cancelled(async {
-            // One request to each server at a time: a silent one holds up nobody else's.
+            // One request to each server at a time, so that a silent server does not delay the
+            // others.
             let mut due: HashMap<Place, HashMap<NodeId, Arc<Attempt>>> = HashMap::new();
             let (mut asked, mut asking) = (HashSet::new(), FuturesUnordered::new());
             loop {
@@ -57,7 +58,7 @@ pub(crate) async fn run(client: Weak<Client>) {
         .await;
 }
 
-/// Holders and waiters alike.
+/// Renews holders and waiters.
 async fn recheck(client: &Arc<Client>, due: impl Iterator<Item = Arc<Attempt>>) -> Result<()> {
     let mut queues: HashMap<QueueKeys, Vec<Arc<Attempt>>> = HashMap::new();
     for attempt in due {
@@ -65,6 +66,6 @@ async fn recheck(client: &Arc<Client>, due: impl Iterator<Item = Arc<Attempt>>) 
             queues.entry(attempt.queue.clone()).or_default().push(attempt);
         }
     }
-    // A refused queue is for the rounds to report, which find its nodes unrenewed.
+    // The next round reports a refused queue, because its nodes are not renewed.
     renewal::renew(client, queues, |_, _, _| {}).await.map(drop)
 }
