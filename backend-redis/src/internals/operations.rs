@@ -172,7 +172,7 @@ impl History<'_> {
         let (was_stored, _) = scripts::was_done(self.fixture.run(call).await).unwrap();
         assert_eq!(was_stored, is_over, "{limit} over {over:?}");
         if !is_over {
-            // The script has read nothing else.
+            // The script has read only the limit.
             assert!(self.fixture.notified().await.is_empty(), "{limit} over {over:?}");
             return;
         }

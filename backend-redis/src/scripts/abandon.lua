@@ -1,10 +1,10 @@
 -- Ends an attempt whose join has an unknown outcome: removes its node by id alone, and writes a
--- tombstone that a late join of it meets.
+-- tombstone for a late join.
 --
 -- KEYS  seq exp node meta [one] [extra] left
--- ARGV  now (empty: the server's) | shape | id | how long the tombstone stands, us
--- ->    { 1 when a node was there, else 0, flags, now }
--- Cost  O(log n), what it drops and admits, and the tombstones that have run out.
+-- ARGV  now (empty: the server's) | shape | id | how long the tombstone exists, us
+-- ->    { 1 if the node existed, otherwise 0, flags, now }
+-- Cost  O(log n), the dropped and admitted nodes, and the expired tombstones.
 local now, id, stand = time(ARGV[1]), ARGV[3], tonumber(ARGV[4])
 local left = KEYS[#KEYS]
 call('ZCARD', left)

@@ -1,12 +1,12 @@
--- A cell: a hash of "v", the value, and "n", its version: number-nonce. One that goes when nobody uses
--- it (CELL-IDLE) also has "i", after how many ms: the key expires then, and each use sets that anew.
--- The number is the server's time in microseconds or the last number plus one, whichever is higher;
--- the writing client makes the nonce, 64 random bits. Numbers rise from write to write. After a
--- deletion only the server's clock says so. If that was set back, the nonce still keeps a version from
--- coming twice.
+-- A cell: a hash of "v", the value, and "n", its version: number-nonce. An idle cell (CELL-IDLE)
+-- also has "i", its time to idle in ms: the key expires after this time, and each use sets the
+-- expiry again. The number is the server's time in microseconds or the last number plus one,
+-- whichever is higher. The writing client makes the nonce, 64 random bits. Numbers rise from write
+-- to write. After a deletion only the server's clock makes them rise. If the clock was set back,
+-- the nonce still prevents a version from occurring twice.
 
--- The value, the version, its number, and the time to idle; nothing when there is no cell. Another hash
--- in its place is refused like a key of another type.
+-- Returns the value, the version, its number, and the time to idle; nothing if the cell does not
+-- exist. Another hash in its place is refused like a key of another type.
 local function cell(key)
   local fields = call('HMGET', key, 'v', 'n', 'i')
   local value, version = fields[1], fields[2]
@@ -22,7 +22,7 @@ local function cell(key)
   error('WRONGTYPE [' .. key .. '] is no cell', 0)
 end
 
--- The nonce of the write that made a cell what it is; nothing when there is no cell.
+-- Returns the nonce of a cell's last write; nothing if the cell does not exist.
 local function nonce_of(key)
   return string.match(try('HGET', key, 'n') or '', '%-(%x+)$')
 end

@@ -1,7 +1,7 @@
--- How long cells stay, by their last writes: for a listing. No use.
+-- Returns how long cells stay, by their last writes, for a listing. This is not a use of the cells.
 --
 -- KEYS  cells
--- ->    per cell: its time to idle, ms | 0 it goes with a lease | -1 it stays | -2 there is none
+-- ->    per cell: its time to idle, ms | 0 it goes with a lease | -1 it stays | -2 it does not exist
 -- Cost  O(cells).
 local answers = {}
 for i, key in ipairs(KEYS) do

@@ -1,16 +1,16 @@
--- Changes a count, in one step: what core's Count::decide (decide/count/request.rs) makes of a
--- request. Numbers are texts here, since they do not fit into Lua's: up to 20 digits. Tells the
--- watchers. Every check comes before the writes, as in write_cell.lua.
+-- Changes a count in one step, with the same result as core's Count::decide
+-- (decide/count/request.rs). Numbers are texts here, because they do not fit into Lua's numbers: up
+-- to 20 digits. Notifies the watches. All checks come before the writes, as in write_cell.lua.
 --
 -- KEYS  the cell, whose name is also its channel
--- ARGV  a: add | s: swap | d: down by one, not below 0 | the number to add, or what it must be
---       what it becomes | writer: 16 hex digits | the operation's number | the number after that
---       the number of writes at which a missing record still proves something (empty: none)
---       1 when another request of this operation may arrive | with what the count begins (empty: 0)
+-- ARGV  a: add | s: swap | d: down by one, not below 0 | the number to add, or the expected number
+--       the new number | writer: 16 hex digits | the operation's number | the number after that
+--       the number of writes up to which a missing record is a proof (empty: it is never a proof)
+--       1 when another request of this operation may arrive | the initial number of the count (empty: 0)
 --       nonce | how long the cell lives without a use, ms (empty: it stays)
 -- ->    { 1, flags, writes, result } applied | { 2, flags, writes } refused | { 3, 0, writes } untold
---       { 4, 0, the number it began with, or empty } another count | { 5, 0 } no count
--- Cost  in the writers that the count remembers, 48 at most.
+--       { 4, 0, its initial number, or empty } another count | { 5, 0 } not a count
+-- Cost  O(writers that the count remembers), 48 at most.
 local APPLIED, REFUSED, UNTOLD, OTHER, FOREIGN = 1, 2, 3, 4, 5
 local WRITERS = 48
 local I64, MINUS_I64 = '9223372036854775807', '9223372036854775808'
@@ -22,7 +22,7 @@ local key, now, life = KEYS[1], time(''), ARGV[11] ~= '' and ARGV[11]
 local change, number, becomes, writer, own, fence = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local till, doubted, initial = ARGV[7], ARGV[8] == '1', ARGV[9]
 
--- Whether digits without a leading zero are a number up to this one.
+-- Whether the digits, without a leading zero, are a number up to this one.
 local function fits(digits, most)
   return #digits < #most or #digits == #most and digits <= most
 end
@@ -66,8 +66,8 @@ local function sum(one, other)
   return sign < 0 and digits ~= '0' and '-' .. digits or digits
 end
 
--- The value, the number of writes, what it began with, the records and how many they are; nothing
--- for another text.
+-- Returns the value, the number of writes, the initial number, the records and their number;
+-- nothing for another text.
 local function count(text)
   local value, writes, records = string.match(text, '^(%-?%d+) (%d+)(.*)$')
   if not value or not signed(value) or not unsigned(writes, U64) then
@@ -81,12 +81,12 @@ local function count(text)
     records = behind
   end
   local rest, known = string.gsub(records, RECORD, '')
-  -- No upper case, no leading zero in a record, and no negative zero.
+  -- Refuses upper case, a leading zero in a record, and a negative zero.
   if rest ~= '' or known > WRITERS or string.find(records, '%u') or string.find(records, ':%-?0%d')
     or string.find(records, ':-0', 1, true) then
     return nil
   end
-  -- A number of so many digits may be too high.
+  -- A number with this many digits may be too high.
   if string.find(records, LONG) then
     for its, result in string.gmatch(records, ':(%d+):(%-?%d+)') do
       if not fits(its, U64) or not signed(result) then
@@ -109,7 +109,7 @@ if text then
   end
 end
 
--- What writes nothing uses the cell too.
+-- A change that writes nothing is a use of the cell too.
 local function unwritten(answer)
   if idle then
     call('PEXPIRE', key, idle)
@@ -117,7 +117,7 @@ local function unwritten(answer)
   return answer
 end
 
--- The writer's record, if there is one, and the list without it.
+-- Returns the writer's record, if it exists, and the list without it.
 local mark, its, result = ' ' .. writer .. ':', nil, nil
 local at = string.find(records, mark, 1, true)
 while at do

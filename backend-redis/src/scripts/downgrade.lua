@@ -1,11 +1,11 @@
 -- Turns an admitted writer into a reader in its place, with its sequence number; admits and
--- notifies the readers behind it up to the next writer. A reader stays one; a waiter is left alone,
--- since it would overtake.
+-- notifies the readers after it up to the next writer. A reader stays a reader. A waiter is not
+-- changed, because it would overtake others.
 --
 -- KEYS  seq exp node meta one writers
 -- ARGV  now (empty: the server's) | shape (rw) | id | sequence
--- ->    { 1 when it is a reader now, else 0, flags, now }
--- Cost  O(log n), and what it drops and admits.
+-- ->    { 1 if it is a reader now, otherwise 0, flags, now }
+-- Cost  O(log n), and the dropped and admitted nodes.
 local now, id = time(ARGV[1]), ARGV[3]
 local q = open(ARGV[2], 1, now, {}, false)
 local there = 0

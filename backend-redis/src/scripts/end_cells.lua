@@ -1,5 +1,4 @@
--- Deletes cells of one client, each if its last writer is who wrote it with this nonce, and tells
--- their watches.
+-- Deletes cells of one client, each if its last write has this nonce, and notifies their watches.
 --
 -- KEYS  cells, whose names are also their channels
 -- ARGV  per cell: nonce

@@ -1,14 +1,14 @@
 -- Joins a queue, or finds and renews the node of an earlier request of the same attempt.
 --
 -- KEYS  seq exp node meta [one] [extra] left
--- ARGV  now (empty: the server's) | shape | id | claim x/s/p | weight | ttl, us | the limit it asks for (empty: the stored
---       one; after ~: this one if none is stored) | secret@inbox | label [NUL data] | 1 for a try
+-- ARGV  now (empty: the server's) | shape | id | claim x/s/p | weight | ttl, us | the requested limit (empty: the stored
+--       limit; after ~: this limit if none is stored) | secret@inbox | label [NUL data] | 1 for a try
 -- ->    { answer, a, b, flags, now }
---       1 admitted (a: sequence) | 2 waiting (a: sequence, b: us until what it waits for may have expired)
---       0 a try that was not admitted | -1 abandoned before | -2 another limit, or too low a one (a: the stored one,
---       -1: none, a text: that, which is no limit)
+--       1 admitted (a: sequence) | 2 waiting (a: sequence, b: us until the node that it waits for may have expired)
+--       0 a try that was not admitted | -1 abandoned before | -2 another limit, or a limit that is too low (a: the stored
+--       limit; -1: none is stored; a text: the stored text, which is not a limit)
 --       or an error that begins with OUTOFRANGE and names a key, before anything is written
--- Cost  O(log n), and what it drops and admits.
+-- Cost  O(log n), and the dropped and admitted nodes.
 local id = ARGV[3]
 local claim, ttl, label = ARGV[4], tonumber(ARGV[6]), ARGV[9]
 local want = tonumber(ARGV[5])
@@ -60,7 +60,7 @@ else
   if not q.limit then
     q.limit = limit
     call('SET', q.extra, num(limit))
-    -- There may have been one before: then nodes wait for it.
+    -- A limit may have been stored before: then nodes wait for it.
     admit(q)
   end
   free = (q.count == 0 or call('ZCOUNT', q.seq, '(' .. num(q.front), '+inf') == 0) and q.sum + want <= limit
@@ -90,10 +90,10 @@ if not free then
   elseif wait > 0 then
     return answer(2, seq, wait - 1)
   end
-  -- What stood in the way was no node, and is removed.
+  -- The entry ahead was not a node, and is removed.
   return answer(1, seq)
 end
--- With readers still to be notified ("more") the mark must not jump over them.
+-- If more readers must be notified ("more"), the mark must not skip them.
 if shape ~= 'rw' or not q.more then
   q.front = seq
 end

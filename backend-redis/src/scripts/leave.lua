@@ -3,8 +3,8 @@
 --
 -- KEYS  seq exp node meta [one] [extra]
 -- ARGV  now (empty: the server's) | shape | id | sequence
--- ->    { 1 when it was there, else 0, flags, now }
--- Cost  O(log n), and what it drops and admits.
+-- ->    { 1 if it existed, otherwise 0, flags, now }
+-- Cost  O(log n), and the dropped and admitted nodes.
 local id = ARGV[3]
 local q = open(ARGV[2], 1, now, { [id] = true }, false)
 local there = 0

@@ -1,12 +1,12 @@
--- Lists a page of a queue in order. Like every operation it drops and admits first: an expired node
--- looks like a dropped one.
+-- Lists a page of a queue in order. Like every operation, it drops and admits first. An expired
+-- node that is not dropped yet looks like a dropped one.
 --
 -- KEYS  seq exp node meta [one] [extra]
--- ARGV  now (empty: the server's) | shape | behind this sequence number | at most so many
--- ->    { flags, now, per node: { sequence, claim, weight, 1 when admitted, joined, until its
+-- ARGV  now (empty: the server's) | shape | after this sequence number | at most this number of nodes
+-- ->    { flags, now, per node: { sequence, claim, weight, 1 if admitted, joined, time until its
 --       expiry, the beginning of the label, and of the data } }
---       An entry with a number out of range is no node.
--- Cost  O(log n + page), and what it drops and admits.
+--       An entry with a number out of range is not a node.
+-- Cost  O(log n + page), and the dropped and admitted nodes.
 local q = open(ARGV[2], 1, now, {}, false)
 ease(q)
 local found = call('ZRANGEBYSCORE', q.seq, '(' .. ARGV[3], '+inf', 'WITHSCORES', 'LIMIT', 0, ARGV[4])

@@ -1,10 +1,10 @@
--- Drops what has expired, as every operation does, which tells the watches of the queue. Answers
--- when it is to be looked at again: a watch calls it, since nothing else happens when a node expires.
+-- Drops expired nodes, like every operation, and so notifies the watches of the queue. Returns when
+-- to look again. Watches call it, because no script runs when a node expires.
 --
 -- KEYS  seq exp node meta [one] [extra]
 -- ARGV  now (empty: the server's) | shape
--- ->    { us until the next node may have expired | -1 without a node, 1 when the watches were told, else 0, flags, now }
--- Cost  O(log n), and what it drops and admits.
+-- ->    { us until the next node may have expired | -1 without a node, 1 if the watches were notified, otherwise 0, flags, now }
+-- Cost  O(log n), and the dropped and admitted nodes.
 if call('EXISTS', unpack(KEYS)) == 0 then
   return { -1, 0, 0, now }
 end

@@ -1,7 +1,7 @@
--- When a cell ends unless it is renewed or used: its watch calls this, since nothing else happens then.
--- No use.
+-- Returns when a cell ends unless it is renewed or used. Its watch calls this, because no script
+-- runs when a cell expires. This is not a use of the cell.
 --
 -- KEYS  the cell
--- ->    ms until then | -1 it stays | -2 there is none
+-- ->    ms until then | -1 it stays | -2 it does not exist
 -- Cost  constant.
 return call('PTTL', KEYS[1])

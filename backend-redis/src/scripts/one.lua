@@ -1,47 +1,47 @@
 -- The beginning of every script of a queue, and the folded form of a queue: one string in place of
--- the whole layout (queue.lua), while nothing contends for it. Shapes x and rw only.
+-- the whole layout (queue.lua), while there is no contention. Shapes x and rw only.
 --
 --   one   string   free: "last", the last sequence number
 --                  held: "sequence id expiry ttl claim joined inbox label": the only node, admitted, the last to join
---                        (with its data behind the label: labelled())
+--                        (with its data after the label: labelled())
 --
 -- Invariant: while "one" exists, the other keys of the queue have no node and no live tombstone.
--- What needs more than one node (a second one that is not refused, a tombstone, a downgrade, a
--- revocation) unfolds the queue: open() writes the node in full and removes "one". The operation
--- that leaves the queue empty, without a live tombstone, folds it again: close(). It is the same
--- queue, written shorter, and so is as safe:
---   - Every script runs alone: it finds one of the two forms, and changes one into the other in one
---     step.
---   - The node is admitted. Unfolded, "front" is set to it: it gets no second message, and the rule
---     alone lets another in beside it.
---   - It was the last to join, so its sequence number is "last" too. Unfolded, "last" is the higher
---     of both.
---   - An expired node is gone here too; a renewal and a leave name id AND sequence number; an
---     expiry is clamped on reading. A script that reads other than what is written (it has expired,
---     the clock was stepped back) takes the long form, which writes that: the next script reads the
---     same, whatever the clock does.
+-- An operation that needs more than this one node (a second node that is not refused, a tombstone, a
+-- downgrade, a revocation) unfolds the queue: open() writes the node in full and removes "one". The
+-- operation that leaves the queue empty, without a live tombstone, folds it again: close(). The
+-- folded form is the same queue in a shorter text, and as safe:
+--   - The server runs no other command during a script: a script finds one of the two forms, and
+--     changes one into the other in one step.
+--   - The node is admitted. When the queue is unfolded, "front" is set to this node: it gets no second
+--     message, and only the rule can admit another node together with it.
+--   - The node was the last to join, so its sequence number is "last" too. When the queue is unfolded,
+--     "last" is the higher of both.
+--   - An expired node is gone in this form too. A renewal and a leave name id AND sequence number. An
+--     expiry is clamped on reading. If the state differs from the text (the node has expired, or the
+--     clock was stepped back), the script takes the long form, which writes the new state: the next
+--     script reads the same, for any step of the clock.
 --   - A late join of an abandoned attempt never meets a folded queue: its tombstone keeps the queue
 --     unfolded.
---   - No "one" means: unfolded, or never used. Or an operator or an eviction has removed it with
---     its node, and the owner's renewal answers "gone".
+--   - If "one" does not exist, the queue is unfolded or was never used. Or an operator or an eviction
+--     has removed "one" with its node: then the owner's renewal returns "gone".
 --   - A node is written with the life that its own client asks for, more than two of its TTLs: a
---     held node outlives its lease, however short other clients remember a queue.
+--     held node outlives its lease, even if other clients remember a queue for a shorter time.
 -- Text of another form is neither node nor number. A key of another type is an error before any
--- write. So is a number out of range, for a join: no next one can be counted from it. All other
--- operations ignore it, and leave it.
+-- write. For a join, so is a number out of range, because no next number can be counted from it. All
+-- other operations ignore such a number, and do not change it.
 
 local call = redis.call
 -- The last argument of every script: how long the key with the last sequence number outlives its
--- last use, in milliseconds. It exceeds the user's setting by more than the time after which it is
--- set anew.
+-- last use, in milliseconds. It exceeds the user's setting by more than the interval at which it is
+-- set again.
 local LIFE = tonumber(ARGV[#ARGV])
 -- The highest sequence number: Lua's numbers are exact up to here.
 local TOP = 9007199254740991
 -- A flag of an answer: the server has refused a PUBLISH.
 local PUBLISH_REFUSED = 2
 
--- A time is a whole number of microseconds, below 2^53 and so exact. It stays so as an argument of
--- call(), where the server writes 17 digits; tostring() and .. would round it.
+-- A time is a whole number of microseconds, below 2^53 and so exact. It stays exact as an argument
+-- of call(), where the server writes 17 digits. tostring() and .. would round it.
 local function num(n)
   return string.format('%.0f', n)
 end
@@ -55,8 +55,9 @@ local function time(override)
   return tonumber(t[1]) * 1000000 + tonumber(t[2])
 end
 
--- The limit at this key; or nothing, and the beginning of a text that is no limit. A limit is
--- decimal digits, from 1 to 4294967295. Core's StoredLimit reads the same, and a test feeds both.
+-- Returns the limit at this key; or nothing, and the beginning of a text that is not a limit. A
+-- limit is decimal digits, from 1 to 4294967295. Core's StoredLimit reads the same, and a test
+-- compares both.
 local function stored_limit(key)
   local text = call('GET', key)
   local limit = text and string.find(text, '^%d+$') and tonumber(text)
@@ -66,14 +67,15 @@ local function stored_limit(key)
   return nil, text and string.sub(text, 1, 260)
 end
 
--- The number in a text: whole, not negative, and exact. Nothing for any other, which is foreign.
+-- Returns the number in a text: whole, not negative, and exact. Nothing for any other text, which
+-- is foreign.
 local function sound(text)
   local n = tonumber(text or nil)
   return n and n >= 0 and n <= TOP and n % 1 == 0 and n or nil
 end
 
--- The node in the text: sequence, id, expiry, ttl, claim (all text), and "joined inbox label".
--- Nothing when the queue is free.
+-- Returns the node in the text: sequence, id, expiry, ttl, claim (all text), and "joined inbox
+-- label". Nothing if the queue is free.
 local function inline(text)
   local seq, id, expiry, ttl, claim, rest = string.match(text, '^(%d+) (%S+) (%d+) (%d+) ([xs]) (%d+ %S+ .*)$')
   if seq and sound(seq) and sound(expiry) and sound(ttl) and sound(string.match(rest, '^%d+')) then
@@ -81,8 +83,8 @@ local function inline(text)
   end
 end
 
--- A label, and the data behind it: a NUL lies between them, which no label has. Data may have any
--- bytes. A node without data has no NUL.
+-- A label, and the data after it. A NUL separates them, and no label contains a NUL. Data may
+-- contain any bytes. A node without data has no NUL.
 local function labelled(text)
   local at = string.find(text, '\0', 1, true)
   if at then
@@ -91,7 +93,7 @@ local function labelled(text)
   return text, ''
 end
 
--- The shape of a queue, and whether its kind is observed: then a + follows it.
+-- The shape of a queue, and whether its kind is observed: then a + follows the shape.
 local function shaped(word)
   if string.sub(word, -1) == '+' then
     return string.sub(word, 1, -2), true
@@ -99,8 +101,9 @@ local function shaped(word)
   return word, false
 end
 
--- A command's answer; nothing where the key is of a foreign type, which costs the script's other
--- keys nothing. Another refusal (the server is a replica now, say) is an error of the whole call.
+-- Returns a command's answer; nothing if the key has a foreign type, so that the script can go on
+-- with its other keys. Any other refusal (for example, the server is a replica now) is an error of
+-- the whole call.
 local function try(...)
   local answer = redis.pcall(...)
   if type(answer) == 'table' and answer.err then
@@ -112,9 +115,9 @@ local function try(...)
   return answer
 end
 
--- Tells the watches of a channel that something has changed; with `ends`, that something there may
--- end by itself. A refusal (an ACL without the channel) must not leave the work half done: it is
--- only reported, as a flag.
+-- Notifies the watches of a channel of a change; with `ends`, the node or cell there may expire. A
+-- refusal (an ACL without the channel) must not leave the work half done: it is only reported, as a
+-- flag.
 local function tell(channel, ends)
   local answer = redis.pcall('PUBLISH', channel, ends and '+' or '')
   return type(answer) == 'table' and answer.err and PUBLISH_REFUSED or 0
@@ -130,11 +133,12 @@ local function refuse(key)
   error('OUTOFRANGE [' .. key .. ']', 0)
 end
 
--- The text of "one" that a short form has read, so that open() need not; nil without a short form.
+-- The text of "one" that a short form has read, so that open() need not read it; nil without a
+-- short form.
 local known
 
--- Writes the folded form for a renewal or a leave, which must pass without memory: after a command
--- that the server allows, it lets the rest pass too.
+-- Writes the folded form for a renewal or a leave, which must work on a server without memory:
+-- after a command that such a server allows, the server allows the rest of the script too.
 local function put(one, text, ...)
   if redis.pcall('SET', one, text, ...).err then
     call('PEXPIRE', one, LIFE)

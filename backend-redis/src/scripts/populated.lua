@@ -1,8 +1,8 @@
--- Whether each queue has a node that has not expired. It only reads.
+-- Returns for each queue whether it has a node that has not expired. It only reads.
 --
--- KEYS  per queue: seq exp one
+-- KEYS  for each queue: seq exp one
 -- ARGV  now (empty: the server's)
--- ->    per queue: 1 or 0
+-- ->    for each queue: 1 or 0
 -- Cost  O(queues log n).
 local now = time(ARGV[1])
 local answers = {}

@@ -1,44 +1,44 @@
--- What all scripts share: one queue, and the order of work of every operation: drop the expired,
--- act, admit. docs/protocol/redis-queue.md explains it.
+-- The common part of all scripts: one queue, and the order of work of every operation: drop expired
+-- nodes, act, admit. docs/protocol/redis-queue.md explains it.
 --
 -- The layout of a queue (all keys in one hash slot) that is not folded (one.lua):
 --   seq   sorted set   node id -> sequence number          the order of the queue
 --   exp   sorted set   node id -> expiry, microseconds
 --   node  hash         node id -> "claim weight ttl joined secret@inbox label", and data as in one.lua
---   meta  hash         last: the last sequence number; front: the highest that was admitted and notified;
---                      sum: permits taken by the admitted; seen: the server's time at the last call;
+--   meta  hash         last: the last sequence number; front: the highest one that was admitted and notified;
+--                      sum: permits of the admitted nodes; seen: the server's time at the last call;
 --                      more: some admitted nodes are not notified yet; alive: how long the other keys live;
---                      kept: how long this hash does; left: until when there are tombstones;
---                      mend: how far a repair under way has come; rw: writers: their number
+--                      kept: how long this hash lives; left: until when tombstones exist;
+--                      mend: the position of a repair under way; rw: writers: their number
 --   one   x, rw: the folded form; p: absent
 --   extra rw: sorted set of the writers, id -> sequence number; p: the stored limit, a string; x: absent
 --   left  sorted set   id of an abandoned attempt -> until when a late join of it is refused
 --
--- Shapes: x (exclusive claims only), rw (exclusive and shared), p (permits). Behind the shape of a
--- kind that is observed stands a +: a script that changes the queue tells its watches, once.
+-- Shapes: x (exclusive claims only), rw (exclusive and shared), p (permits). After the shape of an
+-- observed kind comes a +: a script that changes the queue notifies its watches, once.
 --
 -- No operation loops over the queue. It looks at the nodes that it drops and admits, at most BATCH
--- of each, and answers "more" when there may be others. After foreign changes, or a step back of the clock, the
--- queue is read once, at most LOOK entries a call: mend().
+-- of each, and returns "more" if there may be others. After foreign changes, or a step back of the
+-- clock, the queue is read once, at most LOOK entries in each call: mend().
 
 local BATCH, UP_TO_BATCH = 256, '256'
 local MORE = 1
 local LOOK = 1024
--- The standing of a node that is known only at the end of a repair.
+-- The state of a node whose state is known only at the end of a repair.
 local UNSETTLED = -1099511627776
--- The longest wait for an expiry, in microseconds: no TTL is longer.
+-- The longest wait for an expiry, in microseconds. No TTL is longer.
 local LONGEST = 7200 * 1000000
--- How long a tombstone stands, in microseconds. The clients' constant is the same.
+-- How long a tombstone exists, in microseconds. The clients have the same constant.
 local STAND = 600 * 1000000
 
--- A number as text, which may be known already: formatting one takes longer than many a command,
--- and the server formats each number that a command is given.
+-- A number as text, which may be known already: formatting a number takes longer than some
+-- commands, and the server formats each number that a command gets.
 local function written(q, n)
   return q.text[n] or num(n)
 end
 
--- What a node's text says: claim ('x', 's' or 'p'), weight, ttl, joined, inbox, label, data. Nothing
--- for other text.
+-- Returns the parts of a node's text: claim ('x', 's' or 'p'), weight, ttl, joined, inbox, label,
+-- data. Nothing for other text.
 local function parse(text)
   local claim, w, ttl, joined, inbox, label = string.match(text or '', '^([xsp]) (%d+) (%d+) (%d+) (%S+) (.*)$')
   if claim and tonumber(w) <= 4294967295 and sound(ttl) and sound(joined) then
@@ -64,7 +64,7 @@ local function counted(q)
   return phase == 'sum' and tonumber(upto) or 0
 end
 
--- Removes nodes wherever they stand: at most BATCH of them, since unpack() has a limit.
+-- Removes nodes anywhere in the queue: at most BATCH of them, because unpack() has a limit.
 local function drop(q, ids)
   q.changed = true
   if q.shape == 'p' then
@@ -75,7 +75,7 @@ local function drop(q, ids)
         if claim then
           q.sum = q.sum - tonumber(w)
         else
-          -- Foreign data hides its weight: the sum is made anew before the next admission.
+          -- Foreign data hides the weight: the sum is computed again before the next admission.
           q.mend = q.mend or 'sum 0'
         end
       end
@@ -90,8 +90,8 @@ local function drop(q, ids)
 end
 
 -- Prepares a message: an admission, with the secret that the node's client gave it; or, with a
--- negated sequence number, a recheck, which needs no secret since a renewal then decides. The
--- caller's own node gets none.
+-- negated sequence number, a recheck, which needs no secret because a renewal then decides. The
+-- caller's own node gets no message.
 local function notify(q, id, seq)
   if q.callers[id] then
     return
@@ -107,13 +107,14 @@ end
 
 local mend
 
--- Admits the next node. Later joins come behind it, even where its number is foreign.
+-- Admits the next node. Later joins come after it, even if its number is foreign.
 local function let_in(q, id, seq)
   q.front, q.last, q.changed = seq, math.max(q.last, seq), true
   notify(q, id, seq)
 end
 
--- Exclusive claims: the first. Answers whether all that it read is sound; so do the next two.
+-- Exclusive claims: admits the first node. Returns whether all entries that it read are valid. The
+-- next two functions do the same.
 local function admit_first(q)
   local first = call('ZRANGE', q.seq, '0', '0', 'WITHSCORES')
   local seq = sound(first[2])
@@ -124,7 +125,7 @@ local function admit_first(q)
   return seq or not first[1]
 end
 
--- Readers up to the first writer, or that writer alone when it is the first of all.
+-- Admits readers up to the first writer, or only that writer if it is the first node.
 local function admit_readers(q)
   local first = call('ZRANGE', q.extra, 0, 0, 'WITHSCORES')
   local writer, upto = sound(first[2]), '+inf'
@@ -147,7 +148,7 @@ local function admit_readers(q)
   return true
 end
 
--- Permits, while they fit.
+-- Admits permits while they fit.
 local function admit_fitting(q)
   for _ = 1, BATCH do
     local next = call('ZRANGEBYSCORE', q.seq, '(' .. num(q.front), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
@@ -175,11 +176,11 @@ end
 
 local ADMIT = { x = admit_first, rw = admit_readers, p = admit_fitting }
 
--- Admits in order, by the rule over the whole queue, and prepares the messages. The admitted are
--- always a prefix of the queue. Of permits, front and sum are state; else "front" says how far
--- messages were sent. Every removal needs this; a join admits itself. During a repair nothing is
--- admitted. A first waiter that the limit will never let in gets a message too: it must give up,
--- for those behind it.
+-- Admits in order, by the rule over the whole queue, and prepares the messages. The admitted nodes
+-- are always a prefix of the queue. For permits, front and sum are state. For other shapes, "front"
+-- only says up to which node messages were sent. Every removal needs this; a join admits itself.
+-- During a repair no node is admitted. The first waiter also gets a message if it can never fit the
+-- limit: it must give up, so that later nodes can be admitted.
 local function admit(q)
   q.more, q.unfit = false, nil
   if q.mend and q.mend ~= 'admit 0' then
@@ -196,7 +197,7 @@ local function ease(q)
   call('PEXPIRE', q.meta, num((until_when - q.now) / 1000))
 end
 
--- Makes the keys outlive the node that is written, and never shortens their life.
+-- Ensures that the keys outlive the node that is written, and never shortens their life.
 local function keep(q, ttl, anew)
   local life = math.ceil(ttl / 1000) + 1000
   if anew then
@@ -226,8 +227,8 @@ local function with_all(command, key, words)
   return answers
 end
 
--- Reads some entries of one part (node, seq, exp, extra) from a cursor on, and removes those that
--- are not in all parts or are no nodes. Answers the next cursor.
+-- Reads some entries of one part (node, seq, exp, extra) from a cursor on, and removes entries that
+-- are not in all parts or are not nodes. Returns the next cursor.
 local function cull(q, part, cursor)
   local found = call(part == 'node' and 'HSCAN' or 'ZSCAN', q[part], cursor, 'COUNT', BATCH)
   local ids, texts = {}, {}
@@ -246,10 +247,9 @@ local function cull(q, part, cursor)
     if not claim or not seq or not exp then
       gone[#gone + 1] = id
     elseif part == 'node' then
-      -- Known, unless "meta" is gone. The next join comes behind all nodes.
+      -- Known, unless "meta" is gone. The next join comes after all nodes.
       q.last = math.max(q.last, seq)
-      -- After a step back of the server's clock, a node still delays others by no more than its
-      -- TTL.
+      -- After a step back of the server's clock, a node still delays others by at most its TTL.
       if exp > q.now + tonumber(ttl) then
         call('ZADD', q.exp, q.now + tonumber(ttl), id)
       end
@@ -271,7 +271,8 @@ local function cull(q, part, cursor)
   return found[1]
 end
 
--- Permits: adds up some more weights of the admitted. Answers where it stopped, or '0' at the end.
+-- Permits: adds up some more weights of the admitted nodes. Returns where it stopped, or '0' at the
+-- end.
 local function add_up(q, upto)
   if upto == '0' then
     q.sum = 0
@@ -285,7 +286,7 @@ local function add_up(q, upto)
   return #some == 2 * BATCH and upto or '0'
 end
 
--- Drops expired nodes. Answers whether there were any.
+-- Drops expired nodes. Returns whether there were any.
 local function drop_expired(q, dead)
   dead = dead or call('ZRANGEBYSCORE', q.exp, '-inf', q.t, 'LIMIT', '0', UP_TO_BATCH)
   if #dead > 0 then
@@ -300,7 +301,7 @@ local function recount(q)
   q.count = call('ZCARD', q.seq)
 end
 
--- The phases of a repair: what follows each.
+-- The phases of a repair, each with the next phase.
 local NEXT = {
   x = { node = 'seq', seq = 'exp', exp = 'admit' },
   rw = { node = 'seq', seq = 'exp', exp = 'extra', extra = 'admit' },
@@ -308,14 +309,15 @@ local NEXT = {
 }
 
 -- Repairs a queue after foreign changes (an operator's DEL or ZREM, an eviction, a foreign member):
--- removes entries that are not in all three parts, and makes derived values anew. It reads the
--- whole queue once, some of it in each call: "mend" is a phase and a cursor.
---   - It is safe: until the end nothing is admitted, known holders stay so, and no other node is
---     answered that it waits or that the queue is free. A caller that gets "more" goes on.
---   - With "meta" gone, "front" and "sum" begin at 0, and admit() goes over the queue once more. A
---     node that is in by the rule is admitted and notified again, which changes nothing. Permits
---     above a limit that was lowered since are not: they wait, and their owner's renewal takes that
---     for a revocation.
+-- removes entries that are not in all three parts, and computes derived values again. It reads the
+-- whole queue once, a part in each call: "mend" is a phase and a cursor.
+--   - It is safe: until the end no node is admitted, known holders stay holders, and no other
+--     caller gets the answer that its node waits or that the queue is free. A caller that gets
+--     "more" continues.
+--   - If "meta" is gone, "front" and "sum" start at 0, and admit() processes the queue once more. A
+--     node that the rule admits is admitted and notified again, which changes nothing. Permits
+--     above a limit that was lowered since are not admitted: they wait, and their owner's renewal
+--     counts this as a revocation.
 function mend(q)
   q.mend = q.mend or 'node 0'
   while q.mend and q.look > 0 do
@@ -356,7 +358,7 @@ local function unfold(q, text)
       q.writers = q.writers + call('ZADD', q.extra, seq, id)
     end
     keep(q, tonumber(ttl), true)
-    -- It is admitted and notified.
+    -- The node is admitted and notified.
     q.front = math.max(q.front, tonumber(seq))
     q.count = q.count + 1
   end
@@ -373,8 +375,8 @@ local function under_way(shape, text)
   end
 end
 
--- Whether "meta" has foreign numbers. They are forgotten: values that follow from the nodes are
--- made anew, and are written even where they equal what was read.
+-- Whether "meta" has foreign numbers. They are dropped: values that follow from the nodes are
+-- computed again, and are written even if they equal the values that were read.
 local DERIVED = { [2] = 'front', [3] = 'sum', [6] = 'alive', [8] = 'left', [9] = 'writers' }
 local function is_forged(q, meta)
   local forged = q.front > q.last
@@ -383,7 +385,7 @@ local function is_forged(q, meta)
       forged, q.read[field] = true, false
     end
   end
-  -- No client makes the keys live that long.
+  -- No client sets such a long life.
   if q.alive > q.now + 4 * LONGEST then
     q.alive = 0
   end
@@ -393,12 +395,12 @@ local function is_forged(q, meta)
   return forged
 end
 
--- Opens the queue whose keys begin at KEYS[first]: reads it, drops the expired, admits. `callers`
--- are the ids that the operation itself answers. With `grow` the operation needs memory, and the
--- server refuses it without. Else its first write must be a command that a server without memory
--- allows, which lets the whole script pass: ease() is one. With `grow` a last number out of range
--- is an error, since no next one can be counted from it. All other operations ignore such a number,
--- and leave it.
+-- Opens the queue whose keys begin at KEYS[first]: reads it, drops expired nodes, admits. `callers`
+-- are the ids that the operation itself answers. With `grow` the operation needs memory, and a
+-- server without memory refuses it. Without `grow`, its first write must be a command that a server
+-- without memory allows, for example ease(): then the server allows the whole script. With `grow`,
+-- a last number out of range is an error, because no next number can be counted from it. All other
+-- operations ignore such a number, and do not change it.
 local function open(word, first, now, callers, grow)
   local t = num(now)
   local shape, observed = shaped(word)
@@ -429,8 +431,7 @@ local function open(word, first, now, callers, grow)
     changed, q.front, q.sum = true, 0, 0
   end
   if q.count == 0 then
-    -- The nodes' keys may have run out by themselves when all owners are dead: then nothing was
-    -- dropped.
+    -- The nodes' keys may have expired when all owners are dead: then no node was dropped.
     q.sum = 0
   end
   local lost = not meta[1]
@@ -452,8 +453,9 @@ local function open(word, first, now, callers, grow)
   if grow and (q.spoilt or math.max(q.last, tonumber(folded and string.match(folded, '^%d+') or 0)) >= TOP) then
     refuse(q.spoilt or folded and q.one or q.meta)
   end
-  -- Never used, or its hash is gone: unknown until when there are tombstones. A join looks. The
-  -- others, which do not have that key, count one as written just now, so that the next join looks.
+  -- Never used, or its hash is gone: it is unknown until when tombstones exist. A join checks this.
+  -- The other operations, which do not have that key, assume that a tombstone was written just now,
+  -- so that the next join checks.
   q.unknown = lost and not folded
   if q.unknown and not grow then
     q.left = now + STAND
@@ -461,7 +463,8 @@ local function open(word, first, now, callers, grow)
   local dead = q.count > 0 and call('ZRANGEBYSCORE', q.exp, '-inf', q.t, 'LIMIT', '0', UP_TO_BATCH) or {}
   local broken = changed or now < q.seen or q.mend
   if grow and (folded or broken or #dead > 0 or q.more_before) then
-    -- Fails without memory. What follows would pass, and the join itself then not.
+    -- Fails without memory. Otherwise the following writes would succeed, but the join itself would
+    -- not.
     call('HSET', q.meta, 'seen', q.t)
   end
   if folded then
@@ -483,8 +486,8 @@ local function open(word, first, now, callers, grow)
   return q
 end
 
--- The sequence number of a node that has not expired, or nil. (When many have expired, some are not
--- dropped yet.)
+-- Returns the sequence number of a node that has not expired, or nil. (If many nodes have expired,
+-- some are not dropped yet.)
 local function find(q, id)
   local s = call('ZSCORE', q.seq, id)
   if not s then
@@ -498,9 +501,9 @@ local function find(q, id)
   return tonumber(s)
 end
 
--- Where a node stands: 0 when admitted; -2 - limit when it waits and does not fit the limit (any
--- more); UNSETTLED when only the end of a repair shows it; else 1 + the microseconds until what it
--- waits for may have expired.
+-- Returns the state of a node: 0 if admitted; -2 - limit if it waits and does not fit the limit
+-- (any more); UNSETTLED if only the end of a repair shows it; otherwise 1 + the microseconds until
+-- the node that it waits for may have expired.
 local function stands(q, id, seq)
   if seq <= q.front then
     return 0
@@ -510,8 +513,8 @@ local function stands(q, id, seq)
   end
   local ahead
   if q.shape == 'p' then
-    -- Without a limit (an operator's DEL, or a text that is none) nothing fits. The waiter must
-    -- give up: the join that brings a limit comes behind it.
+    -- Without a limit (an operator's DEL, or a text that is not a limit) no node fits. The waiter
+    -- must give up, because the join that stores a limit comes after it.
     local limit = q.limit or 0
     if weight(q, id) > limit then
       return -2 - limit
@@ -529,7 +532,7 @@ local function stands(q, id, seq)
     ahead = call('ZSCORE', q.exp, nearest)
   end
   if not sound(ahead) then
-    -- What it waits for is no node: a foreign change.
+    -- The entry that it waits for is not a node: a foreign change.
     mend(q)
     return stands(q, id, seq)
   end
@@ -539,12 +542,12 @@ end
 -- Folds an empty queue without a live tombstone: only its last sequence number is kept between
 -- calls.
 local function fold(q)
-  -- Allowed without memory, and lets the rest pass.
+  -- Allowed without memory, and then the server allows the rest.
   call('DEL', q.meta)
   call('SET', q.one, num(q.last), 'PX', LIFE)
 end
 
--- Writes what is kept between calls.
+-- Writes the state that is kept between calls.
 local function note(q)
   local changes, n = { 'seen', q.t }, 2
   q.mend = q.mend or ''
@@ -556,7 +559,7 @@ local function note(q)
   if q.more ~= q.more_before then
     changes[n + 1], changes[n + 2], n = 'more', q.more and 1 or 0, n + 2
   end
-  -- Written anew when more than a twenty-sixth of its life is over.
+  -- Written again when more than a twenty-sixth of its life is over.
   local wanted = q.now + 1000 * LIFE
   local renew = q.kept < math.max(wanted - 1000 * LIFE / 26, q.alive)
   if renew then
@@ -569,9 +572,9 @@ local function note(q)
   end
 end
 
--- Writes what is kept between calls, publishes the messages (one per client) and the news of an
--- observed queue, and answers the flags. A refused PUBLISH (an ACL without the channel) must not
--- leave the work half done: it is only reported.
+-- Writes the state that is kept between calls, publishes the messages (one for each client) and the
+-- change of an observed queue, and returns the flags. A refused PUBLISH (an ACL without the
+-- channel) must not leave the work half done: it is only reported.
 local function close(q)
   if q.one and q.count == 0 and q.left <= q.now and not q.spoilt and not q.mend then
     fold(q)

@@ -1,4 +1,4 @@
--- Reads a cell. That is a use of it.
+-- Reads a cell. This is a use of the cell.
 --
 -- KEYS  the cell
 -- ->    {} | { version, value }

@@ -1,19 +1,20 @@
--- Renews nodes of one client in one or several queues, and answers where each stands: the waiters'
--- re-check. Without a node it only drops the expired, admits and notifies.
+-- Renews nodes of one client in one or several queues, and returns the state of each: this is also
+-- the waiters' re-check. For a queue without a node it only drops expired nodes, admits and
+-- notifies.
 --
 -- KEYS  per queue: seq exp node meta [one] [extra]
 -- ARGV  now (empty: the server's) | ttl, us | then per queue: shape | number of nodes | id, sequence, …
--- ->    { now, per queue: { flags, per node: -1 gone | 0 held | 1 + us until what it waits for may
--- have expired |
---       -2 - limit: it waits, and does not fit that limit | a text: it waits, and that is stored as the limit |
---       -2^40: it is there; the queue is under repair }
---       or the error text of a queue with a key of a foreign type: it costs the others nothing }
---       Another refusal (the server is a replica now, say) is an error of the whole call.
--- Cost  O(log n) per node, and what it drops and admits.
+-- ->    { now, per queue: { flags, per node: -1 gone | 0 held | 1 + us until the node that it
+--       waits for may have expired |
+--       -2 - limit: it waits, and does not fit that limit | a text: it waits, and the stored limit is this text |
+--       -2^40: it exists; the queue is under repair }
+--       or the error text of a queue with a key of a foreign type: the other queues are renewed }
+--       Any other refusal (for example, the server is a replica now) is an error of the whole call.
+-- Cost  O(log n) per node, and the dropped and admitted nodes.
 local now, ttl = time(ARGV[1]), tonumber(ARGV[2])
 local result, key, arg = { now }, 1, 3
 
--- A folded queue: GET, SET. Nothing when it is not folded, or its text is outdated.
+-- A folded queue: GET, SET. Returns nothing if the queue is not folded, or its text is outdated.
 local function renew_one(one, nodes)
   local text = call('GET', one)
   known = text
@@ -51,7 +52,7 @@ local function renew(shape, first, nodes)
       kept = true
     else
       nodes.seqs[i] = false
-      -- Whoever removed it by hand has told nobody.
+      -- The node was removed by hand, without a notification.
       q.changed = true
     end
   end

@@ -1,8 +1,8 @@
--- Renews cells of one client, each as long as its last writer is who wrote it with this nonce.
+-- Renews cells of one client, each if its last write has this nonce.
 --
 -- KEYS  cells
 -- ARGV  how long each lives from now on, ms | per cell: nonce
--- ->    per cell: 1 renewed | 0 another one, or none
+-- ->    per cell: 1 renewed | 0 the cell has another nonce, or does not exist
 -- Cost  O(cells).
 local answers = {}
 for i, key in ipairs(KEYS) do

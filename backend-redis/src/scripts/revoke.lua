@@ -1,16 +1,16 @@
--- Removes the node at a sequence number, whichever client owns it; admits and notifies the next,
--- and notifies the owner to recheck, which finds the node gone.
+-- Removes the node with this sequence number, of any client. Admits and notifies the next node, and
+-- sends a recheck message to the owner, whose renewal then finds the node gone.
 --
 -- KEYS  seq exp node meta [one] [extra]
 -- ARGV  now (empty: the server's) | shape | sequence
--- ->    { 1 when it was there, else 0, flags, now }
--- Cost  O(log n), and what it drops and admits.
+-- ->    { 1 if it existed, otherwise 0, flags, now }
+-- Cost  O(log n), and the dropped and admitted nodes.
 local now = time(ARGV[1])
 local id = call('ZRANGEBYSCORE', KEYS[1], ARGV[3], ARGV[3], 'LIMIT', 0, 1)[1]
--- No message for its own admission, should it come just now.
+-- The node gets no message if it is admitted in this script.
 local q = open(ARGV[2], 1, now, id and { [id] = true } or {}, false)
 if not id then
-  -- The queue may have been folded: then the node was admitted before.
+  -- If the queue was folded, the node was admitted before.
   id = call('ZRANGEBYSCORE', q.seq, ARGV[3], ARGV[3], 'LIMIT', 0, 1)[1]
 end
 local there = 0

@@ -1,13 +1,13 @@
--- Uses every command of the other scripts once, on scratch keys and the client's own inbox: a
--- missing permission shows at connect, and not in the middle of an operation.
+-- Uses every command of the other scripts once, on scratch keys and the client's inbox. So a
+-- missing permission is reported at connect, and not in the middle of an operation.
 --
 -- KEYS  a sorted set | a hash | a string, all of this client alone
 -- ARGV  the client's inbox
 -- ->    {} or { the command that failed, its error }
--- Cost  constant; nothing stays.
+-- Cost  constant; no key remains.
 local z, h, s = KEYS[1], KEYS[2], KEYS[3]
 local steps = {
-  -- First: without it, what the others write could not be removed.
+  -- First, because without it the keys of the other commands could not be removed.
   { 'DEL', z, h, s },
   { 'TIME' },
   { 'PEXPIRE', z, 1000 }, { 'PTTL', z }, { 'PERSIST', z },

@@ -1,10 +1,10 @@
--- Stores the limit of a queue of permits, whatever is stored or over a known one; admits and notifies
--- the nodes that fit now. The admitted stay.
+-- Stores the limit of a queue of permits, over any limit or only over a known one. Admits and
+-- notifies the nodes that fit now. Admitted nodes stay admitted.
 --
 -- KEYS  seq exp node meta limit
--- ARGV  now (empty: the server's) | limit | the limit that it replaces (-1: none; empty: whatever it is)
--- ->    { 1 when it was stored, else 0, flags, now }
--- Cost  O(log n), and what it drops and admits.
+-- ARGV  now (empty: the server's) | limit | the limit that it replaces (-1: none; empty: any)
+-- ->    { 1 if it was stored, otherwise 0, flags, now }
+-- Cost  O(log n), and the dropped and admitted nodes.
 local now = time(ARGV[1])
 if ARGV[3] ~= '' then
   local stored, foreign = stored_limit(KEYS[5])

@@ -1,19 +1,19 @@
--- Writes or deletes a cell if it is as expected and, for a held write, if the holder's node stands.
--- Tells the watchers. Every check comes before the writes. The first of those fails alone, without
--- memory, and nothing can fail after it.
+-- Writes or deletes a cell if it is as expected and, for a held write, if the holder's node exists.
+-- Notifies the watches. All checks come before the writes. Only the first write can fail, for lack
+-- of memory, and nothing can fail after it.
 --
 -- KEYS  the cell, whose name is also its channel [seq exp node meta [one] [extra]: the node's queue]
 -- ARGV  expected (a version | empty: no cell | *: any) | w: write, d: delete | nonce | value
---       how long it lives without a renewal, ms (empty: it stays); with "i" before it: without a use [shape | id | sequence: the node] | (life: not used)
+--       how long it lives without a renewal, ms (empty: it stays); after "i": without a use [shape | id | sequence: the node] | (life: not used)
 -- ->    { 0, 0 } the node is gone | { 1, flags, version } written
---       { 2, flags, 1 when it was there, else 0 } deleted | { 3, 0 [, version, value] } refused
+--       { 2, flags, 1 if it existed, otherwise 0 } deleted | { 3, 0 [, version, value] } refused
 -- Cost  constant.
 local GONE, WRITTEN, DELETED, REFUSED = 0, 1, 2, 3
 local key, now = KEYS[1], time('')
 local kind, life = string.match(ARGV[5], '^(i?)(%d+)$')
 
--- Whether the node is in its queue and has not expired. It only reads: whoever lets another node in
--- removes this one first, in the same script.
+-- Whether the node is in its queue and has not expired. It only reads: a script that admits another
+-- node first removes this one.
 local function stands(shape, id, seq)
   if shaped(shape) ~= 'p' then
     local text = call('GET', KEYS[6])
@@ -57,7 +57,7 @@ end
 if life then
   call('PEXPIRE', key, life)
 elseif version then
-  -- It may have been another client's, for as long as that lives.
+  -- The key may be an ephemeral cell of another client, with an expiry.
   call('PERSIST', key)
 end
 return { WRITTEN, tell(key, life), written }

@@ -1,14 +1,14 @@
--- Replaces the data of a node that stands, named by id and sequence number. It makes no node, and
+-- Replaces the data of an existing node, named by id and sequence number. It creates no node, and
 -- renews none.
 --
 -- KEYS  seq exp node meta [one] [extra]
 -- ARGV  now (empty: the server's) | shape | id | sequence | data
--- ->    { 1 when the node stands, else 0, flags, now }
+-- ->    { 1 if the node exists, otherwise 0, flags, now }
 --       A server without memory may refuse it, before anything is written.
--- Cost  O(log n), and what it drops and admits.
+-- Cost  O(log n), and the dropped and admitted nodes.
 local id, value = ARGV[3], ARGV[5]
 
--- The text of a node with this data behind the label.
+-- The text of a node with this data after the label.
 local function with_data(text)
   return labelled(text) .. (value ~= '' and '\0' .. value or '')
 end

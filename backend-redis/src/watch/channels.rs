@@ -62,8 +62,7 @@ impl Channels {
     }
 
     /// Delivers a message. Text in it means that a node or cell may expire. A forged message costs
-    /// a read, or suppresses an early look after an expiry, which watchers notice within a TTL
-    /// anyway.
+    /// a read, or hides an expiry from the watch, which its watchers notice within a TTL anyway.
     pub(crate) fn ring(&self, name: &[u8], message: &[u8]) {
         let Ok(name) = std::str::from_utf8(name) else { return };
         if let Some(channel) = self.0.lock().get(name) {

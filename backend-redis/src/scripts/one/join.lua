@@ -7,7 +7,7 @@ if shape ~= 'p' then
   known = text
   local last
   if not text then
-    -- Mostly the hash alone shows an unfolded queue.
+    -- In most cases the hash alone shows an unfolded queue.
     last = call('EXISTS', KEYS[4]) == 0 and call('EXISTS', unpack(KEYS)) == 0 and 0
   elseif string.find(text, '^%d+$') then
     last = sound(text)
@@ -28,7 +28,7 @@ if shape ~= 'p' then
   if last and last < TOP then
     local seq = math.max(now, last + 1)
     local name = num(seq)
-    -- The time of the join, which mostly is its sequence number.
+    -- The time of the join, which usually is its sequence number.
     local joined = seq == now and name or num(now)
     local node = name .. ' ' .. id .. ' ' .. num(now + ttl) .. ' ' .. ARGV[6] .. ' ' .. claim .. ' ' .. joined
       .. ' ' .. ARGV[8] .. ' ' .. ARGV[9]
