@@ -1,12 +1,12 @@
-//! Cells that go when nobody uses them (CELL-IDLE): the leases that they are on.
+//! The leases of idle cells (CELL-IDLE).
 //!
-//! Such a cell is on a lease of its own, whose id is made of the cell's key and of the time that the
-//! lease runs. So every client that reads the key sees which lease to keep alive, and that it is no
-//! client's. The lease runs a quarter longer than the cell's time to idle. A client renews it for a
-//! use unless it has done so within the last fifth of that, and before the use is answered: then what
-//! is left of the lease is the time to idle or more.
+//! An idle cell has a separate lease, whose id is made of the cell's key and the duration of the
+//! lease. So every client that reads the key sees which lease to renew, and that the lease does not
+//! belong to a client. The lease lasts a quarter longer than the cell's time to idle. A client
+//! renews it for a use, before the use is answered, unless it has renewed it within the last fifth
+//! of that duration. So the remaining time of the lease is at least the time to idle.
 //!
-//! A lease with no cell on it is renewed by nobody, and runs out. It is never revoked: another client
+//! A lease without a cell is not renewed, and expires. It is never revoked, because another client
 //! may be putting the cell on it.
 
 use std::collections::HashMap;
@@ -20,9 +20,9 @@ use parking_lot::Mutex;
 use crate::driver::{Driver, Txn, TxnResult};
 use crate::error::{Failure, as_read};
 
-/// The bits of an id that are the lease's time in seconds: two years.
+/// The number of bits of an id for the lease's time in seconds: up to two years.
 const TIME_BITS: u32 = 26;
-/// The most leases that are remembered before those that have run out are forgotten.
+/// The largest number of remembered leases. Beyond it, expired leases are forgotten.
 const ROOM: usize = 1024;
 
 /// The lease of an idle cell.
@@ -37,8 +37,9 @@ impl CellLease {
         Self((hash(key) << TIME_BITS | seconds).cast_signed())
     }
 
-    /// The lease that the cell with this key is on, if that is an idle cell's. A client's lease has a
-    /// number of the server's: it is taken for this cell's once in 2^37 times.
+    /// The lease of the cell with this key, if this is the lease of an idle cell. The server
+    /// numbers the leases of clients: with a probability of 1 in 2^37, such a number looks like
+    /// this cell's lease.
     pub(crate) fn found(key: &str, lease: i64) -> Option<Self> {
         let is_one = lease > 0
             && lease.cast_unsigned() >> TIME_BITS == hash(key)
@@ -46,10 +47,10 @@ impl CellLease {
         is_one.then_some(Self(lease))
     }
 
-    /// The time to idle of a cell on it, up to the second that the lease's own time was rounded up to;
-    /// `None` for a number that no cell's time makes.
+    /// The time to idle of a cell on this lease, rounded up like the lease to the next second.
+    /// `None`: no time to idle gives this number.
     pub(crate) fn time(self) -> Option<TimeToIdle> {
-        // The lease runs five quarters of it.
+        // The lease lasts five quarters of the time to idle.
         let time = self.runs() * 4 / 5;
         TimeToIdle::new(time.clamp(TimeToIdle::SHORTEST, TimeToIdle::LONGEST)).ok()
     }
@@ -67,7 +68,7 @@ fn hash(key: &str) -> u64 {
     hash >> (TIME_BITS + 1)
 }
 
-/// When this client has last renewed which lease of a cell.
+/// The times at which this client last renewed leases of cells.
 #[derive(Debug)]
 pub(crate) struct CellLeases {
     driver: Driver,
@@ -80,11 +81,11 @@ impl CellLeases {
         Self { driver, clock, renewed: Mutex::default() }
     }
 
-    /// Makes a use count, now that the server has carried it out. Answers whether the lease stands:
-    /// if not, the cell has gone.
+    /// Makes a use count after the server has carried it out. Returns whether the lease exists. If
+    /// not, the cell has ended.
     ///
     /// # Errors
-    /// `Unavailable`: it may not count.
+    /// `Unavailable`: the use may not count.
     pub(crate) async fn used(&self, lease: CellLease) -> Result<bool> {
         if self.is_renewed(lease) {
             return Ok(true);
@@ -103,11 +104,12 @@ impl CellLeases {
         }
     }
 
-    /// Puts a cell on its lease by this transaction, and makes that count as a use. The caller bounds
-    /// the time: where it is over, `sent` says whether the cell may have been written.
+    /// Puts a cell on its lease by this transaction, and makes this count as a use. The caller
+    /// limits the time. After a timeout, `sent` says whether the cell may have been written.
     ///
     /// # Errors
-    /// `Unavailable` when it was surely not made, `OutcomeUnknown` when it may have been.
+    /// `Unavailable` if the cell was certainly not written, `OutcomeUnknown` if it may have been
+    /// written.
     pub(crate) async fn put(
         &self,
         lease: CellLease,
@@ -119,7 +121,7 @@ impl CellLeases {
             self.open(lease).await?;
             sent.store(true, Ordering::Release);
             let result = match self.driver.txn(txn(lease.0)).await {
-                // It has run out since. The server has carried out nothing.
+                // The lease has expired. The server has carried out nothing.
                 Err(Failure::LeaseGone) => {
                     sent.store(false, Ordering::Release);
                     self.forget(lease);
@@ -144,23 +146,23 @@ impl CellLeases {
         }
     }
 
-    /// Sees to it that the lease stands.
+    /// Ensures that the lease exists.
     async fn open(&self, lease: CellLease) -> Result<()> {
         while !self.is_renewed(lease) {
             let sent = self.clock.now();
-            // A grant whose answer was lost leaves a lease that runs out.
+            // A grant whose answer was lost leaves a lease, which expires.
             let granted = self.driver.grant_as(lease.0, lease.runs()).await;
             if granted.map_err(|failure| Error::from(as_read(failure)))? {
                 self.note(lease, sent);
             } else {
-                // Where it has just run out, the next grant makes it anew.
+                // If the lease has just expired, the next round grants it again.
                 self.used(lease).await?;
             }
         }
         Ok(())
     }
 
-    /// Whether it was renewed so lately that the time to idle is left of it.
+    /// Whether the lease was renewed recently enough: at least the time to idle remains.
     fn is_renewed(&self, lease: CellLease) -> bool {
         let sent = self.renewed.lock().get(&lease).copied();
         sent.is_some_and(|sent| self.clock.now() < sent + lease.runs() / 5)
@@ -198,7 +200,7 @@ mod tests {
         let longest = CellLease::of("n/value/a", TimeToIdle::new(TimeToIdle::LONGEST).unwrap());
         assert_eq!(CellLease::found("n/value/a", longest.0), Some(longest));
         assert!(longest.0 > 0 && longest.runs() < TimeToIdle::LONGEST * 2);
-        // As the server numbers them, and none.
+        // Numbers in the style of the server, and no lease.
         for other in [0, -1, 0x694d_9be1_0a6d_6c0a, i64::MAX, longest.0 & !((1 << TIME_BITS) - 1)] {
             assert_eq!(CellLease::found("n/value/a", other), None, "{other:x}");
         }

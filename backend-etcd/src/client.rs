@@ -1,5 +1,5 @@
-//! What one client owns: a connection, a lease for all its nodes, a stream of watches, and the
-//! tasks behind them.
+//! The state of one client: a connection, a lease for all its nodes, a stream of watches, and their
+//! tasks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::watch::{Watches, recheck, stream};
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) layout: Layout,
-    /// Nodes share it, so that the client's tasks run as long as any of them is there.
+    /// Shared with the nodes, so that the client's tasks run as long as any node exists.
     pub(crate) nodes: Arc<NodeContext>,
     closing: CloseOnce,
 }
@@ -56,14 +56,14 @@ impl Client {
         Ok(Self { layout, nodes: Arc::new(nodes), closing: CloseOnce::default() })
     }
 
-    /// Ends the client's tasks, and gives its lease back where the close is an orderly one.
+    /// Ends the client's tasks, and revokes its lease if the close is orderly.
     pub(crate) async fn close(&self, how: Close) -> Result<()> {
         let (leases, driver) = (&self.nodes.leases, &self.nodes.driver);
         let begin = || {
             leases.stop();
-            // The last session, since the client is stopped.
+            // The last session, because the client is stopped.
             let session = leases.current();
-            // A client that crashed does not notice the end of its lease, which runs out on the
+            // A client that crashed does not notice the end of its lease, which expires on the
             // server.
             let orderly = how == Close::Orderly;
             if orderly {

@@ -1,24 +1,25 @@
-//! Tells a key that was removed on the server from one that the server has forgotten.
+//! Distinguishes a key that was removed on the server from a key that the server has forgotten.
 //!
-//! *Protocol.* etcd keeps the history of its keys until it is compacted. So a client that misses a
-//! key of its own reads it at the revision that created it. A server that finds it there has
-//! created it, and somebody has removed it since. A server that finds nothing, or has not reached
-//! that revision, was started without its data or from an older backup: another *incarnation*.
-//! Where that history is compacted, the answers so far decide: another cluster id, or a revision
-//! below one that the client knew before it asked.
+//! *Protocol.* etcd keeps the history of its keys until it is compacted. So a client that misses
+//! one of its keys reads it at the revision that created it. If the server finds it there, the
+//! server has created it, and an operator or another client has removed it since. If the server
+//! finds nothing, or has not reached that revision, it was started without its data or from an
+//! older backup: it is another *incarnation*. If that history is compacted, the earlier answers
+//! decide: another cluster id, or a revision below a revision that the client knew before its
+//! request.
 //!
 //! *Why it is safe.* Names of nodes are random, so no other incarnation creates the same key at the
-//! same revision. Only answers to requests count that go through etcd's consensus: a request that
-//! is sent after another was answered never sees an older state of the same history. Answers to
-//! keepalives and watches do not count, since a member that lags behind fills in its own revision.
-//! The result decides a reason, and admits nobody.
+//! same revision. Only answers to requests that go through etcd's consensus count: a request that
+//! is sent after the answer to another one never sees an older state of the same history. Answers
+//! to keepalives and watches do not count, because a member that lags fills in its own revision.
+//! The result only decides the reason of a loss, and admits no node.
 
 use latchwork_core::seen;
 use parking_lot::Mutex;
 
 use crate::config::NAME;
 
-/// What the answers so far have shown.
+/// The facts that the answers so far have shown.
 #[derive(Debug, Default)]
 pub(crate) struct Incarnations(Mutex<Shown>);
 
@@ -26,11 +27,11 @@ pub(crate) struct Incarnations(Mutex<Shown>);
 struct Shown {
     present: Known,
     cluster: u64,
-    // The incarnation that granted the present lease.
+    // The incarnation that granted the current lease.
     of_lease: u64,
 }
 
-/// What is known at an instant: to be taken before a request is sent.
+/// The knowledge at an instant. It must be taken before a request is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Known {
     incarnation: u64,
@@ -38,16 +39,16 @@ pub(crate) struct Known {
 }
 
 impl Incarnations {
-    /// What is known now.
+    /// The current knowledge.
     pub(crate) fn known(&self) -> Known {
         self.0.lock().present
     }
 
-    /// Records the answer to a request that was sent when `before` was known.
+    /// Records the answer to a request that was sent with the knowledge `before`.
     pub(crate) fn answered(&self, before: Known, hosts: &str, cluster: u64, revision: u64) {
         let mut state = self.0.lock();
         if before.incarnation != state.present.incarnation {
-            // A faster answer has shown the new incarnation; this one may be of either.
+            // A faster answer has shown the new incarnation. This answer may come from either.
             return;
         }
         let is_first = state.cluster == 0;
@@ -59,13 +60,13 @@ impl Incarnations {
         state.present.revision = state.present.revision.max(revision);
     }
 
-    /// The present incarnation has granted the present lease.
+    /// Records that the current incarnation has granted the current lease.
     pub(crate) fn granted(&self) {
         let mut state = self.0.lock();
         state.of_lease = state.present.incarnation;
     }
 
-    /// Whether the server is known to be another incarnation than the one that granted the present
+    /// Whether the server is known to be another incarnation than the one that granted the current
     /// lease.
     pub(crate) fn has_changed(&self) -> bool {
         let state = self.0.lock();
@@ -77,7 +78,7 @@ impl Incarnations {
 mod tests {
     use super::*;
 
-    /// A lease of a cluster that has come to revision 10.
+    /// A lease of a cluster that has reached revision 10.
     fn at_ten() -> Incarnations {
         let seen = Incarnations::default();
         seen.answered(seen.known(), "a", 7, 10);
@@ -101,7 +102,7 @@ mod tests {
         answers.answered(late, "a", 7, 15);
         answers.answered(early, "a", 7, 12);
         assert!(!answers.has_changed());
-        // Nor does an answer of the incarnation before.
+        // An answer of the previous incarnation changes nothing either.
         let before = answers.known();
         answers.answered(answers.known(), "a", 7, 2);
         answers.granted();

@@ -4,21 +4,21 @@
 //! |---|---|
 //! | `<ns>/<kind>/<key>/<lease hex>-<node id>` | an exclusive node ([`NodeData`]) |
 //! | `…-r`, `…-w<weight>` | a reader; permits of that weight |
-//! | `<name>/<lease hex>-<node id>` | a node of a mutex at an exact address, beside the `<name>/<lease hex>` of `etcdctl lock`; of an election, where its data is the whole value, as of `etcdctl elect` |
+//! | `<name>/<lease hex>-<node id>` | a node of a mutex at an exact address, next to the `<name>/<lease hex>` of `etcdctl lock`; or of an election, whose data are the whole value, as with `etcdctl elect` |
 //! | `<ns>/data/<kind>/<key>/<node>` | the data of that node, on its lease, if it is a writer's or a semaphore's ([`DataPlace::Beside`]) |
 //! | `<ns>/client/<lease hex>/left/<node id>` | a tombstone for ten minutes: this attempt was abandoned (CHAIN-TOMBSTONE-FOR-UNKNOWN-JOIN) |
 //! | `<ns>/client/<lease hex>/next/<node id>` | the inbox of that node, on its lease: a [`ReleaseNotice`](crate::queue::fast_path) of its predecessor |
 //! | `<ns>/limit/<kind>/<key>` | the stored limit of a semaphore, decimal, without a lease |
-//! | `<ns>/<kind>/<key>` | a cell (a value, a counter, …): its bytes, on the lease of its last writer if it is ephemeral, on one of its own if it goes when nobody uses it |
+//! | `<ns>/<kind>/<key>` | a cell (a value, a counter, …): its bytes, on the lease of its last writer if it is ephemeral, on a separate lease if it is idle |
 //!
-//! The name of a node shows its claim, and the version of its key whether it was rewritten: a
+//! The name of a node shows its claim. The version of its key shows whether it was rewritten: a
 //! rewritten writer is a reader, and rewritten permits are marked as admitted. So admission reads
-//! no values, which other programs may make as long as they like.
+//! no values, which may be arbitrarily long in other programs' keys.
 //!
-//! *Exact addresses.* A mutex takes the layout of etcd's own mutexes, and an election that of etcd's
-//! own elections, which is the same: a mutex and an election of one exact name are one queue, as they
-//! are for etcd's programs. All other kinds never meet. No other program has this library's read/write
-//! locks, semaphores and cells, so theirs have the layout of every other, in a namespace that all
+//! *Exact addresses.* Mutexes and elections have the layout of etcd's own mutexes and elections.
+//! Both layouts are the same, so a mutex and an election with one exact name are one queue, as in
+//! etcd's programs. All other kinds have separate keys. Other programs do not have this library's
+//! read/write locks, semaphores and cells, so these have the normal layout, in a namespace that all
 //! clients share and that no configuration can name: `latchwork:exact`.
 
 mod cell;
@@ -47,9 +47,10 @@ pub(crate) struct Layout {
 /// The keys of one queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Queue {
-    /// The keys of all nodes begin with it; it ends with a slash.
+    /// The prefix of the keys of all nodes, with a slash at the end.
     pub(crate) prefix: String,
-    /// Shared with other programs, so that every key under it counts (NODE-FOREIGN).
+    /// Whether other programs share the queue, so that every key with the prefix counts
+    /// (NODE-FOREIGN).
     pub(crate) exact: bool,
     pub(crate) kind: Kind,
     /// The key of its stored limit, if it is a queue of permits.
@@ -58,10 +59,10 @@ pub(crate) struct Queue {
     inboxes: Option<Arc<str>>,
 }
 
-/// Where a node's predecessor leaves its release notice.
+/// The key for the release notice of a node's predecessor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Inbox {
-    /// The inboxes of all nodes on the same lease begin with it.
+    /// The prefix of the inboxes of all nodes on the same lease.
     pub(crate) prefix: String,
     pub(crate) key: String,
     /// The lease of the node, and of the notice.
@@ -73,7 +74,7 @@ impl Layout {
         Self { namespace: encode(namespace) }
     }
 
-    /// The prefix of all keys that this client uses, exact addresses apart.
+    /// The prefix of all keys that this client uses, except at exact addresses.
     pub(crate) fn root(&self) -> String {
         format!("{}/", self.namespace)
     }
@@ -99,8 +100,8 @@ impl Layout {
         Ok(Queue { inboxes, ..of_ours(namespace, coded) })
     }
 
-    /// Refuses a name under which this library keeps keys of its own: an `etcdctl lock` of that
-    /// name would wait for them.
+    /// Refuses a name under which this library stores its own keys: an `etcdctl lock` of that name
+    /// would wait for them.
     fn check_exact(&self, prefix: &str) -> Result<()> {
         let root = self.root();
         let mut own: Vec<_> = ["client", "data", "limit"].map(|part| format!("{root}{part}/")).into();
@@ -126,7 +127,7 @@ impl Layout {
     }
 }
 
-/// What the keys of the stored limits of a kind begin with.
+/// The prefix of the keys of a kind's stored limits.
 pub(crate) fn limits_of(namespace: &str, kind: Kind) -> String {
     format!("{namespace}/limit/{}/", kind.as_str())
 }
@@ -144,7 +145,7 @@ impl Queue {
         }
     }
 
-    /// Where a node of this claim keeps its data.
+    /// The place of the data of a node with this claim.
     pub(crate) fn data_place(&self, claim: Claim) -> DataPlace {
         match (self.kind, claim) {
             (Kind::Election, _) if self.exact => DataPlace::Alone,
@@ -158,7 +159,7 @@ impl Queue {
         self.data_place(self.claim_in_key(key).unwrap_or(Claim::Exclusive))
     }
 
-    /// Whether its nodes have inboxes, so that one that leaves a long queue can notify its
+    /// Whether its nodes have inboxes, so that a node that leaves a long queue can notify its
     /// successor.
     pub(crate) fn has_inboxes(&self) -> bool {
         self.inboxes.is_some()
@@ -187,12 +188,12 @@ impl Queue {
         claim_in(std::str::from_utf8(key.strip_prefix(self.prefix.as_bytes())?).ok()?)
     }
 
-    /// What a key claims now, and whether it is marked as admitted; `None` when it takes no part in
-    /// the queue.
+    /// The claim of a key now, and whether it is marked as admitted. `None`: the key does not count
+    /// in the queue.
     ///
-    /// In our own layout a key takes part when it is named like a node of this kind. At an exact
-    /// address every key right below the name that has a lease takes part, as etcd's own locks do.
-    /// A key without a lease, as a stored limit, would stay for ever.
+    /// In this library's layout, a key counts if its name is the name of a node of this kind. At an
+    /// exact address, every key directly below the name counts if it has a lease, like etcd's own
+    /// locks. A key without a lease, such as a stored limit, would block the queue for ever.
     pub(crate) fn claim(&self, stored: &StoredKey) -> Option<(Claim, bool)> {
         let name = stored.key.strip_prefix(self.prefix.as_bytes())?;
         if self.exact {
@@ -210,8 +211,8 @@ impl Queue {
     }
 }
 
-/// The key of a node's data, if that lies beside the node. The node's name may be a later node's by
-/// now: data that was written before the node was created is an earlier one's.
+/// The key of a node's data, if the data have a separate key. A later node may have the same name:
+/// data that were written before the node was created belong to an earlier node.
 pub(crate) fn beside(node: &[u8]) -> Vec<u8> {
     // An encoded namespace has no slash.
     let namespace = node.iter().position(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
@@ -290,7 +291,7 @@ mod tests {
             assert_eq!(at(&exact, 5), Some((Claim::Exclusive, false)), "{foreign}");
             assert_eq!(at(&exact, 0), None, "{foreign}");
         }
-        // Keys of another client whose namespace is that name.
+        // Keys of another client, whose namespace is that name.
         for other in ["limit/semaphore/a", "mutex/b/5-00000000000000000000000000000000"] {
             assert_eq!(exact.claim(&stored(format!("a/{other}"), 5, 1)), None, "{other}");
         }

@@ -1,4 +1,4 @@
-//! The client's lease: its present session, and a new one after a loss.
+//! The client's lease: the current session, and a new one after a loss.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,18 +13,18 @@ use crate::driver::Driver;
 use crate::renewal;
 use crate::session::{Session, give_back};
 
-/// The client's sessions, one after the other.
+/// The client's sessions, one after another.
 #[derive(Debug)]
 pub(crate) struct Leases {
     driver: Driver,
     pub(crate) clock: Clock,
     ttl: Duration,
-    /// The runtime that the client was opened on. Background tasks run there, since the runtime of
-    /// a caller may end before them.
+    /// The runtime on which the client was opened. Background tasks run there, because the runtime
+    /// of a caller may end before them.
     pub(crate) runtime: Handle,
     current: Mutex<Arc<Session>>,
     reopening: SingleFlight<Result<Arc<Session>>>,
-    /// Cancelled when the client is closed or dropped: that ends all of its tasks.
+    /// Cancelled when the client is closed or dropped, which ends all its tasks.
     pub(crate) closed: CancellationToken,
 }
 
@@ -38,12 +38,12 @@ impl Leases {
         Ok(Self { driver, clock, ttl, runtime, current, reopening: SingleFlight::default(), closed })
     }
 
-    /// The present session, lost or not.
+    /// The current session, lost or not.
     pub(crate) fn current(&self) -> Arc<Session> {
         Arc::clone(&self.current.lock())
     }
 
-    /// A session that is not lost: the present one, or a new one (LEASE-REOPEN).
+    /// Returns a session that is not lost: the current one, or a new one (LEASE-REOPEN).
     pub(crate) async fn alive(self: &Arc<Self>) -> Result<Arc<Session>> {
         if let Some(session) = self.usable()? {
             return Ok(session);
@@ -54,13 +54,14 @@ impl Leases {
     }
 
     async fn reopen(&self) -> Result<Arc<Session>> {
-        // The flight before this one may have ended just now.
+        // The previous opening may have ended just now.
         if let Some(session) = self.usable()? {
             return Ok(session);
         }
         let old = self.current();
-        // The old lease is revoked too, or the next join would wait behind this client's own old
-        // nodes (LEASE-CLEAN-UP-AFTER-LOSS). Where that fails, its renewal task goes on trying.
+        // The old lease is revoked too, because otherwise the next join would wait for this
+        // client's old nodes (LEASE-CLEAN-UP-AFTER-LOSS). If this fails, the renewal task of the
+        // old lease continues to try.
         let (_, granted) = tokio::join!(self.driver.revoke(old.id), async {
             let session = Session::grant(&self.runtime, &self.driver, &self.clock, self.ttl).await?;
             let session = Arc::new(session);
@@ -86,18 +87,18 @@ impl Leases {
         Ok(session.lease.lost().is_none().then_some(session))
     }
 
-    /// The server does not know this lease any more.
+    /// Records that the server does not know this lease any more.
     pub(crate) async fn gone(&self, lease: &LeaseWriter) {
         let session = self.current();
         if session.lease.same_as(lease) {
             session.gone(&self.driver).await;
         }
-        // A session before the present one is lost already.
+        // A session before the current one is lost already.
         lease.end(LostReason::Revoked);
     }
 
-    /// Ends all tasks of the client, renewal among them: the lease runs out on the server.
-    /// Afterwards no other session becomes the present one.
+    /// Ends all tasks of the client, also renewal, so the lease expires on the server. After this,
+    /// no other session becomes the current one.
     pub(crate) fn stop(&self) {
         let _current = self.current.lock();
         self.closed.cancel();

@@ -1,10 +1,11 @@
 //! Renewal of a lease, until it is lost.
 //!
-//! One stream carries the renewals. It is asked once a period, and owes one answer at a time: that
-//! answer proves contact at the send of its question (LEASE-DEADLINE-FROM-SEND). A stream that is
-//! silent for half a period may lead to a member that is stuck. Requests take turns between the members, so another
-//! stream may lead there again: streams are opened one after the other, and the first that answers goes on, be it the
-//! silent one.
+//! One stream carries the renewals. The client sends one request in each period, and waits for one
+//! answer at a time. The answer proves contact at the send time of its request
+//! (LEASE-DEADLINE-FROM-SEND). A stream that is silent for half a period may lead to a member that
+//! is stuck. Requests take turns between the members, so another stream may lead to the same member
+//! again. Therefore streams are opened one after another, and the first stream that answers is
+//! used, even if it is the silent one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,10 +21,11 @@ use crate::driver::{Driver, RenewalStream};
 use crate::error::{Answer, Failure, SILENT};
 use crate::session::{Session, give_back};
 
-/// How many streams are opened in a period without an answer: some ten before the deadline.
+/// The number of streams that are opened in a period without an answer: some ten before the
+/// deadline.
 const STREAMS_PER_PERIOD: u32 = 8;
 
-/// Renews a lease in the background, until the client is closed. When that task dies, the lease is
+/// Renews a lease in the background, until the client is closed. If the task dies, the lease is
 /// lost at its deadline (LEASE-KEEPER).
 pub(crate) fn start(runtime: &Handle, driver: &Driver, session: &Arc<Session>, closed: &CancellationToken) {
     let renewing = renew_until_lost(driver.clone(), Arc::clone(session));
@@ -32,21 +34,21 @@ pub(crate) fn start(runtime: &Handle, driver: &Driver, session: &Arc<Session>, c
 
 async fn renew_until_lost(driver: Driver, session: Arc<Session>) {
     let lease = &session.lease;
-    // The grant was the first proof. A member that lags behind may not know the lease yet, and
-    // would answer that it is gone.
+    // The grant was the first proof. A member that lags may not know the lease yet, and would
+    // answer that it is gone.
     tokio::select! {
         () = lease.clock().sleep_until(lease.opened() + renewal_period(lease.ttl())) => {}
         _ = lease.until_lost() => {}
     }
-    // Short beside the TTL: the lease runs on during a delay.
+    // Short compared with the TTL, because the lease continues to run during a pause.
     let mut backoff = Backoff::new(Pauses::OUTAGE.up_to(lease.ttl() / 80));
     let mut silent = None;
     while lease.lost().is_none() {
         match renew(&driver, &session, silent.take(), &mut backoff).await {
             Ok(stream) => silent = Some(stream),
             Err(Failure::LeaseGone) => {
-                // Somebody has revoked it, or the server has forgotten it. A deadline that has
-                // passed before stays the reason.
+                // An operator has revoked the lease, or the server has forgotten it. If the
+                // deadline passed before, that remains the reason.
                 session.gone(&driver).await;
                 return;
             }
@@ -68,7 +70,7 @@ async fn renew_until_lost(driver: Driver, session: Arc<Session>) {
     }
 }
 
-/// Renews over one stream, until that falls silent or the lease is lost.
+/// Renews over one stream, until the stream is silent or the lease is lost.
 async fn renew(
     driver: &Driver,
     session: &Arc<Session>,
@@ -79,7 +81,7 @@ async fn renew(
     let mut stream = open(driver, session, silent).await?;
     driver.link.mended();
     backoff.reset();
-    // An answer after the deadline ends this too, though the server has renewed the lease
+    // An answer after the deadline ends this too, although the server has renewed the lease
     // (LEASE-DEADLINE-FROM-SEND).
     while lease.lost().is_none() {
         tokio::select! {
@@ -99,8 +101,8 @@ async fn renew(
     Ok(stream)
 }
 
-/// The first stream that answers: the silent one, or one of those that are opened one after the
-/// other. A stream that fails is left out, as long as there are others.
+/// Returns the first stream that answers: the silent one, or a stream that is opened here, one
+/// after another. A stream that fails is ignored as long as there are others.
 async fn open(driver: &Driver, session: &Arc<Session>, silent: Option<Renewals>) -> Answer<Renewals> {
     let (lease, clock) = (&session.lease, session.lease.clock());
     let sent = clock.now();
@@ -124,10 +126,10 @@ async fn open(driver: &Driver, session: &Arc<Session>, silent: Option<Renewals>)
     }
 }
 
-/// The first stream that opens, or that finds the lease gone; when all fail, the failure of the
-/// last. `None`: there is none.
+/// Returns the first stream that opens or that finds the lease gone. If all fail, returns the
+/// failure of the last. `None`: the set is empty.
 ///
-/// Cancel-safe: streams that have failed by then are left out.
+/// Cancel-safe: only streams that have already failed are removed.
 async fn first_of<T: 'static>(streams: &mut JoinSet<Answer<T>>) -> Option<Answer<T>> {
     loop {
         let opened = streams.join_next().await?.unwrap_or_else(|died| {
@@ -144,7 +146,7 @@ async fn first_of<T: 'static>(streams: &mut JoinSet<Answer<T>>) -> Option<Answer
     }
 }
 
-/// A stream of renewals, and its last question.
+/// A stream of renewals, and its last request.
 struct Renewals {
     stream: RenewalStream,
     lease: LeaseWriter,
@@ -153,7 +155,7 @@ struct Renewals {
 }
 
 impl Renewals {
-    /// Opens a stream, which renews the lease.
+    /// Opens a stream, which also renews the lease.
     async fn open(driver: Driver, session: Arc<Session>) -> Answer<Self> {
         let lease = session.lease.clone();
         let asked = lease.clock().now();
@@ -166,9 +168,9 @@ impl Renewals {
         renewal_period(self.lease.ttl())
     }
 
-    /// When the next question is due: never while the stream owes an answer, which would then count
-    /// for the later question. (The stream is [`silent`](Renewals::silent) before that. But a task
-    /// that stood still finds both instants in the past.)
+    /// The time of the next request: never while an answer is missing, because that answer would
+    /// then count for the later request. (The stream is [`silent`](Renewals::silent) before that.
+    /// But a task that was stopped finds both instants in the past.)
     fn next(&self) -> Moment {
         if self.answered { self.asked + self.period() } else { Moment::NEVER }
     }
@@ -242,7 +244,7 @@ mod tests {
         assert!(matches!(first_of(&mut streams).await, Some(Err(Failure::Other(_)))));
     }
 
-    /// As when the task stood still past the instant of its next question.
+    /// As if the task was stopped past the time of its next request.
     #[tokio::test]
     async fn an_answer_that_is_owed_never_counts_for_a_later_question() {
         let server = Server::start(Kind::Etcd, Options::new()).await.unwrap();

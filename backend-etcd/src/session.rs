@@ -1,4 +1,4 @@
-//! One lease on the server: granted, and given back.
+//! One lease on the server: its grant and its revocation.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use tokio::time::timeout;
 use crate::driver::Driver;
 use crate::error::{Failure, late};
 
-/// A lease on the server, and what this client knows of it.
+/// A lease on the server, and the client's knowledge about it.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) id: i64,
     pub(crate) lease: LeaseWriter,
-    // The key that was created last on it, and its create revision.
+    // The last key that was created on the lease, and its create revision.
     last_created: Mutex<Option<(Arc<[u8]>, u64)>>,
 }
 
@@ -35,7 +35,8 @@ impl Session {
     ) -> Result<Self> {
         let sent = clock.now();
         let granted = driver.grant(ttl).await.map_err(Error::from);
-        // A lease whose id nobody knows runs out by itself: as good as not granted.
+        // If the answer was lost, no client knows the id of the lease, and it expires. This is as
+        // good as not granted.
         let (id, granted) = granted.map_err(|error| error.of_harmless("no lease was granted"))?;
         if granted < ttl {
             give_back(runtime, driver.clone(), id, clock.clone(), ttl);
@@ -51,8 +52,9 @@ impl Session {
         *self.last_created.lock() = Some((Arc::clone(key), revision));
     }
 
-    /// Ends the lease, which the server does not know any more before its time. The last key that
-    /// was created on it shows why; without one there is nothing to ask for.
+    /// Ends the lease because the server does not know it any more before its deadline. The last
+    /// key that was created on it shows the reason. Without such a key, the reason cannot be
+    /// checked.
     pub(crate) async fn gone(&self, driver: &Driver) {
         let last_created = self.last_created.lock().clone();
         let reason = match last_created {
@@ -63,7 +65,7 @@ impl Session {
     }
 }
 
-/// Revokes a lease in the background, until the server confirms it or the lease has run out. A
+/// Revokes a lease in the background, until the server confirms it or the lease has expired. A
 /// refusal ends it too (LEASE-CLEAN-UP-AFTER-LOSS).
 pub(crate) fn give_back(runtime: &Handle, driver: Driver, lease: i64, clock: Clock, ttl: Duration) {
     let runs_out = clock.now() + ttl;

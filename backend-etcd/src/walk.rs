@@ -6,13 +6,13 @@ use latchwork_core::{Address, Error, ListedKey, Page, QueuePrefix, Result};
 
 use crate::driver::{Driver, StoredKey, end_of};
 
-/// The most keys that one request reads.
+/// The largest number of keys that one request reads.
 const MOST: usize = 1000;
 
-/// Where a page begins: at the first key, or `behind` the token `after`.
+/// Returns the beginning of a page: the first key, or `behind` the token `after`.
 ///
 /// # Errors
-/// `InvalidArgument` naming `after` for text that is the token of no page.
+/// `InvalidArgument` naming `after`, if no page returned this text as its `next`.
 pub(crate) fn start(
     of: &QueuePrefix,
     first: &str,
@@ -26,8 +26,9 @@ pub(crate) fn start(
     }
 }
 
-/// Reads at most `most` items from where the page before ended, without their values: one request, mostly. The keys
-/// are `root` and an encoded key of `of`; others under the root are no items.
+/// Reads at most `most` items after the end of the previous page, without their values. This
+/// usually takes one request. The keys are `root` and an encoded key of `of`. Other keys under the
+/// root are not items.
 pub(crate) async fn page(
     driver: &Driver,
     root: &str,
@@ -46,7 +47,7 @@ pub(crate) async fn page(
     let most = most.max(1);
     let mut page = Page::<ListedKey>::default();
     loop {
-        // Keys that are no items may be many: each request reads a whole page of keys.
+        // There may be many other keys, so each request reads a whole page of keys.
         let found = driver.page(&next, end.clone(), 0, most.min(MOST) as i64, true).await?;
         page.items.extend(found.keys.iter().filter_map(item));
         if page.items.len() > most || found.more && page.items.len() == most {

@@ -6,7 +6,7 @@ use crate::cell_lease::CellLease;
 use crate::driver::{Driver, StoredKey};
 use crate::walk;
 
-/// Reads a page of at most `most` cells, from where the page before ended.
+/// Reads a page of at most `most` cells, after the end of the previous page.
 pub(crate) async fn page(
     driver: &Driver,
     of: &QueuePrefix,

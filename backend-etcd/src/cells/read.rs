@@ -11,8 +11,8 @@ use crate::driver::{Found, StoredKey};
 use crate::error::SILENT;
 use crate::queue::context::NodeContext;
 
-/// Reads a cell: one request. Where nobody has used an idle cell for a while, another one makes this
-/// count (CELL-IDLE). All of it is bounded by the request timeout.
+/// Reads a cell: one request. If no use of an idle cell was reported for a while, a second request
+/// makes this use count (CELL-IDLE). The request timeout limits both together.
 pub(crate) async fn read(context: &NodeContext, key: &str) -> Result<Option<VersionedValue>> {
     let driver = &context.driver;
     let begun = Instant::now();
@@ -25,7 +25,8 @@ pub(crate) async fn read(context: &NodeContext, key: &str) -> Result<Option<Vers
     })
 }
 
-/// Reads until a cell that is found does not go with its lease. `gone`: one that goes was found.
+/// Reads until the cell that was found does not end with its lease. Sets `gone` if a cell was found
+/// whose lease has ended.
 async fn until_it_stands(
     context: &NodeContext,
     key: &str,
@@ -37,7 +38,7 @@ async fn until_it_stands(
         let on = read.keys.first().and_then(|stored| CellLease::found(key, stored.lease));
         let cell = found(read)?;
         match on {
-            // Its lease has run out, and the cell goes with it: it is not to be seen any more.
+            // The lease has expired, and the cell ends with it: a caller must not see it any more.
             Some(lease) if !context.cell_leases.used(lease).await? => {}
             _ => return Ok(cell),
         }
@@ -46,7 +47,7 @@ async fn until_it_stands(
     }
 }
 
-/// The cell that a read of its key has found.
+/// The cell in the answer to a read of its key.
 pub(super) fn found(read: Found) -> Result<Option<VersionedValue>> {
     read.keys.into_iter().next().map(cell).transpose()
 }
@@ -64,7 +65,7 @@ fn cell(stored: StoredKey) -> Result<VersionedValue> {
     ))
 }
 
-/// The version that a write at this revision has made.
+/// The version of a write at this revision.
 pub(super) fn version(revision: u64) -> Version {
     Version::new(revision, revision)
 }

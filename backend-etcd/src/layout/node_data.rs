@@ -1,4 +1,4 @@
-//! The value of a node, and where a node keeps the data that its owner writes.
+//! The value of a node, and the place of the data that its owner writes.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -7,7 +7,7 @@ use latchwork_core::Claim;
 use latchwork_core::backend::QueueEntry;
 use serde::{Deserialize, Serialize};
 
-/// The value of a node: for listings, never for admission.
+/// The value of a node, for listings only, never for admission.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct NodeData {
     pub(crate) claim: Claim,
@@ -19,19 +19,19 @@ pub(crate) struct NodeData {
     pub(crate) marked: bool,
 }
 
-/// Where a node keeps the data that its owner writes (NODE-DATA).
+/// The place of the data that a node's owner writes (NODE-DATA).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DataPlace {
-    /// In its value, after everything else.
+    /// In the node's value, after the other fields.
     InValue,
-    /// It is the value, as of Go's `concurrency.Election`.
+    /// The data are the whole value, as with Go's `concurrency.Election`.
     Alone,
-    /// In a key of its own ([`beside`](super::beside)): the number of writes of the node's key says
-    /// whether it was downgraded or marked.
+    /// In a separate key ([`beside`](super::beside)), because the number of writes of the node's
+    /// key says whether it was downgraded or marked.
     Beside,
 }
 
-/// A value with the owner's data, if there is any in it.
+/// A value with the owner's data, if it contains any.
 #[derive(Serialize, Deserialize)]
 struct WithData<N> {
     #[serde(flatten)]
@@ -40,7 +40,7 @@ struct WithData<N> {
     data: Option<Bytes>,
 }
 
-/// Bytes in JSON: as text where they are text.
+/// Bytes in JSON: as text if they are text.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum Bytes {
@@ -77,8 +77,8 @@ impl DataPlace {
         }
     }
 
-    /// Reads the value of a key, and the owner's data in it. The whole value of a node whose data
-    /// stands alone is its label too.
+    /// Reads the value of a key, and the owner's data in it. If the data are the whole value, the
+    /// value is also the label.
     pub(crate) fn read(self, key: &[u8], value: &[u8]) -> (NodeData, Arc<[u8]>) {
         match self {
             Self::InValue | Self::Beside => NodeData::read(key, value),
@@ -102,7 +102,7 @@ impl NodeData {
         serde_json::to_vec(&value).expect("numbers and strings are always JSON")
     }
 
-    /// Reads the value of a key. A key that is no node of ours, as an `etcdctl lock` with its empty
+    /// Reads the value of a key. A key of another program, such as an `etcdctl lock` with its empty
     /// value, has its key as label.
     fn read(key: &[u8], value: &[u8]) -> (Self, Arc<[u8]>) {
         match serde_json::from_slice::<WithData<Self>>(value) {
@@ -149,7 +149,7 @@ mod tests {
         assert!(data.is_empty());
     }
 
-    /// Clients of the version before read it, and wrote it so.
+    /// Clients of the previous version read and write this value.
     #[test]
     fn a_value_without_data_is_what_it_was_before_there_was_data() {
         for (marked, end) in [(false, ""), (true, r#","marked":true"#)] {

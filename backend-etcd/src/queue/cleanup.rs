@@ -1,11 +1,12 @@
 //! Tombstones: the end of an attempt whose join may still be under way
 //! (CHAIN-TOMBSTONE-FOR-UNKNOWN-JOIN).
 //!
-//! A tombstone stays for ten minutes, as on Redis, or until its lease ends. No request lives so
-//! long: a client gives up a connection that was silent for seconds, and a server gives up its
-//! clients' requests as soon. A server that is stopped for longer with a request in hand, and
-//! carries it out afterwards, creates a node without an owner: that node stays until its lease
-//! ends, and admits nobody. Tombstones are removed many at a time, so that they cost few requests.
+//! A tombstone exists for ten minutes, as on Redis, or until its lease ends. No request lasts that
+//! long: a client closes a connection that was silent for some seconds, and a server drops its
+//! clients' requests as soon. If a server is stopped for longer while it processes a request, and
+//! carries it out afterwards, it creates a node without an owner. That node exists until its lease
+//! ends, and admits no other node. Many tombstones are removed at a time, so they cost few
+//! requests.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -36,9 +37,9 @@ pub(crate) struct Tombstones {
 
 #[derive(Debug, Default)]
 struct Written {
-    // When each may be removed, and its lease; the oldest first.
+    // For each tombstone, when it may be removed, and its lease. The oldest first.
     tombstones: VecDeque<(Moment, i64, NodeId)>,
-    // A task removes them.
+    // Whether a task is removing tombstones.
     sweeping: bool,
 }
 
@@ -60,8 +61,8 @@ impl Tombstones {
     }
 
     /// Deletes the node of an attempt, by its name alone, and writes the attempt's tombstone. No
-    /// other attempt may bear that name. `node`: its keys, its own first. Answers whether it was
-    /// there.
+    /// other attempt may have that name. `node`: its keys, the node's own key first. Returns
+    /// whether the node existed.
     pub(crate) async fn abandon(
         self: &Arc<Self>,
         lease: i64,
@@ -76,8 +77,8 @@ impl Tombstones {
                 Ok(result.deleted)
             }
             Err(Failure::Full(error)) => {
-                // A full server takes deletions alone. No waiter is kept until it has space for the
-                // tombstone.
+                // A full server accepts only deletions. The node is deleted now, so that no waiter
+                // waits until the server has space for the tombstone.
                 self.driver.delete_each(&node).await?;
                 Err(Failure::Full(error))
             }
@@ -88,7 +89,7 @@ impl Tombstones {
     fn written(self: &Arc<Self>, lease: i64, attempt: NodeId) {
         let mut written = self.written.lock();
         if self.closed.is_cancelled() {
-            // It goes with its lease.
+            // The tombstone ends with its lease.
             return;
         }
         written.tombstones.push_back((self.clock.now() + self.stay, lease, attempt));
@@ -119,7 +120,8 @@ impl Tombstones {
         }
     }
 
-    /// When the oldest may be removed. Without one the sweep ends.
+    /// The time when the oldest tombstone may be removed. `None`: no tombstone is left, and the
+    /// sweep ends.
     fn next(&self) -> Option<Moment> {
         let mut written = self.written.lock();
         let next = written.tombstones.front().map(|&(due, ..)| due);
@@ -129,7 +131,7 @@ impl Tombstones {
         next
     }
 
-    /// The keys of those that may be removed now, as many as one request takes.
+    /// The keys of the tombstones that may be removed now, up to the limit of one request.
     fn due(&self) -> Vec<String> {
         let (written, now) = (self.written.lock(), self.clock.now());
         let due = written.tombstones.iter().take(OPS_PER_TXN).take_while(|&&(due, ..)| due <= now);
@@ -158,7 +160,7 @@ mod tests {
         let node = |key: &[u8]| vec![key.to_vec()];
         let (lasting, brief) = (tombstones(TOMBSTONE), tombstones(Duration::ZERO));
         lasting.abandon(lease, NodeId::random(), node(b"n/mutex/a/1")).await.unwrap();
-        // More than one request removes.
+        // More tombstones than one request removes.
         for _ in 0..2 * OPS_PER_TXN {
             brief.abandon(lease, NodeId::random(), node(b"n/mutex/a/2")).await.unwrap();
         }

@@ -1,4 +1,4 @@
-//! What the nodes of a client share.
+//! The state that the nodes of a client share.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use crate::driver::Driver;
 use crate::lease::Leases;
 use crate::watch::Watches;
 
-/// What the nodes of a client share. The client's tasks run until the client and its last node are
-/// gone.
+/// The state that the nodes of a client share. The client's tasks run until the client and its last
+/// node are dropped.
 #[derive(Debug)]
 pub(crate) struct NodeContext {
     pub(crate) driver: Driver,

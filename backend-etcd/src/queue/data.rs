@@ -1,15 +1,16 @@
 //! The data of nodes (NODE-DATA).
 //!
-//! *Protocol.* A node is joined with its data. Its owner replaces it by one transaction: IF the
-//! node's key was created by the owner's join THEN put the new data on the node's lease. It lies in
-//! the node's value, or is that value, or lies in a key beside it ([`DataPlace`]).
+//! *Protocol.* A node is joined with its data. Its owner replaces the data by one transaction: IF
+//! the node's key was created by the owner's join THEN put the new data on the node's lease. The
+//! data are in the node's value, are the whole value, or have a separate key ([`DataPlace`]).
 //!
-//! *Why it is safe.* A create revision never comes again, so a late write reaches no later node of
-//! the name. Admission reads no values, and no place, token or create revision changes. Where the
-//! number of writes of a node's key does decide, as of writers and permits, the data is written
-//! beside the node: so it neither downgrades nor marks, and a downgrade or mark, which rewrites the
-//! node's value, leaves the data as it is, in whatever order the two arrive. Data beside a node that
-//! was written before the node was created is an earlier node's of the same name, and counts as none.
+//! *Why it is safe.* A create revision never occurs again, so a late write reaches no later node
+//! with the same name. Admission reads no values, and no place, token or create revision changes.
+//! For writers and permits, the number of writes of a node's key decides, so their data have a
+//! separate key. A write of data then neither downgrades nor marks the node, and a downgrade or
+//! mark, which rewrites the node's value, does not change the data, in any order of arrival.
+//! Separate data that were written before the node was created belong to an earlier node with the
+//! same name, and do not count.
 
 use std::sync::Arc;
 
@@ -18,28 +19,28 @@ use crate::driver::{Driver, Found, Op, StoredKey};
 use crate::error::Answer;
 use crate::layout::{DataPlace, NodeData, Queue, beside};
 
-/// How many nodes one request reads: each value is as large as a request may be, at most.
+/// The number of nodes that one request reads. A value is at most as large as a request may be.
 pub(crate) const VALUES: usize = 32;
 
-/// Whether data of a new node lies beside it.
+/// Whether the data of a new node have a separate key.
 pub(super) fn is_beside(place: DataPlace, data: &[u8]) -> bool {
     place == DataPlace::Beside && !data.is_empty()
 }
 
-/// The write that joins the data of a new node, if it lies beside the node.
+/// The write of a new node's data, if they have a separate key.
 pub(super) fn joined(place: DataPlace, node: &str, data: &[u8], lease: i64) -> Option<Op> {
     let key = || String::from_utf8_lossy(&beside(node.as_bytes())).into_owned();
     is_beside(place, data).then(|| Op::Put { key: key(), value: data.to_vec(), lease })
 }
 
-/// The keys of a node: its own first, then that of its data if this may lie beside it.
+/// The keys of a node: its own first, then the key of its data if they may have one.
 pub(super) fn keys(node: &[u8], has_beside: bool) -> Vec<Vec<u8>> {
     [node.to_vec()].into_iter().chain(has_beside.then(|| beside(node))).collect()
 }
 
-/// Reads what the values of at most [`VALUES`] nodes show, and their data; `None` of one that has
-/// left since it was listed. Values of other programs are not read, unless they are data: they may
-/// be large, and mean nothing here.
+/// Reads the values and the data of at most [`VALUES`] nodes. `None`: the node has left since it
+/// was listed. Values of other programs are not read unless they are data, because they may be
+/// large and have no meaning here.
 pub(crate) async fn read(
     driver: &Driver,
     queue: &Queue,

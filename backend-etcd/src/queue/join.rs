@@ -1,19 +1,19 @@
 //! Joining a queue.
 //!
 //! *Protocol.* A join is ONE transaction: IF neither the own key nor this attempt's tombstone
-//! exists THEN put the own key on the lease, and read the nodes right ahead (or the whole queue,
-//! where claims differ); ELSE read both keys. The create revision of the key is the node's place in
-//! the queue and its fencing token.
+//! exists THEN put the own key on the lease, and read the nodes immediately ahead (or the whole
+//! queue, if claims differ); ELSE read both keys. The create revision of the key is the node's
+//! place in the queue and its fencing token.
 //!
-//! *Why it is safe.* A revision is given out once, so a node that joins later stands behind. The
-//! name of the key has the attempt's id, so that a repeated request creates no second node. A
-//! request that lands after its attempt was abandoned finds the tombstone
-//! (CHAIN-TOMBSTONE-FOR-UNKNOWN-JOIN), as does one that lands after its attempt was repeated,
-//! admitted and left. Node and tombstone have the same lease.
+//! *Why it is safe.* The server never gives a revision twice, so a node that joins later is later
+//! in the queue. The name of the key contains the attempt's id, so a repeated request creates no
+//! second node. A request that arrives after its attempt was abandoned finds the tombstone
+//! (CHAIN-TOMBSTONE-FOR-UNKNOWN-JOIN), and so does a request that arrives after its attempt was
+//! repeated, admitted and left. Node and tombstone have the same lease.
 //!
-//! A try also compares that the queue is empty, or that nothing was written since a listing showed
-//! room, and that a semaphore has the limit that decided so: its own transaction admits it, or it
-//! leaves nothing behind.
+//! A try also compares that the queue is empty, or that it was not written since a listing showed
+//! room, and that a semaphore still has the limit of that decision. So its transaction admits it,
+//! or it leaves no key.
 
 use std::sync::Arc;
 
@@ -31,8 +31,7 @@ use crate::driver::{Compare, Op, Order, Txn, TxnResult};
 use crate::error::{Answer, Failure};
 use crate::layout::{NodeData, Queue};
 
-/// How often a join is tried again when others write meanwhile. Each time one of them made
-/// progress.
+/// How often a join is tried while other clients write. Each time, another client made progress.
 const ROUNDS: usize = 16;
 
 pub(crate) async fn join(context: &Arc<NodeContext>, queue: Queue, join: &Join) -> Result<Joined> {
@@ -74,8 +73,8 @@ pub(crate) async fn join(context: &Arc<NodeContext>, queue: Queue, join: &Join) 
 }
 
 /// The node was created, so a failure afterwards, even a refusal, leaves the outcome of the join
-/// unknown. Two stay as they are: a conflict is reported after the node was taken back, and the end
-/// of an attempt is final.
+/// unknown. Two failures do not change: a conflict is reported after the node was removed, and the
+/// end of an attempt is final.
 fn after_the_put(failure: Failure) -> Failure {
     match failure {
         Failure::Full(error) | Failure::Other(error)
@@ -107,13 +106,13 @@ impl Attempt<'_> {
             if let Some(joined) = self.found_again(&result).await? {
                 return Ok(joined);
             }
-            // Neither key was in the way, so the limit was: only permits come here.
+            // Neither key exists, so the limit differs. Only permits come here.
             (limit, _) = LimitCompare::as_read(self.join, result.reads.get(2))?;
         }
         Err(self.contended())
     }
 
-    /// Is admitted at once, or leaves nothing.
+    /// Tries: the node is admitted at once, or no key is left.
     async fn try_now(&self) -> Answer<Joined> {
         let (mut compare, mut listed) = (LimitCompare::expected(self.join), None);
         for _ in 0..ROUNDS {
@@ -126,8 +125,8 @@ impl Attempt<'_> {
             txn.or_else.push(Op::Range(list::range(&self.queue, self.join.claim, Order::Newest)));
             let driver = &self.context.driver;
             let result = match compare {
-                // A try that follows the stored limit reads it first: it decides, even on an empty
-                // queue.
+                // A try with the stored limit reads it first, because the limit decides even on an
+                // empty queue.
                 LimitCompare::Stored if self.permits() => {
                     TxnResult { succeeded: false, ..driver.read(txn.or_else).await? }
                 }
@@ -157,7 +156,7 @@ impl Attempt<'_> {
         Err(self.contended())
     }
 
-    /// The part of the transaction that every join has: about its own key, its tombstone, and a
+    /// The part of the transaction that every join has: its own key, its tombstone, and a
     /// semaphore's limit.
     fn txn(&self, limit: &LimitCompare) -> Txn {
         let (own, tombstone) = (self.own.clone(), self.tombstone.clone());
@@ -174,7 +173,7 @@ impl Attempt<'_> {
             let key = self.queue.limit.clone();
             if let LimitCompare::Absent(limit) = limit {
                 let value = limit.to_string().into_bytes();
-                // Without a lease: a stored limit stays.
+                // Without a lease, because a stored limit stays.
                 txn.then.push(Op::Put { key: key.clone(), value, lease: 0 });
             }
             txn.compares.push(limit.compare(key.clone()));
@@ -184,7 +183,7 @@ impl Attempt<'_> {
         txn
     }
 
-    /// The transaction has created the node.
+    /// Continues after the transaction has created the node.
     async fn entered(&self, result: &TxnResult) -> Answer<Joined> {
         let mut reads = result.reads.iter();
         let stored = if self.permits() { stored_limit(reads.next()) } else { StoredLimit::Absent };
@@ -192,7 +191,7 @@ impl Attempt<'_> {
         let limit = if self.permits() {
             match self.join.settle(&stored) {
                 Ok(limit) => Some(limit),
-                // The join did not know the limit, which never admits it.
+                // The join did not know the limit, which can never admit it.
                 Err(conflict) => return Err(self.refused(conflict).await.into()),
             }
         } else {
@@ -205,9 +204,9 @@ impl Attempt<'_> {
         Ok(self.joined(result.revision, Some(listing), limit, false))
     }
 
-    /// Takes back the node of a join that is refused: by its name alone, which no other node will
-    /// bear. A delete without an answer may land late, when a repeat of this attempt has created
-    /// its node. So the attempt is over then, and core abandons it.
+    /// Removes the node of a refused join by its name alone, which no other node will have. A
+    /// delete without an answer may arrive late, when a repetition of this attempt has created its
+    /// node. So the attempt is over in that case, and core abandons it.
     async fn refused(&self, why: Error) -> Error {
         let keys = data::keys(self.own.as_bytes(), data::is_beside(self.place(), &self.join.data));
         match self.context.driver.delete_each(&keys).await {
@@ -216,7 +215,8 @@ impl Attempt<'_> {
         }
     }
 
-    /// What an earlier request of this attempt has left: its node, or the tombstone of its end.
+    /// Finds the result of an earlier request of this attempt: its node, or the tombstone of its
+    /// end.
     async fn found_again(&self, result: &TxnResult) -> Answer<Option<Joined>> {
         let stored = |at: usize| result.reads.get(at).and_then(|found| found.keys.first());
         if stored(1).is_some() {
@@ -237,7 +237,7 @@ impl Attempt<'_> {
         list::read(&self.context.driver, &self.queue, self.join.claim, Order::NewestUpTo(created)).await
     }
 
-    /// The node that the server has created: by this request, or found `again`.
+    /// The node that the server has created, by this request or, with `again`, by an earlier one.
     fn joined(&self, sequence: u64, listing: Option<Listing>, limit: Option<u32>, again: bool) -> Joined {
         let limit = limit.or(self.join.limit.to_store()).unwrap_or(0);
         let standing = listing.as_ref().and_then(|listing| listing.standing(self.own.as_bytes(), limit));
@@ -246,8 +246,8 @@ impl Attempt<'_> {
         let node = EtcdNode::register(self, name, sequence);
         // A try has no listing: its own transaction has admitted it, and compared the limit.
         let revision = listing.as_ref().map_or(sequence, |listing| listing.revision);
-        // Not admitted when the own deadline has passed (CHAIN-OWN-NODE-AND-DEADLINE), or the
-        // removal of the node was noticed already: its wait says so.
+        // Not admitted if the own deadline has passed (CHAIN-OWN-NODE-AND-DEADLINE), or if the
+        // removal of the node was noticed already: then its wait reports this.
         let in_time = node.check_lost().is_ok();
         match standing {
             Some(Standing::Admitted { mark }) if in_time => {

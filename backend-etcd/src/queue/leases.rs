@@ -1,4 +1,4 @@
-//! How long the leases of a queue's holders have left (NODE-LIST).
+//! The remaining time of the leases of a queue's holders (NODE-LIST).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,8 +8,8 @@ use latchwork_core::backend::{EntryPage, QueueEntry};
 use crate::driver::Driver;
 use crate::error::Answer;
 
-/// Asks the server for the lease of each holder, once where several hang on one, and not for more than
-/// [`EntryPage::MAX_LEASES`]. `leases`: the lease of each entry, 0 for none.
+/// Reads the lease of each holder, once if several holders share a lease, and at most
+/// [`EntryPage::MAX_LEASES`] leases. `leases`: the lease of each entry, 0 for none.
 pub(crate) async fn tell(driver: &Driver, entries: &mut [QueueEntry], leases: &[i64]) -> Answer<()> {
     let mut asked = BTreeSet::new();
     for (entry, lease) in entries.iter().zip(leases) {

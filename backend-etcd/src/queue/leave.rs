@@ -1,10 +1,10 @@
 //! Leaving a queue: the leave of a node, and the end of an attempt whose join has an unknown
 //! outcome.
 //!
-//! A leave deletes the node. The condition is its create revision, since a later node may bear the
-//! same name; the first leave does without, since the name is lent to another node only after it
-//! was answered. Where an earlier request of the join may still be under way the leave writes a
-//! tombstone too, and that name is never lent.
+//! A leave deletes the node. The condition is its create revision, because a later node may have
+//! the same name. The first leave needs no condition, because another node gets the name only after
+//! this leave was answered. If an earlier request of the join may still be under way, the leave
+//! also writes a tombstone, and that name is never used again.
 
 use latchwork_core::backend::{Join, Leave};
 use latchwork_core::{Error, LostReason, Result};
@@ -16,13 +16,13 @@ use crate::driver::{Op, Txn};
 use crate::error::{Answer, Failure};
 use crate::layout::Queue;
 
-/// Leaves the queue, and answers whether the node was there.
+/// Leaves the queue, and returns whether the node existed.
 pub(crate) async fn leave(node: &EtcdNode) -> Result<Leave> {
     node.context.watches.forget(&node.own);
     if node.context.leases.is_closed() {
         return Err(Error::closed());
     }
-    // For the first leave only: the request of a second one may land when another node bears the
+    // Only for the first leave: the request of a second leave may arrive when another node has the
     // name.
     let lent = {
         let mut name = node.name.lock();
@@ -41,7 +41,7 @@ pub(crate) async fn leave(node: &EtcdNode) -> Result<Leave> {
             }
             Ok(if was_there { Leave::Removed } else { Leave::Absent(node.why_gone().await) })
         }
-        // Without its lease there is neither this node nor a late one.
+        // Without its lease, neither this node nor a late one exists.
         Err(Failure::LeaseGone) => {
             Ok(Leave::Absent(node.own.state.lease().lost().unwrap_or(LostReason::Revoked)))
         }
@@ -49,7 +49,7 @@ pub(crate) async fn leave(node: &EtcdNode) -> Result<Leave> {
     }
 }
 
-/// Deletes the node, and answers whether it was there. `first`: no other node bears its name yet.
+/// Deletes the node, and returns whether it existed. `first`: no other node has its name yet.
 async fn delete(node: &EtcdNode, first: bool) -> Answer<bool> {
     let context = &node.context;
     let handed_over = match node.handover() {
@@ -74,7 +74,7 @@ async fn delete(node: &EtcdNode, first: bool) -> Answer<bool> {
 /// Ends an attempt whose join has an unknown outcome.
 pub(crate) async fn abandon(context: &NodeContext, queue: &Queue, join: &Join) -> Result<()> {
     let session = context.leases.current();
-    // Without its lease there is neither a node nor a late one, and a lost lease is given back.
+    // Without its lease, neither a node nor a late one exists, and a lost lease is revoked.
     let mut lease_gone = false;
     if session.lease.lost().is_none() {
         let node = queue.node(session.id, context.names.of(join.id), join.claim);

@@ -1,4 +1,4 @@
-//! The stored limit of a semaphore, and what a join of permits compares of it.
+//! The stored limit of a semaphore, and the comparison of a join with it.
 
 use latchwork_core::backend::{ExpectedLimit, Join, Patience, StoredLimit};
 use latchwork_core::{Limit, ListedKey, Page, QueuePrefix, Result};
@@ -8,13 +8,13 @@ use crate::error::Failure;
 use crate::layout::{Queue, limits_of};
 use crate::walk;
 
-/// The stored limit (NODE-LIMITS).
+/// Reads the stored limit (NODE-LIMITS).
 pub(crate) async fn read(driver: &Driver, queue: &Queue) -> Result<Option<u32>> {
     stored_limit(Some(&driver.get(queue.limit.as_bytes()).await?)).known()
 }
 
-/// Stores the limit if `expected` is stored, and returns whether it was. The server compares the revision that
-/// was read with the limit.
+/// Stores the limit if `expected` is stored, and returns whether it was. The server compares the
+/// revision of the limit that was read.
 pub(crate) async fn set(driver: &Driver, queue: &Queue, expected: ExpectedLimit, limit: u32) -> Result<bool> {
     let put = put(queue, limit);
     let txn = match expected {
@@ -33,11 +33,11 @@ pub(crate) async fn set(driver: &Driver, queue: &Queue, expected: ExpectedLimit,
 }
 
 fn put(queue: &Queue, limit: u32) -> Op {
-    // Without a lease: a stored limit stays.
+    // Without a lease, because a stored limit stays.
     Op::Put { key: queue.limit.clone(), value: limit.to_string().into_bytes(), lease: 0 }
 }
 
-/// A page of the queues that have a stored limit, in the order of the keys: they are one range of their own.
+/// Returns a page of the queues with a stored limit, in the order of the keys, which are one range.
 pub(crate) async fn queues(
     driver: &Driver,
     of: &QueuePrefix,
@@ -48,20 +48,20 @@ pub(crate) async fn queues(
     walk::page(driver, &root, of, (after, most), |queue, _| ListedKey::limit(queue)).await
 }
 
-/// The limit that a read has found.
+/// The limit in the answer to a read.
 pub(crate) fn stored_limit(read: Option<&Found>) -> StoredLimit {
     let stored = read.and_then(|found| found.keys.first());
     StoredLimit::read(stored.map(|stored| &*stored.value))
 }
 
-/// What the transaction of a join compares of the stored limit.
+/// The comparison of a join's transaction with the stored limit.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum LimitCompare {
-    /// There is one. The join learns it from the answer: only for a join that waits.
+    /// A limit is stored. The join reads it in the answer. Only for a join that waits.
     Stored,
-    /// It has this value.
+    /// The stored limit has this value.
     Is(Vec<u8>),
-    /// There is none, and the join stores its own.
+    /// No limit is stored, and the join stores its own.
     Absent(u32),
 }
 
@@ -70,17 +70,18 @@ impl LimitCompare {
     pub(crate) fn expected(join: &Join) -> Self {
         match (join.limit, join.patience) {
             (Limit::Exactly(limit), _) => Self::Is(limit.to_string().into_bytes()),
-            // A try is decided by a limit that is known before.
+            // A try needs a limit that is known before.
             (Limit::UnlessStored(limit), Patience::Try) => Self::Is(limit.to_string().into_bytes()),
             (Limit::UnlessStored(_) | Limit::Stored, _) => Self::Stored,
         }
     }
 
-    /// By the limit that was read. Answers the limit that counts for the join too.
+    /// The comparison with the limit that was read. Also returns the limit that counts for the
+    /// join.
     pub(crate) fn as_read(join: &Join, read: Option<&Found>) -> Result<(Self, u32)> {
         let limit = join.settle(&stored_limit(read))?;
         Ok(match read.and_then(|found| found.keys.first()) {
-            // As it is written, which may be another program's way ("03").
+            // The exact text, which another program may have written in another form ("03").
             Some(stored) => (Self::Is(stored.value.clone()), limit),
             None => (Self::Absent(limit), limit),
         })

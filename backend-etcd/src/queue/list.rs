@@ -1,4 +1,4 @@
-//! Listings of a queue: what stood in it at one revision.
+//! Listings of a queue: its keys at one revision.
 
 use latchwork_core::backend::StoredLimit;
 use latchwork_core::backend::decide::chain::{Listed, Standing, standing};
@@ -9,13 +9,13 @@ use crate::driver::{Driver, Found, Op, Order, Range, StoredKey, end_of};
 use crate::error::Answer;
 use crate::layout::Queue;
 
-/// How many keys an exclusive node reads: its own and its predecessor's decide, and the others save
-/// it a listing near the head.
+/// The number of keys that an exclusive node reads: its own key and its predecessor's decide, and
+/// the others save a listing near the head.
 const EXCLUSIVE_READ: i64 = 17;
-/// How many keys a page has: the 1,000 nodes of the longest queue, and as many that are no nodes.
+/// The number of keys in a page: the 1,000 nodes of the longest queue, and as many foreign keys.
 const PAGE: i64 = 2000;
-/// The same where values come with them, which are other programs': the largest that etcd takes, of 1.5
-/// MiB, fit into the longest reply that is read.
+/// The same for keys with values of other programs: the largest values that etcd accepts, 1.5 MiB
+/// each, fit into the longest reply that the client reads.
 const PAGE_OF_VALUES: i64 = 40;
 
 /// A queue, or the part of it that decides about one node, in order.
@@ -23,9 +23,9 @@ const PAGE_OF_VALUES: i64 = 40;
 pub(crate) struct Listing {
     pub(crate) revision: u64,
     pub(crate) members: Vec<Member>,
-    /// There are others before the first.
+    /// Whether other keys are before the first.
     pub(crate) more: bool,
-    /// The number of keys in the range that was read, those left out included.
+    /// The number of keys in the range, also those that were not read.
     pub(crate) count: u64,
 }
 
@@ -36,14 +36,14 @@ pub(crate) struct Member {
     pub(crate) created: u64,
     pub(crate) modified: u64,
     pub(crate) claim: Claim,
-    /// The lease of its key; zero for none.
+    /// The lease of the key; zero for none.
     pub(crate) lease: i64,
-    /// It is marked as admitted.
+    /// Whether the key is marked as admitted.
     pub(crate) marked: bool,
 }
 
-/// The read that shows where a node of this claim stands. An exclusive node needs its predecessor.
-/// Others need the whole queue, and this is its first page.
+/// The read that shows the position of a node with this claim. An exclusive node needs its
+/// predecessor. Other nodes need the whole queue, and this is its first page.
 pub(crate) fn range(queue: &Queue, claim: Claim, order: Order) -> Range {
     match claim {
         Claim::Exclusive => nodes(queue, order, EXCLUSIVE_READ),
@@ -51,20 +51,20 @@ pub(crate) fn range(queue: &Queue, claim: Claim, order: Order) -> Range {
     }
 }
 
-/// A read of what takes part in a queue: of names alone, but for an exact address. There the lease of
-/// a key decides, which a read of names no longer has since etcd 3.7.
+/// A read of the keys that count in a queue: names alone, except at an exact address. There the
+/// lease of a key decides, and since etcd 3.7 a read of names does not return it any more.
 pub(crate) fn nodes(queue: &Queue, order: Order, limit: i64) -> Range {
     Range { prefix: queue.prefix.clone(), order, limit, keys_only: !queue.exact }
 }
 
-/// How many keys are read at a time.
+/// The number of keys that are read at a time.
 fn page(queue: &Queue) -> i64 {
     if queue.exact { PAGE_OF_VALUES } else { PAGE }
 }
 
 impl Listing {
-    /// The result of a [`range`] for this claim. `None` when it is not enough, and the [`whole`]
-    /// queue must be read: keys that take no part hide others, or there is more than one page.
+    /// The result of a [`range`] for this claim. `None`: it is not enough, and the [`whole`] queue
+    /// must be read, because foreign keys hide others, or there is more than one page.
     pub(crate) fn new(queue: &Queue, claim: Claim, revision: u64, found: &Found) -> Option<Self> {
         let mut members: Vec<_> =
             found.keys.iter().filter_map(|stored| Member::read(queue, stored)).collect();
@@ -75,7 +75,7 @@ impl Listing {
         Some(Self { revision, members, more: found.more, count: found.count })
     }
 
-    /// Where the node with this key stands; `None` when it is not there
+    /// The position of the node with this key. `None`: it is not in the queue
     /// (CHAIN-OWN-NODE-AND-DEADLINE).
     pub(crate) fn standing(&self, key: &[u8], limit: u32) -> Option<Standing> {
         let own = self.members.iter().position(|member| member.key == key)?;
@@ -99,7 +99,7 @@ impl Listing {
 }
 
 impl Member {
-    /// `None` for a key that takes no part in the queue.
+    /// Reads a key. `None`: the key does not count in the queue.
     fn read(queue: &Queue, stored: &StoredKey) -> Option<Self> {
         let (claim, marked) = queue.claim(stored)?;
         let StoredKey { key, created, modified, lease, .. } = stored;
@@ -107,7 +107,7 @@ impl Member {
     }
 }
 
-/// Reads all that takes part in a queue at this revision, page by page. `first` is the first page,
+/// Reads all keys that count in a queue at this revision, page by page. `first` is the first page,
 /// if it was read already.
 pub(crate) async fn whole(
     driver: &Driver,
@@ -126,7 +126,7 @@ pub(crate) async fn whole(
     let mut keys = Vec::new();
     loop {
         let last = page.keys.last().map(|stored| stored.key.clone());
-        // Other keys are not kept: there may be any number.
+        // Other keys are dropped, because there may be any number of them.
         keys.extend(page.keys.into_iter().filter(|stored| queue.claim(stored).is_some()));
         match last.filter(|_| page.more) {
             Some(last) => page = page_after(&last).await?,
@@ -135,8 +135,8 @@ pub(crate) async fn whole(
     }
 }
 
-/// Lists a queue, and reads the limit of a semaphore with it: one round trip, or two when foreign
-/// keys are in the way.
+/// Lists a queue, and reads the limit of a semaphore with it: one round trip, or two if foreign
+/// keys hide nodes.
 pub(crate) async fn read(
     driver: &Driver,
     queue: &Queue,

@@ -1,26 +1,26 @@
 //! The queues that have nodes (NODE-QUEUES).
 //!
-//! *Protocol.* The keys of all queues of a kind are one range in their own order, and the keys of one
-//! queue stand together in it. A request reads so many names from there on, and no values. A queue is
-//! listed at its first node. What a request has not read of a listed queue is jumped over: the next
-//! one begins behind the last key that the queue may have. Keys that are no nodes list no queue.
+//! *Protocol.* The keys of all queues of a kind are one ordered range, and the keys of one queue
+//! are adjacent in it. A request reads a number of names, and no values. A queue is listed at its
+//! first node. The unread rest of a listed queue is skipped: the next request begins after the last
+//! key that the queue may have. Foreign keys do not list a queue.
 //!
-//! A page ends with enough queues, or after enough requests. The next one goes on behind its last
-//! queue, whose encoded key is the token. Each request reads the present, so a queue that comes or
-//! goes meanwhile may be missed.
+//! A page ends with enough queues, or after enough requests. The next page continues after its last
+//! queue, whose encoded key is the token. Each request reads the current state, so a queue that
+//! appears or disappears in between may be missed.
 
 use crate::driver::{Driver, StoredKey, end_of};
 use crate::layout::{Layout, Queue};
 use crate::walk;
 use latchwork_core::{Address, ListedKey, Page, QueuePrefix, Result};
 
-/// How many keys one request reads.
+/// The least and the largest number of keys that one request reads.
 const FEWEST: usize = 32;
 const MOST: usize = 1000;
-/// After so many requests a page ends with the next listed queue.
+/// After this number of requests, a page ends with the next listed queue.
 const REQUESTS: usize = 16;
 
-/// Reads a page of at most `most` queues, from where the page before ended.
+/// Reads a page of at most `most` queues, after the end of the previous page.
 pub(crate) async fn page(
     driver: &Driver,
     layout: &Layout,
@@ -51,7 +51,7 @@ pub(crate) async fn page(
     Ok(scan.page(false))
 }
 
-/// How far the keys of a kind were read.
+/// The position in the keys of a kind.
 struct Scan<'a> {
     layout: &'a Layout,
     of: &'a QueuePrefix,
@@ -61,15 +61,15 @@ struct Scan<'a> {
     queues: Vec<Address>,
 }
 
-/// The queue of the last key that was in one.
+/// The queue of the last key that belonged to a queue.
 struct Within {
     coded: String,
-    // `None`: no queue of those that are asked for, or listed.
+    // `None`: the queue is not requested, or is listed already.
     unlisted: Option<(Address, Queue)>,
 }
 
 impl Scan<'_> {
-    /// Takes the next key in order. Answers `false` when it would list a queue too many.
+    /// Takes the next key in order. Returns `false` if it would list one queue more than requested.
     fn take(&mut self, stored: &StoredKey) -> Result<bool> {
         let tail = stored.key.strip_prefix(self.root.as_bytes());
         let tail = tail.and_then(|tail| std::str::from_utf8(tail).ok());
@@ -90,13 +90,13 @@ impl Scan<'_> {
         Ok(true)
     }
 
-    /// Whether nothing more is to be read of the queue of the last key, and a queue was listed.
+    /// Whether no more keys of the last key's queue must be read, and a queue was listed.
     fn is_listed(&self) -> bool {
         let is_over = self.within.as_ref().is_none_or(|within| within.unlisted.is_none());
         is_over && !self.queues.is_empty()
     }
 
-    /// Where the next request begins, if this was the last key.
+    /// The beginning of the next request, if this was the last key.
     fn next(&self, last: &[u8]) -> Vec<u8> {
         let after = [last, b"\0"].concat();
         match &self.within {

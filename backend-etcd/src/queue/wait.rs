@@ -1,18 +1,17 @@
 //! Waiting for admission.
 //!
-//! *Protocol.* Core decides where a node stands, from a listing in which the own node must be. A
-//! waiter watches its own node and the node that core names: its predecessor, or the nearest
-//! earlier writer. At the head of a queue of permits it watches every node ahead, and the limit. An
-//! event means "list again" (CHAIN-EVENT-LISTS-AGAIN).
+//! *Protocol.* Core decides about a node by a listing that must contain it. A waiter watches its
+//! own node and the node that core names: its predecessor, or the nearest earlier writer. At the
+//! head of a queue of permits it watches every node ahead, and the limit. An event means "list
+//! again" (CHAIN-EVENT-LISTS-AGAIN).
 //!
 //! *The fast path* ([`fast_path`](super::fast_path)) admits an exclusive node without another
-//! listing where it knows that all nodes ahead have left. The own lease's deadline is checked all
-//! the same (CHAIN-OWN-NODE-AND-DEADLINE). An admission by a release notice is verified
+//! listing if it knows that all nodes ahead have left. The deadline of the own lease is checked in
+//! this case too (CHAIN-OWN-NODE-AND-DEADLINE). An admission by a release notice is verified
 //! afterwards.
 //!
 //! *Why it ends.* Every wait ends by an event, by the loss of the lease or the node, or by the
-//! re-check once a TTL, which heals an event that the server or the network lost
-//! (NODE-NO-LOST-WAKE).
+//! re-check once a TTL, in case the server or the network lost an event (NODE-NO-LOST-WAKE).
 
 use std::sync::atomic::Ordering;
 
@@ -42,7 +41,7 @@ pub(crate) async fn until_admitted(node: &EtcdNode) -> Result<()> {
         match listing.standing(&node.own.key, limit) {
             None => node.own.state.gone(node.why_gone().await),
             Some(Standing::Admitted { mark }) => {
-                // The own deadline may have passed while the listing was under way.
+                // The own deadline may have passed during the listing.
                 node.check_lost()?;
                 node.admit(queue, mark, listing.revision, Vec::new());
             }
@@ -68,7 +67,7 @@ pub(crate) async fn until_admitted(node: &EtcdNode) -> Result<()> {
     }
 }
 
-/// Waits behind the listed node at index `watch`. `sole`: no other node is ahead.
+/// Waits for the listed node at index `watch`. `sole`: no other node is ahead.
 async fn behind(node: &EtcdNode, waiting: &Waiting, listing: &Listing, watch: usize, sole: bool) -> Woken {
     let (watches, own, target) = (&node.context.watches, &*node.own, &listing.members[watch]);
     let exclusive = node.data.claim == Claim::Exclusive;
@@ -90,13 +89,12 @@ async fn behind(node: &EtcdNode, waiting: &Waiting, listing: &Listing, watch: us
         _ = or_pending(removal.as_mut().map(Subscription::notified)) => Woken::List,
         _ = or_pending(departure.as_mut().map(Subscription::notified)) => Woken::List,
         _ = or_pending(change.as_mut().map(Subscription::notified)) => Woken::List,
-        // Beside the others, so that it delays no event.
+        // In the same `select!` as the events, so that it delays no event.
         () = no_more_behind(node, target) => Woken::List,
     }
 }
 
-/// Waits at the head of a queue of permits: for any node ahead to leave, and for the limit to
-/// change.
+/// Waits at the head of a queue of permits until a node ahead leaves or the limit changes.
 async fn at_head(node: &EtcdNode, queue: &Queue, listing: &Listing, ahead: usize) {
     let (watches, lease) = (&node.context.watches, node.own.state.lease());
     let keys = listing.members[..ahead].iter().map(|member| member.key.clone()).collect();
@@ -123,15 +121,15 @@ async fn no_more_behind(node: &EtcdNode, target: &Member) {
     }
 }
 
-/// The re-check: whether the own and the watched node are as they were. It reads their keys, since
-/// a listing costs the server a sort. Permits list all the same: they also wait for the limit, and
+/// The re-check: whether the own and the watched node are unchanged. It reads their keys, because a
+/// listing costs the server a sort. Permits list instead, because they also wait for the limit and
 /// for all nodes ahead.
 async fn still_behind(node: &EtcdNode, target: &Member) -> bool {
     if node.data.is_of_permits() {
         return false;
     }
     let key = |key: &[u8]| Op::GetKey(key.to_vec());
-    // A read that fails counts as a change, since the listing that follows is retried.
+    // A read that fails counts as a change, because the listing that follows is retried.
     let Ok(read) = node.context.driver.read(vec![key(&node.own.key), key(&target.key)]).await else {
         return false;
     };

@@ -1,4 +1,4 @@
-//! A watch that the server was asked for, and its purpose.
+//! A watch that was requested from the server, and its purpose.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use super::own_node::OwnNode;
 use super::queue_watch::{Notified, QueueWatch};
 use crate::driver::{EventKind, Watch};
 
-/// A watch that the server was asked for. A client may hold thousands of nodes and has few waiters,
-/// so a waiter's is boxed.
+/// A watch that was requested from the server. A client may hold thousands of nodes and has few
+/// waiters, so the watch of a waiter is boxed.
 pub(super) enum ArmedWatch {
-    // For the deletion of its key, from this revision on.
+    // Watches for the deletion of the node's key, from this revision on.
     OwnNode(Arc<OwnNode>, u64),
     Waiters(Box<Waiters>),
 }
@@ -23,16 +23,16 @@ pub(super) struct Waiters {
 
 /// The waiters that a watch notifies.
 pub(super) enum Notify {
-    // All that share the watch of this name.
+    // All waiters that share the watch with this name.
     Shared(String, QueueWatch),
     One(oneshot::Sender<Notified>),
-    // The one watcher of a cell or queue: of the creation of the watch, and of each change. Dropping
-    // it is the end.
+    // The single watcher of a cell or queue: notified of the creation of the watch and of each
+    // change. Dropping the sender ends the watch.
     Change(watch::Sender<()>),
 }
 
 impl Notify {
-    /// The watch is over: its waiters may miss an event from now on.
+    /// Ends the watch: its waiters may miss an event from now on.
     pub(super) fn end(self) {
         match self {
             Self::Shared(_, queue_watch) => queue_watch.end(),

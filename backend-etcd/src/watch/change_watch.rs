@@ -1,14 +1,16 @@
-//! Watching a cell, or a queue that is observed.
+//! Watching a cell or an observed queue.
 //!
-//! *Protocol.* The watch starts from now on, and the first answer is the server's creation of it.
-//! Each event of the key, or of a key of the queue, is another. When the watch is over, as with its
-//! stream, the key is read: that shows an outage or a lost permission, which the watch answers. Else
-//! it starts anew, and its creation is an answer: something may have changed in the gap.
+//! *Protocol.* The watch starts at the current revision, and its creation by the server is the
+//! first answer. Each event of the key, or of a key of the queue, is another answer. When the watch
+//! ends, for example with its stream, the key is read: this shows an outage or a lost permission,
+//! which the watch returns. Otherwise the watch starts again, and its creation is an answer,
+//! because the key may have changed in the gap.
 //!
-//! *Why nothing is missed.* The server sends every event after the revision at which it has created
-//! the watch, and a read after the creation sees all up to there. Events between two calls are kept
-//! as one. Whatever changes a queue is an event of one of its keys: a join, a leave, a downgrade, new
-//! data, and the end of a lease. An admission is none of its own, and follows one of these.
+//! *Why no change is missed.* The server sends every event after the revision at which it has
+//! created the watch, and a read after the creation sees all earlier changes. Events between two
+//! calls are kept as one. Every change of a queue is an event of one of its keys: a join, a leave,
+//! a downgrade, new data, and the end of a lease. An admission is not a separate event: it follows
+//! one of these.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +28,7 @@ use crate::driver::{Driver, EventKind};
 /// A watch of one cell or queue. It does not keep the client alive.
 #[derive(Debug)]
 pub(crate) struct EtcdChangeWatch {
-    // An error: an address that holds no such thing.
+    // An error if the address cannot have such a cell or queue.
     of: Result<Watched>,
     driver: Driver,
     watches: Arc<Watches>,
@@ -35,7 +37,7 @@ pub(crate) struct EtcdChangeWatch {
     armed: Option<Subscribed>,
 }
 
-/// What is watched for changes.
+/// The subject of a watch.
 #[derive(Clone, Debug)]
 pub(crate) struct Watched {
     pub(crate) key: String,
@@ -43,13 +45,13 @@ pub(crate) struct Watched {
     pub(crate) is_prefix: bool,
 }
 
-/// The watch that the server was asked for. Dropping it stops the watch on the server.
+/// A watch that was requested from the server. Dropping it ends the watch on the server.
 #[derive(Debug)]
 struct Subscribed {
     news: watch::Receiver<()>,
     watches: Arc<Watches>,
     watch: i64,
-    // The server has created it.
+    // Whether the server has created the watch.
     created: bool,
 }
 
@@ -81,8 +83,9 @@ impl EtcdChangeWatch {
 }
 
 impl Subscribed {
-    /// Waits for news since the call before: a key was written or deleted, or the server has created the
-    /// watch, for which it has this long. `false`: the watch is over, and may have missed something.
+    /// Waits for a change since the last call: a key was written or deleted, or the server has
+    /// created the watch, which must happen `within` this time. `false`: the watch has ended, and
+    /// may have missed a change.
     async fn news(&mut self, within: Duration) -> Result<bool> {
         if self.created {
             return Ok(self.news.changed().await.is_ok());
@@ -96,7 +99,7 @@ impl Subscribed {
 
 impl Drop for Subscribed {
     fn drop(&mut self) {
-        // It is the only subscriber.
+        // This is the only subscriber.
         self.watches.unsubscribe(self.watch, 0);
     }
 }
@@ -106,7 +109,8 @@ impl Watches {
     fn changes(self: &Arc<Self>, of: &Watched) -> Subscribed {
         let (sender, news) = watch::channel(());
         let mut state = self.state.lock();
-        // From now on: a start in the past is served late, and its reader reads after the creation.
+        // From now on, because a start in the past is served late, and the reader reads after the
+        // creation.
         let watch = state.watch(of.key.as_bytes().into(), of.is_prefix, 0, EventKind::Both);
         let watch = self.arm(&mut state, watch, Notify::Change(sender));
         Subscribed { news, watches: Arc::clone(self), watch, created: false }

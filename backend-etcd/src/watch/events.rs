@@ -1,4 +1,4 @@
-//! The side of the task that owns the stream: the events that it applies, and the watches that it
+//! The part for the task that owns the stream: the events that it applies, and the watches that it
 //! starts.
 
 use std::collections::VecDeque;
@@ -15,7 +15,7 @@ use super::watches::{Command, IDLE_KEPT, Watches};
 use crate::driver::{Change, EndReason, EventKind, StreamEvent, Watch};
 
 impl Watches {
-    /// The watch that the server refused, if it is still wanted.
+    /// The watch that the server refused, if it is still needed.
     pub(super) fn refused(&self, event: &StreamEvent) -> Option<i64> {
         match event {
             StreamEvent::Ended { id, why: EndReason::Refused(_) } => {
@@ -25,13 +25,13 @@ impl Watches {
         }
     }
 
-    /// The watch of an id, unless it is over.
+    /// The watch with an id, unless it has ended.
     pub(super) fn armed(&self, id: i64) -> Option<Watch> {
         self.state.lock().armed.get(&id).map(|armed| armed.watch(id))
     }
 
-    /// Applies an event of the stream. Answers an own node whose watch the server ended: it must be
-    /// looked for.
+    /// Applies an event of the stream. Returns an own node whose watch the server ended: the caller
+    /// must check that the node exists.
     pub(super) fn apply(&self, event: StreamEvent) -> Option<Arc<OwnNode>> {
         let mut state = self.state.lock();
         match event {
@@ -40,7 +40,7 @@ impl Watches {
                 Some(Notify::Change(news)) => news.send_replace(()),
                 Some(Notify::One(_)) | None => {}
             },
-            // The stream gives it an id, by the order of the starts, and makes it an end.
+            // The stream finds its id by the order of the starts, and turns it into an end.
             StreamEvent::Refused(_) => {}
             StreamEvent::Changed { id, revision, changes } => {
                 self.changed(&mut state, id, revision, &changes);
@@ -61,7 +61,7 @@ impl Watches {
     fn changed(&self, state: &mut State, id: i64, revision: u64, changes: &[Change]) {
         let Some(armed) = state.armed.get_mut(&id) else { return };
         if changes.is_empty() {
-            // The server has sent everything up to here, so a new stream need not start before.
+            // The server has sent all earlier events, so a new stream need not start earlier.
             let from = match armed {
                 ArmedWatch::OwnNode(_, from) => from,
                 ArmedWatch::Waiters(waiters) => &mut waiters.watch.from,
@@ -104,7 +104,7 @@ impl Watches {
         }
     }
 
-    /// The stream is over. Answers the watches that go on in the next one.
+    /// Records the end of the stream. Returns the watches that continue in the next stream.
     pub(super) fn stream_ended(&self) -> VecDeque<i64> {
         let mut state = self.state.lock();
         let over: Vec<_> =
@@ -120,14 +120,14 @@ impl Watches {
         state.armed.keys().copied().collect()
     }
 
-    /// Whether a command to start this watch still counts. One from before the end of a stream does
-    /// not: its watch is over, or goes on in the next stream, where a second start under the same
-    /// id would be refused.
+    /// Whether a command to start this watch still counts. A command from before the end of a
+    /// stream does not count: its watch has ended, or continues in the next stream, which would
+    /// refuse a second start with the same id.
     pub(super) fn is_to_start(&self, id: i64) -> bool {
         id > self.state.lock().resumed
     }
 
-    /// Watches an own node that was there at `revision`, from there on.
+    /// Watches an own node that existed at `revision`, from that revision on.
     pub(crate) fn watch_own_from(&self, node: &Arc<OwnNode>, revision: u64) {
         let mut state = self.state.lock();
         if !state.is_own(node) {
@@ -149,21 +149,21 @@ impl Watches {
         watched.map(|(ByKey(node), _)| Arc::clone(node)).collect()
     }
 
-    /// When the next timer is due.
+    /// The time of the next timer.
     pub(super) fn next_timer(&self) -> Option<Instant> {
         let state = self.state.lock();
         let (own, idle) = (state.own_due.front().map(|due| due.0), state.idle_due.front().map(|due| due.0));
         own.into_iter().chain(idle).min()
     }
 
-    /// A timer is due.
+    /// Acts on due timers.
     pub(super) fn on_timer(&self, now: Instant) {
         let mut state = self.state.lock();
         let mut due = Vec::new();
         while state.own_due.front().is_some_and(|(at, _)| *at <= now) {
             due.extend(state.own_due.pop_front().map(|(_, node)| node));
         }
-        // Nodes that were forgotten before their time need no timer of their own.
+        // Nodes that were forgotten before their time need no timer.
         while state.own_due.front().is_some_and(|(_, node)| !state.is_own(node)) {
             state.own_due.pop_front();
         }

@@ -1,4 +1,4 @@
-//! A node of this client, as its watches see it.
+//! A node of this client, for its watches.
 
 use std::borrow::Borrow;
 use std::hash::{Hash, Hasher};
@@ -14,28 +14,28 @@ use crate::driver::{Compare, Found};
 pub(crate) struct OwnNode {
     pub(crate) key: Arc<[u8]>,
     pub(crate) state: NodeWriter,
-    /// Cancelled when the client leaves, where a task waits for that: for permits.
+    /// Cancelled when the client leaves. Only for permits, where a task waits for this.
     pub(crate) left: Option<CancellationToken>,
 }
 
 impl OwnNode {
-    /// The prefix of its queue: its key is that and a name without a slash.
+    /// The prefix of its queue. Its key is this prefix and a name without a slash.
     pub(crate) fn queue(&self) -> &str {
         queue_of(std::str::from_utf8(&self.key).unwrap_or_default()).unwrap_or_default()
     }
 
-    /// Whether this read of its key has found this very node.
+    /// Whether this read of its key has found exactly this node.
     pub(crate) fn is_in(&self, read: &Found) -> bool {
         read.keys.first().is_some_and(|stored| stored.created == self.state.sequence())
     }
 
-    /// The condition that this node is there, and not a later one of the same name.
+    /// The condition that this node exists, and not a later one with the same name.
     pub(crate) fn exists(&self) -> Compare {
         Compare::Created(self.key.to_vec(), self.state.sequence())
     }
 }
 
-/// The prefix of the queue that a key of this name belongs to.
+/// The prefix of the queue of a key with this name.
 pub(super) fn queue_of(name: &str) -> Option<&str> {
     name.rfind('/').map(|slash| &name[..=slash])
 }

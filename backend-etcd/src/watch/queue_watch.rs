@@ -2,9 +2,9 @@
 //! it, or on the inboxes of its nodes.
 //!
 //! etcd serves a watch that starts in the past, even by a race of a millisecond, only at its next
-//! 100 ms sync; a watch that has lived for a while is prompt. So a queue watch is kept between
-//! waits. It remembers the last events, for a waiter that listed the queue a moment ago and
-//! subscribes now.
+//! 100 ms sync. A watch that has existed for a while is prompt. So a queue watch is kept between
+//! waits. It stores the last events, for a waiter that listed the queue a moment ago and subscribes
+//! now.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
@@ -14,23 +14,23 @@ use tokio::sync::oneshot;
 /// The one notification of a waiter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Notified {
-    /// A key that it watches has left, or was written with this value, after the revision of its
-    /// listing.
+    /// A watched key was deleted, or was written with this value, after the revision of the
+    /// waiter's listing.
     Event(Vec<u8>),
-    /// It may have missed an event: it must list again.
+    /// The waiter may have missed an event: it must list again.
     Missed,
 }
 
-/// What ends a wait.
+/// The condition that ends a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Until {
-    /// One of the keys has left.
+    /// One of the keys was deleted.
     Any,
-    /// All of them have.
+    /// All keys were deleted.
     All,
 }
 
-/// How many events are remembered.
+/// The number of stored events.
 const REMEMBERED: usize = 256;
 
 pub(super) type SubscriberId = u64;
@@ -38,19 +38,19 @@ pub(super) type SubscriberId = u64;
 /// The subscribers and the last events of a watch, as a pure state.
 #[derive(Debug, Default)]
 pub(super) struct QueueWatch {
-    // Every event after this revision comes here or is in `past`. `None` until the server has
+    // Every event after this revision arrives here or is in `past`. `None` until the server has
     // created the watch.
     pub(super) complete_after: Option<u64>,
     past: VecDeque<PastEvent>,
     by_key: HashMap<Vec<u8>, Vec<SubscriberId>>,
     subscribers: HashMap<SubscriberId, Subscriber>,
-    /// The instant from which it has no subscriber.
+    /// The instant since which the watch has no subscriber.
     pub(super) idle_since: Option<Instant>,
-    /// A timer will check whether it is idle.
+    /// Whether a timer will check that the watch is idle.
     pub(super) timer_set: bool,
 }
 
-/// An event of a key. The value is empty when the key has left.
+/// An event of a key. The value is empty if the key was deleted.
 #[derive(Debug)]
 struct PastEvent {
     at: u64,
@@ -60,7 +60,7 @@ struct PastEvent {
 
 #[derive(Debug)]
 pub(super) struct Subscriber {
-    // Those without an event so far.
+    // The keys without an event so far.
     keys: Vec<Vec<u8>>,
     until: Until,
     after: u64,
@@ -68,12 +68,12 @@ pub(super) struct Subscriber {
 }
 
 impl QueueWatch {
-    /// A watch that starts after this revision, whenever the server creates it.
+    /// A watch that starts after this revision, independent of when the server creates it.
     pub(super) fn after(revision: u64) -> Self {
         Self { complete_after: Some(revision), ..Self::default() }
     }
 
-    /// Notifies `sender` when `keys`, which were listed at revision `after`, have left.
+    /// Notifies `sender` when `keys`, which were listed at revision `after`, are deleted.
     pub(super) fn subscribe(
         &mut self,
         id: SubscriberId,
@@ -110,8 +110,8 @@ impl QueueWatch {
         self.idle_since = None;
     }
 
-    /// The server has created the watch. A watch without a start of its own sends events after
-    /// `revision`, so a subscriber that listed before that may have missed one.
+    /// Records that the server has created the watch. A watch without its own start sends events
+    /// after `revision`, so a subscriber that listed before that may have missed one.
     pub(super) fn created(&mut self, revision: u64) {
         if self.complete_after.is_some() {
             return;
@@ -128,7 +128,7 @@ impl QueueWatch {
         }
     }
 
-    /// A key has left, or was written with this value.
+    /// Records that a key was deleted, or was written with this value.
     pub(super) fn event(&mut self, key: &[u8], value: &[u8], revision: u64) {
         for id in self.by_key.get(key).cloned().unwrap_or_default() {
             // An event from before the listing is of an earlier node of the same name.
@@ -148,12 +148,12 @@ impl QueueWatch {
         }
     }
 
-    /// Whether this key is known to have left after that revision.
+    /// Whether this key is known to be deleted after that revision.
     pub(super) fn has_left(&self, key: &[u8], after: u64) -> bool {
         self.past.iter().rev().take_while(|past| past.at > after).any(|past| past.key == key)
     }
 
-    /// The watch is over.
+    /// Ends the watch.
     pub(super) fn end(mut self) {
         for (_, waiter) in self.subscribers.drain() {
             let _ = waiter.sender.send(Notified::Missed);
@@ -178,7 +178,7 @@ impl QueueWatch {
         Some(waiter)
     }
 
-    /// This subscriber waits no more for this key.
+    /// Removes this key from the keys of the subscriber.
     fn unwatch(&mut self, key: &[u8], id: SubscriberId) {
         if let Some(ids) = self.by_key.get_mut(key) {
             ids.retain(|other| *other != id);

@@ -1,5 +1,5 @@
 //! A re-check, once a TTL, of the nodes that this client has held for longer than one. A watch
-//! notices their removal; the re-check heals an event that the server or the network lost
+//! notices their removal. The re-check finds it if the server or the network lost the event
 //! (NODE-GONE).
 
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::watches::Watches;
 use crate::config::OPS_PER_TXN;
 use crate::driver::{Driver, Op};
 
-/// Runs until it is cancelled, at the pace of this lease, which those after it share.
+/// Runs until it is cancelled, at the pace of this lease. Later leases have the same TTL.
 pub(crate) async fn run(driver: Driver, watches: Arc<Watches>, lease: Lease) {
     let (ttl, clock) = (lease.ttl(), lease.clock());
     // The newest node of the last round was created at this revision.
@@ -34,7 +34,7 @@ pub(crate) async fn run(driver: Driver, watches: Arc<Watches>, lease: Lease) {
     }
 }
 
-/// Checks until there is an answer, or a refusal.
+/// Checks until the server answers or refuses.
 async fn check_until_answered(
     driver: &Driver,
     watches: &Watches,
@@ -141,7 +141,7 @@ mod tests {
         let found = || recorder.sum("latchwork_rechecks_found_total", &[("what", "hold")]);
         assert_eq!(found(), 0.0);
         let mut held = Vec::new();
-        // More than one request checks.
+        // More nodes than one request checks.
         for number in 0..2 * OPS_PER_TXN {
             held.push(client.hold(&format!("q/{number}")).await);
         }

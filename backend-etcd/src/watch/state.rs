@@ -1,4 +1,4 @@
-//! What a client watches at present.
+//! The current watches of a client.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use crate::driver::{EventKind, Watch};
 #[derive(Default)]
 pub(super) struct State {
     pub(super) last_id: i64,
-    // Watches up to this id were answered at the last end of a stream, as those that go on in the
-    // next.
+    // Watches up to this id existed at the last end of a stream, and were returned to continue in
+    // the next.
     pub(super) resumed: i64,
     pub(super) last_subscriber: SubscriberId,
     pub(super) armed: HashMap<i64, ArmedWatch>,
@@ -21,9 +21,9 @@ pub(super) struct State {
     pub(super) shared: HashMap<String, i64>,
     // The shared watch of the last predecessor far from the head, by its queue.
     pub(super) far: HashMap<String, i64>,
-    // The own nodes, each with its watch (zero: not asked for yet).
+    // The own nodes, each with its watch (zero: not requested yet).
     pub(super) own: HashMap<ByKey, i64>,
-    // All with the same delay, so that the first is always the next.
+    // All with the same delay, so the first is always the next.
     pub(super) own_due: VecDeque<(Instant, Arc<OwnNode>)>,
     pub(super) idle_due: VecDeque<(Instant, i64)>,
 }
@@ -43,7 +43,7 @@ impl State {
         }
     }
 
-    /// The watch of these waiters is over.
+    /// Ends the watch of these waiters.
     pub(super) fn end(&mut self, id: i64, notify: Notify) {
         if let Notify::Shared(name, _) = &notify {
             self.shared.remove(name);
@@ -61,13 +61,13 @@ impl State {
         self.own.get_key_value(key).map(|(ByKey(node), _)| node)
     }
 
-    /// Whether this very node is still to be notified of its removal: its key may be a later
-    /// node's.
+    /// Whether exactly this node must still be notified of its removal: a later node may have its
+    /// key.
     pub(super) fn is_own(&self, node: &OwnNode) -> bool {
         self.own(&node.key).is_some_and(|own| own.state.sequence() == node.state.sequence())
     }
 
-    /// A watch with an id of its own.
+    /// Creates a watch with a new id.
     pub(super) fn watch(&mut self, key: Arc<[u8]>, prefix: bool, from: u64, only: EventKind) -> Watch {
         self.last_id += 1;
         Watch { id: self.last_id, key, prefix, from, only }

@@ -1,4 +1,4 @@
-//! The task that owns the stream of watches: it opens the stream, and opens it anew after its end.
+//! The task that owns the stream of watches: it opens the stream, and opens it again after its end.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(crate) async fn run(
 ) {
     let mut stream: Option<WatchStream> = None;
     let mut to_start: VecDeque<i64> = VecDeque::new();
-    // The present stream was opened with a new log-in.
+    // Whether the current stream was opened with a new login.
     let mut logged_in = false;
     let mut backoff = Backoff::new(Pauses::OUTAGE);
     loop {
@@ -62,10 +62,10 @@ pub(crate) async fn run(
                         tokio::spawn(look_for(driver.clone(), Arc::clone(&watches), node));
                     }
                     match refused {
-                        // A watch that went on with the new log-in is itself forbidden.
+                        // A watch that continued with the new login is itself forbidden.
                         Some(id) if logged_in && !watches.is_to_start(id) => {}
-                        // A stream keeps the log-in that it was opened with, which etcd may have
-                        // dropped since.
+                        // A stream keeps the login with which it was opened. etcd may have dropped
+                        // that login since.
                         Some(_) => {
                             stream = None;
                             to_start = watches.stream_ended();
@@ -121,10 +121,10 @@ impl WatchStream {
     }
 }
 
-/// Logs in anew by a read: the client crate does so for a read with a log-in that ran out, and not
-/// for a stream. Answers whether the server has checked the log-in.
+/// Logs in again by a read: the client crate does this for a read with an expired login, but not
+/// for a stream. Returns whether the server has checked the login.
 async fn log_in_anew(driver: &Driver, watches: &Watches, armed: &VecDeque<i64>) -> bool {
-    // With no watch left, the waiters list again, and log in by that.
+    // If no watch is left, the waiters list again, and so log in.
     let Some(watch) = armed.front().and_then(|&id| watches.armed(id)) else { return false };
     match driver.read(vec![Op::Get(watch.key.to_vec())]).await.map_err(Error::from) {
         Ok(_) => true,
@@ -135,8 +135,8 @@ async fn log_in_anew(driver: &Driver, watches: &Watches, armed: &VecDeque<i64>) 
     }
 }
 
-/// Looks for an own node whose watch the server ended, since its start was compacted or the key is
-/// forbidden.
+/// Checks that an own node exists whose watch the server ended, because its start was compacted or
+/// the key is forbidden.
 async fn look_for(driver: Driver, watches: Arc<Watches>, node: Arc<OwnNode>) {
     let lease = node.state.lease();
     let mut backoff = Backoff::new(Pauses::of_watch(lease.ttl()));

@@ -29,7 +29,7 @@ fn leaves(watches: &Watches, key: &[u8], revision: u64) {
 #[tokio::test]
 async fn a_node_that_was_removed_before_its_join_was_answered_is_lost() {
     let (watches, _commands) = Watches::new();
-    // Another waiter of this client has the queue watched.
+    // Another waiter of this client watches the queue.
     let _other = watches.departure("q/", vec![b"q/other".to_vec()], Until::Any, 5);
     watches.apply(StreamEvent::Created { id: 1, revision: 5 });
     leaves(&watches, b"q/later", 9);

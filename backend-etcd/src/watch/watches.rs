@@ -14,7 +14,8 @@ use super::queue_watch::{Notified, QueueWatch, SubscriberId, Until};
 use super::state::State;
 use crate::driver::{EventKind, Watch};
 
-/// A hold that ends before this costs no watch. The watch starts at the join, so it misses nothing.
+/// A hold that ends within this time needs no watch. The watch starts at the revision of the join,
+/// so it misses no event.
 pub(crate) const SHORT_HOLD: Duration = Duration::from_millis(200);
 /// How long a shared watch without a subscriber is kept.
 pub(super) const IDLE_KEPT: Duration = Duration::from_secs(10);
@@ -43,7 +44,7 @@ pub(crate) struct Subscription {
 }
 
 impl Subscription {
-    /// The notification. Cancel-safe.
+    /// Waits for the notification. Cancel-safe.
     pub(crate) async fn notified(&mut self) -> Notified {
         (&mut self.receiver).await.unwrap_or(Notified::Missed)
     }
@@ -70,15 +71,15 @@ impl Watches {
         after: u64,
     ) -> Subscription {
         let mut state = self.state.lock();
-        // It starts now and not at the listing, since a start in the past is served late. A waiter
-        // that listed before the server has created the watch lists again.
+        // It starts now and not at the listing, because a start in the past is served late. A
+        // waiter that listed before the server created the watch lists again.
         let new = QueueWatch::default();
         let id = self.shared(&mut state, prefix, true, EventKind::Deletes, new);
         self.subscribe(&mut state, id, keys, until, after)
     }
 
-    /// Waits for the first event of one kind on one key after revision `after`. It is prompt when
-    /// the server creates the watch before it reaches that revision; else it comes with the
+    /// Waits for the first event of one kind on one key after revision `after`. It is prompt if the
+    /// server creates the watch before it reaches that revision. Otherwise it comes with the
     /// server's next sync.
     pub(crate) fn key(self: &Arc<Self>, key: Vec<u8>, only: EventKind, after: u64) -> Subscription {
         let (sender, receiver) = oneshot::channel();
@@ -88,7 +89,7 @@ impl Watches {
         Subscription { receiver, watches: Arc::clone(self), watch: id, subscriber: 0 }
     }
 
-    /// The shared watch of this name, else this new one.
+    /// Returns the shared watch with this name, or this new one.
     pub(super) fn shared(
         &self,
         state: &mut State,
@@ -106,7 +107,7 @@ impl Watches {
         self.arm(state, watch, Notify::Shared(name.to_owned(), new))
     }
 
-    /// Asks the server for a watch.
+    /// Requests a watch from the server.
     pub(super) fn arm(&self, state: &mut State, watch: Watch, notify: Notify) -> i64 {
         let id = watch.id;
         state.armed.insert(id, ArmedWatch::Waiters(Box::new(Waiters { watch, notify })));
@@ -133,8 +134,8 @@ impl Watches {
     }
 
     /// Registers a new own node: an event that removes it ends its hold, until it is
-    /// [forgotten](Watches::forget). An event that overtook the answer to the join counts too, so
-    /// that a later departure of another node proves that this one is still there.
+    /// [forgotten](Watches::forget). An event that overtook the answer to the join counts too, so a
+    /// later departure of another node proves that this one still exists.
     pub(crate) fn register(&self, node: Arc<OwnNode>) {
         let mut state = self.state.lock();
         let name = std::str::from_utf8(&node.key).unwrap_or_default();
@@ -146,7 +147,7 @@ impl Watches {
             node.state.gone(LostReason::Revoked);
             return;
         }
-        // An insertion would keep the key of the map, and so the node, that is there.
+        // An insertion would keep the map's existing key, and so the old node.
         self.forget_key(&mut state, &node.key);
         state.own.insert(ByKey(node), 0);
     }
@@ -161,10 +162,10 @@ impl Watches {
         }
     }
 
-    /// The client leaves with this node: later events on its key are no concern of the node.
+    /// Records that the client leaves with this node: later events on its key do not concern it.
     pub(crate) fn forget(&self, node: &OwnNode) {
         let mut state = self.state.lock();
-        // The key may be a later node's by now.
+        // A later node may have the key by now.
         if state.is_own(node) {
             self.forget_key(&mut state, &node.key);
         }
@@ -181,12 +182,13 @@ impl Watches {
         }
     }
 
-    /// Whether a node is still to be watched.
+    /// Whether a node must still be watched.
     pub(crate) fn is_own(&self, node: &OwnNode) -> bool {
         self.state.lock().is_own(node)
     }
 
-    /// Somebody else has removed an own node, unless the client has left with it meanwhile.
+    /// Records that another client has removed an own node, unless this client has left with it in
+    /// between.
     pub(crate) fn removed(&self, node: &OwnNode, why: LostReason) {
         let mut state = self.state.lock();
         if state.is_own(node) {

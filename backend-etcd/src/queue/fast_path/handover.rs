@@ -9,27 +9,27 @@ use crate::layout::Queue;
 use crate::queue::list::nodes;
 use crate::watch::OwnNode;
 
-/// How often a leave is tried when others join and leave meanwhile. Each time one of them made
+/// How often a leave is tried while other clients join and leave. Each time, another client made
 /// progress.
 const ROUNDS: usize = 16;
 
-/// How a node leaves whose successor may rely on its release notice.
+/// The leave of a node whose successor may rely on its release notice.
 #[derive(Clone, Debug)]
 pub(crate) struct Handover {
     pub(super) queue: Queue,
     pub(super) signal: Signal,
-    /// From the notice that the node got itself; empty when nothing is known.
+    /// The successors in the notice that the node itself got. Empty if none are known.
     pub(super) successors: Vec<Successor>,
 }
 
 impl Handover {
-    /// The same for a hold that is lost: it may not have been the first, so it admits nobody.
+    /// The same leave for a lost hold: its node may not have been the first, so it admits no node.
     pub(crate) fn of_lost(self) -> Self {
         Self { signal: Signal::Look, ..self }
     }
 
-    /// Leaves, and answers whether the node was there: `None` when nothing was done, since this
-    /// user may not write there. `first`: no leave of this node was sent before.
+    /// Leaves, and returns whether the node existed. `None`: nothing was done, because this user
+    /// may not write the inbox. `first`: no leave of this node was sent before.
     pub(crate) async fn leave(self, driver: &Driver, own: &OwnNode, first: bool) -> Answer<Option<bool>> {
         let Some(inbox) = self.queue.inbox(&own.key) else { return driver.delete(&own.key).await.map(Some) };
         let delete = vec![Op::Delete(own.key.to_vec()), Op::Delete(inbox.key.clone().into_bytes())];
@@ -38,15 +38,15 @@ impl Handover {
             Err(Failure::Other(error)) if error.kind() == ErrorKind::Forbidden => {
                 return Ok(None);
             }
-            // A full server takes deletions alone. The lease is the successor's, whose name shows it:
-            // it has run out, or somebody else has made that node.
+            // A full server accepts only deletions. The lease belongs to the successor, whose name
+            // contains it: the lease has expired, or another program has created that node.
             Err(refused @ (Failure::Full(_) | Failure::LeaseGone)) => refused,
             Err(failure) => return Err(failure),
         };
         let was_there = driver.txn(Txn::when(own.exists(), delete)).await?.succeeded;
         match refused {
-            // By the request that it refused, or by somebody else: core asks again, and knows then
-            // that it may have been this client.
+            // The node was removed by the refused request, or by another client. Core repeats the
+            // leave, and then knows that this client may have removed it.
             Failure::Full(error) if !was_there && first => Err(Error::new(
                 ErrorKind::OutcomeUnknown,
                 "the server refused the leave because its database is full, but may have removed the node",
@@ -59,8 +59,8 @@ impl Handover {
 
     async fn notify(self, driver: &Driver, own: &OwnNode, delete: &[Op]) -> Answer<bool> {
         let or_else = || vec![Op::Get(own.key.to_vec()), Op::Range(self.range(own))];
-        // Not the node any more: an earlier request of this leave was carried out, or somebody has
-        // removed it.
+        // The node does not exist any more: an earlier request of this leave was carried out, or
+        // another client has removed it.
         let is_over = |read: Option<&Found>| !read.is_some_and(|read| own.is_in(read));
         let (mut successors, mut listed) = (self.successors.clone(), None);
         for _ in 0..ROUNDS {
@@ -94,7 +94,7 @@ impl Handover {
         Ok(driver.txn(Txn::when(own.exists(), delete.to_vec())).await?.succeeded)
     }
 
-    /// The read of the next nodes behind the own one.
+    /// The read of the next nodes after the own node.
     fn range(&self, own: &OwnNode) -> Range {
         let order = Order::OldestAfter(own.state.sequence());
         nodes(&self.queue, order, LISTED as i64)

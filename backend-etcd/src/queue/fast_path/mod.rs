@@ -1,22 +1,22 @@
 //! The fast path of exclusive nodes: it saves listings and the server's 100 ms sync. The plain
-//! protocol is right without it, and clients with and without it may share a queue.
+//! protocol is correct without it, and clients with and without it may share a queue.
 //! `docs/protocol/etcd-fast-path.md` has the whole argument.
 //!
-//! *Near the head* a waiter subscribes to the queue's own long-lived watch, which is prompt. When
-//! its listing showed every node ahead, the departure of the last of them admits it without another
-//! listing. No node can come in ahead, since create revisions only rise. An earlier removal of the
-//! own node would have come first on that same watch, or with the answer to the join if the watch
-//! ran ahead of it.
+//! *Near the head* a waiter subscribes to a long-lived watch on the whole queue, which is prompt.
+//! If its listing showed every node ahead, the departure of the last of them admits it without
+//! another listing. No node can join ahead, because create revisions only rise. An earlier removal
+//! of the own node would have been reported first on the same watch, or with the answer to the join
+//! if the watch was ahead of that answer.
 //!
 //! *Far from the head* that watch would wake every client. There a waiter watches its predecessor's
-//! key, and in the queue of a mutex its predecessor writes a *release notice* into its inbox when
-//! it leaves: the notice of an admitted node admits. A node that was [17th or later](waiter) in
-//! line writes one, and a node after that relies on one. Each client watches ONE prefix for all its
-//! inboxes, as long as it waits far from the head: etcd serves a new watch late when it starts in
-//! the past.
+//! key. In the queue of a mutex, the predecessor also writes a *release notice* into the waiter's
+//! inbox when it leaves: the notice of an admitted node admits. A node that was [17th or
+//! later](waiter) in the queue writes a notice, and the nodes after it rely on it. Each client
+//! watches ONE prefix for all its inboxes as long as it waits far from the head, because etcd
+//! serves a new watch late if it starts in the past.
 //!
-//! The rest of the queue calls this module in three places: a wait ([`FastWait::behind`]), an
-//! admission ([`FastWait::admitted`]) and a leave ([`Handover::leave`]).
+//! The queue calls this module in three places: a wait ([`FastWait::behind`]), an admission
+//! ([`FastWait::admitted`]) and a leave ([`Handover::leave`]).
 
 mod handover;
 mod release_notice;

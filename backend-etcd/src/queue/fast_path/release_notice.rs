@@ -1,37 +1,37 @@
-//! What a node writes into its successor's inbox when it leaves.
+//! The message that a leaving node writes into its successor's inbox.
 
 use serde::{Deserialize, Serialize};
 
-/// How many successors a listing takes in: the first gets the notice, which names the others.
+/// The number of successors in a listing: the first gets the notice, which names the others.
 pub(super) const LISTED: usize = 8;
 
-/// A node behind another.
+/// A node after another one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Successor {
-    /// Its key without the queue's prefix.
+    /// The node's key without the queue's prefix.
     pub(super) name: String,
     pub(super) created: u64,
 }
 
-/// What a node writes into its successor's inbox when it leaves.
+/// The message that a leaving node writes into its successor's inbox.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ReleaseNotice {
-    /// The create revision of the node that it is for.
+    /// The create revision of the node that the notice is for.
     pub(super) to: u64,
     #[serde(rename = "word")]
     pub(super) signal: Signal,
-    /// The nodes behind that one, in order. Some may be left out, and some may have left since.
+    /// The nodes after that one, in order. Some may be missing, and some may have left since.
     #[serde(rename = "behind")]
     pub(super) successors: Vec<Successor>,
 }
 
-/// What a release notice says.
+/// The meaning of a release notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Signal {
-    /// All nodes before it have left.
+    /// All nodes before the receiver have left.
     Next,
-    /// Its predecessor has left, and was waiting or had lost its hold: it must list.
+    /// The predecessor has left, and was waiting or had lost its hold: the receiver must list.
     Look,
 }
 
@@ -40,10 +40,11 @@ impl ReleaseNotice {
         serde_json::to_vec(self).expect("numbers and strings are always JSON")
     }
 
-    /// `None` when no client of this version writes that.
+    /// Reads a notice. `None`: no client of this version writes such a text.
     pub(super) fn parse(written: &[u8]) -> Option<Self> {
         let mut notice: Self = serde_json::from_slice(written).ok()?;
-        // They are passed on, so no more than a client of this version writes.
+        // The successors are passed on, so there must not be more than a client of this version
+        // writes.
         notice.successors.truncate(LISTED);
         Some(notice)
     }

@@ -1,9 +1,8 @@
-//! The check of an admission by a release notice: whether the node is indeed the first of its
-//! queue.
+//! The check after an admission by a release notice: the node must be the first of its queue.
 //!
-//! Any program that may write under the namespace can write a notice. The check costs one read, and
-//! no caller waits for it: a hold that is not the first is lost, as one whose node was removed, and
-//! so admits nobody when it leaves. A hold that is over before costs none.
+//! Any program that may write in the namespace can write a notice. The check costs one read, and no
+//! caller waits for it. A hold whose node is not the first is lost as if its node was removed, so
+//! it admits no node when it leaves. A hold that ends before the check costs no read.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,9 +18,9 @@ use crate::queue::context::NodeContext;
 use crate::queue::list::{nodes, whole};
 use crate::watch::OwnNode;
 
-/// A hold that is over before this is not checked.
+/// A hold that ends within this time is not checked.
 const DELAY: Duration = Duration::from_millis(50);
-/// How many keys are read: foreign keys may stand before the node.
+/// The number of keys to read: foreign keys may be before the node.
 const READ: i64 = 4;
 
 /// Checks, until there is an answer or the client has left.

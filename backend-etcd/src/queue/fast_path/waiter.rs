@@ -13,33 +13,33 @@ use crate::layout::Queue;
 use crate::queue::list::Listing;
 use crate::watch::{Notified, OwnNode, Subscription, Until, Watches};
 
-/// A node that joins behind at most so many watches the whole queue. So a departure wakes at most
-/// so many clients.
+/// A node that joins after at most this number of nodes watches the whole queue. So a departure
+/// wakes at most this number of clients.
 pub(super) const MANY: u64 = 16;
 
 /// How long a departure waits for the release notice of the same transaction, before the queue is
-/// listed: the server sends the events of one transaction one after the other, in any order.
+/// listed: the server sends the events of one transaction one after another, in any order.
 const NOTICE_DELAY: Duration = Duration::from_millis(2);
 
 /// A waiter's part of the fast path.
 pub(crate) struct FastWait {
     near: AtomicBool,
-    // Its successor may rely on its release notice.
+    // Whether the successor may rely on this node's release notice.
     notifies: bool,
 }
 
-/// Why a wait behind another node ended.
+/// The reason why a wait for another node ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Woken {
-    /// Something happened, or may have: list again.
+    /// An event happened or may have happened: list again.
     List,
-    /// All nodes ahead have left, and the own node had not been removed by then.
+    /// All nodes ahead have left, and the own node was not removed before that.
     First,
-    /// The same, by the predecessor's release notice, with the nodes that were behind.
+    /// The same, by the predecessor's release notice, with the nodes after this one.
     Released(Vec<Successor>),
 }
 
-/// The subscriptions of a wait behind another node.
+/// The subscriptions of a wait for another node.
 pub(crate) struct FastDeparture {
     departure: Subscription,
     notice: Option<Subscription>,
@@ -57,7 +57,7 @@ fn has_many(count: u64) -> bool {
 }
 
 impl FastWait {
-    /// Of a node that was listed so by its join, or not at all.
+    /// The state for a node with the listing of its join, if the join listed.
     pub(crate) fn new(queue: &Queue, listing: Option<&Listing>) -> Self {
         Self {
             near: AtomicBool::new(listing.is_some_and(|listing| is_near(listing.count))),
@@ -65,8 +65,8 @@ impl FastWait {
         }
     }
 
-    /// Subscribes to what ends the wait behind the listed node at this index. `sole`: no other node
-    /// is ahead.
+    /// Subscribes to the events that end the wait for the listed node at this index. `sole`: no
+    /// other node is ahead.
     pub(crate) fn behind(
         &self,
         watches: &Arc<Watches>,
@@ -86,7 +86,7 @@ impl FastWait {
             let departure = watches.departure(&queue.prefix, keys, Until::All, listing.revision);
             return FastDeparture { departure, notice: None, admits: all || sole };
         }
-        // So many that the queue will not be short again at once.
+        // The queue is long enough that it will not be short again soon.
         if listing.count > 2 * MANY {
             watches.far_from_head(&queue.prefix);
         }
@@ -95,12 +95,12 @@ impl FastWait {
         FastDeparture { departure, notice, admits: false }
     }
 
-    /// How its node leaves once it is admitted, if the successor may rely on a notice.
+    /// The leave of the node once it is admitted, if the successor may rely on a notice.
     pub(crate) fn admitted(&self, queue: &Queue, successors: Vec<Successor>) -> Option<Handover> {
         self.notifies.then(|| Handover { queue: queue.clone(), signal: Signal::Next, successors })
     }
 
-    /// How its node leaves while it waits, if the successor may rely on a notice.
+    /// The leave of the node while it waits, if the successor may rely on a notice.
     pub(crate) fn given_up(&self, queue: &Queue) -> Option<Handover> {
         self.notifies.then(|| Handover { queue: queue.clone(), signal: Signal::Look, successors: Vec::new() })
     }
@@ -125,7 +125,7 @@ impl FastDeparture {
     }
 }
 
-/// A notice counts when it is for this very node.
+/// Reads a notification. A notice counts only if it is for exactly this node.
 fn read(notified: Notified, own: &OwnNode) -> Woken {
     let Notified::Event(written) = notified else { return Woken::List };
     match ReleaseNotice::parse(&written) {
@@ -140,7 +140,7 @@ fn read(notified: Notified, own: &OwnNode) -> Woken {
 mod tests {
     use super::*;
 
-    /// A node that is far relies on its predecessor, whose listing had one key less.
+    /// A node far from the head relies on its predecessor, whose listing had one key less.
     #[test]
     fn the_predecessor_of_a_node_far_from_the_head_notifies() {
         let first_far = (1..40).find(|count| !is_near(*count)).unwrap();
