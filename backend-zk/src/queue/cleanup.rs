@@ -55,7 +55,7 @@ impl ZkNode {
         self.frees_id.store(false, Ordering::Release);
         self.leave_queue().await.map(drop).map_err(|error| {
             self.session.unsettled.doom(&self.path);
-            Error::new(ErrorKind::OutcomeUnknown, "could not remove the node of the refused join")
+            Error::new(ErrorKind::OutcomeUnknown, "could not remove the node that this join created")
                 .because(error)
         })
     }
