@@ -1,4 +1,4 @@
-//! Connecting: how servers are told apart, and how long it takes.
+//! Connecting: how servers are distinguished, and how long it takes.
 
 use crate::common::coordinators::{at, mistaken, refused, refused_as, said};
 use crate::common::{Operator, RIGHTS, admitted, ask, connect, operated, own, queue, says, soon, until};
@@ -9,7 +9,8 @@ use latchwork_core::{Claim, Config, Error, ErrorKind, Eviction, Kind};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-/// The error at another server, which names it. A slow server is unavailable, at most twice.
+/// The error at another kind of server, which names that kind. A slow server is unavailable, at
+/// most twice.
 async fn names_another_server(kind: ServerKind, name: &str) -> Error {
     let other = Server::start(kind, Options::new()).await.unwrap_or_else(|error| panic!("{error}"));
     let url = format!("redis://{}", other.addr());
@@ -41,12 +42,13 @@ async fn a_web_server_is_no_redis() {
 async fn a_silent_port_is_unavailable() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addr = listener.local_addr().unwrap();
-    // Silent: the system accepts into the backlog, and nothing answers. The driver's tests check the bound.
+    // Silent: the system accepts connections into the backlog, and no process answers. The driver's
+    // tests check the bound.
     let url = format!("redis://{addr}?connect_timeout=500ms&request_timeout=1m");
     refused_as(&url, ErrorKind::Unavailable, &[]).await;
 }
 
-/// As a proxy or a balancer does whose server is down, which may be a Redis.
+/// Like a proxy or a load balancer whose server, perhaps a Redis, is down.
 #[tokio::test]
 async fn one_that_hangs_up_is_unavailable() {
     let server = own(&[]).await;
@@ -176,8 +178,8 @@ async fn the_system_asks_whether_a_silent_connection_still_stands() {
     let _client = connect(&format!("{}?ttl=1h", server.url())).await;
     let port: u16 = server.addr().rsplit_once(':').unwrap().1.parse().unwrap();
     let remote = format!(":{port:04X}");
-    // Per line: number, own address, the peer's, state, queues, and the running timer; 02 is
-    // keepalive.
+    // Each line has: number, own address, the peer's address, state, queues, and the running timer;
+    // 02 is keepalive.
     let is_watched = |line: &str| {
         let words: Vec<_> = line.split_whitespace().collect();
         words.get(2).is_some_and(|address| address.ends_with(&remote)) && words[5].starts_with("02:")
@@ -185,7 +187,8 @@ async fn the_system_asks_whether_a_silent_connection_still_stands() {
     until(async || std::fs::read_to_string("/proc/net/tcp").unwrap().lines().any(is_watched)).await;
 }
 
-/// The client crate would collect all of it: 2.1 GB of this process for an announced 1 GB.
+/// The client crate alone would collect the whole reply: 2.1 GB in this process for an announced 1
+/// GB.
 #[tokio::test]
 async fn a_reply_that_is_announced_as_a_gigabyte_is_not_collected() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

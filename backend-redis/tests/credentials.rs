@@ -1,4 +1,4 @@
-//! Logins: passwords that change under way, and the rights that a client needs.
+//! Logins: passwords that change during use, and the rights that a client needs.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ async fn a_password_that_is_changed_under_way_is_healed_at_the_next_dial() {
     uses(&healed, "b").await;
     hold.release().await.unwrap();
     assert!(vault.asked() > 1);
-    // Without a provider there is nothing to heal it with, and the error says why.
+    // Without a provider the client cannot recover, and the error says why.
     let answer = fixed.mutex("c").unwrap().acquire().within(Duration::from_secs(3)).await;
     let error = fails(answer, ErrorKind::Unavailable, "the password has changed");
     said(&error, &["log in"]);
@@ -41,7 +41,7 @@ async fn a_password_that_is_changed_under_way_is_healed_at_the_next_dial() {
     healed.close().await.unwrap();
 }
 
-/// What a client does in its life.
+/// Uses all features of a client.
 async fn work(config: &Config) -> Result<Eviction> {
     let (a, b) = (at(config).await?, at(config).await?);
     let mutex = a.mutex("a")?;
@@ -65,7 +65,7 @@ async fn work(config: &Config) -> Result<Eviction> {
     Ok(eviction)
 }
 
-/// The rules of the crate's page.
+/// The ACL rules on the crate's page.
 fn documented() -> Vec<String> {
     let page = include_str!("../src/lib.rs");
     let (_, rest) = page.split_once("This ACL is enough:\n//! `").expect("the page has it");
@@ -73,14 +73,14 @@ fn documented() -> Vec<String> {
     rules.split(' ').map(str::to_owned).collect()
 }
 
-/// The guide's command is what the topology `auth` plays the suite with.
+/// The topology `auth` plays the suite with the guide's command.
 #[test]
 fn the_guide_names_the_rights_of_the_page() {
     let rules = documented().join(" ");
     for guide in [include_str!("../../src/guide/trust.md"), include_str!("../../src/guide/errors.md")] {
         assert!(guide.contains(&rules), "a page lacks the rules: {rules}");
     }
-    // What a cluster needs beside, as `what_is_wrong_with_the_servers_is_named` has it.
+    // The additional right for a cluster, see `what_is_wrong_with_the_servers_is_named`.
     for page in [include_str!("../src/lib.rs"), include_str!("../../src/guide/trust.md")] {
         assert!(page.contains("`+cluster|slots`"), "a page lacks the right for clusters");
     }
@@ -100,18 +100,18 @@ async fn the_documented_acl_is_enough_and_each_of_its_parts_is_needed() {
         work(&config).await
     };
     assert_eq!(with(&parts).await.expect("the documented rights are enough"), Eviction::Never);
-    // It takes rights away, and gives none.
+    // This rule removes rights, and grants none.
     for part in parts.iter().filter(|part| **part != "-@dangerous") {
         let others: Vec<_> = parts.iter().copied().filter(|other| other != part).collect();
         match with(&others).await {
-            // Without it one thing remains unknown, which is said.
+            // Without this right only the eviction policy is unknown, and the capabilities say so.
             Ok(eviction) => assert_eq!((*part, eviction), ("+info", Eviction::Unknown)),
             Err(error) => assert!(error.kind() == ErrorKind::Forbidden, "{part}: {error}"),
         }
     }
 }
 
-/// The rights of a client on both sides are enough to move locks, and one that is missing is named.
+/// The rights of a client on both sides are enough to move locks, and a missing right is named.
 #[tokio::test]
 async fn an_operator_without_a_right_is_told_which_and_on_which_side() {
     let (server, mut operator) = operated().await;

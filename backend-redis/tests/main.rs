@@ -13,7 +13,7 @@ mod sentinel;
 mod server;
 mod surroundings;
 
-/// The client processes of all tests: each is this program again, with this test alone.
+/// The client processes of all tests: each is this program again, with only this test.
 #[test]
 fn contender() {
     let connectors = [latchwork_redis::connector()];

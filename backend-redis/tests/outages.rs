@@ -1,5 +1,5 @@
-//! What the log and the errors say when the server cannot be reached. It is one test, since it
-//! reads its thread's log.
+//! The log and the errors when the server cannot be reached. This is one test, because it reads the
+//! log of its thread.
 
 use latchwork_conformance::outages::{OutageWords, are_reported};
 use latchwork_conformance::servers::Kind;

@@ -1,4 +1,4 @@
-//! What reconnecting clients cost a server.
+//! The cost of reconnecting clients for a server.
 
 use std::time::{Duration, Instant};
 
@@ -37,7 +37,7 @@ async fn a_connect_loads_what_is_missing_of_three_scripts_and_no_hold_meets_a_mi
 
 /// `cargo test -p latchwork-redis-tests what_a_thousand -- --ignored --nocapture`, with `CLIENTS`
 /// (1,000): the server's own counters from its restart until all clients are back. The guide's
-/// figures are from here.
+/// figures come from this test.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "a measurement: minutes of a machine, and nothing to fail"]
 async fn what_a_thousand_clients_cost_after_a_restart() {

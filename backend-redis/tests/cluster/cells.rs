@@ -1,6 +1,6 @@
-//! Many ephemeral cells on a Redis Cluster, of which one server falls silent: what that costs the others.
+//! Many ephemeral cells on a Redis Cluster with a silent server: the effect on the other servers.
 //!
-//! Each cell has a script of its own, and 64 of them are under way at once.
+//! Each cell has a separate script, and 64 scripts are under way at once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,11 +16,11 @@ use tokio::time::timeout;
 
 /// No master is replaced while one of these tests keeps it silent.
 const CALM: Duration = Duration::from_secs(30);
-/// Ten times as many as are under way at once. Each time lasts a third of a TTL where nobody answers: all of
-/// them would take more than three TTLs.
+/// Ten times as many as are under way at once. Without an answer, each batch takes a third of a
+/// TTL, so all batches would take more than three TTLs.
 const MANY: usize = 10 * 64;
 
-/// The cells of as many keys as it takes, which this server has.
+/// The cells of this number of keys on this server.
 async fn cells_at(cluster: &ClusteredRedis, server: usize, count: usize, taken: &mut usize) -> Vec<Address> {
     let mut cells = Vec::new();
     while cells.len() < count {
@@ -40,8 +40,9 @@ async fn gone(client: &Arc<dyn Backend>, cells: &[Address]) -> usize {
     read.into_iter().filter(|cell| cell.as_ref().unwrap().is_none()).count()
 }
 
-/// A write that opens a lease waits for two clean-ups. At the silent server each ends with the first scripts
-/// that nobody answers, after a third of a TTL, and goes on beside it at one that answers.
+/// A write that opens a lease waits for two clean-ups. On the silent server, each ends with the
+/// first scripts without an answer, after a third of a TTL. On the other servers it continues at
+/// the same time.
 #[tokio::test]
 async fn lost_cells_on_a_silent_server_do_not_hold_up_what_opens_the_next_lease_on_another() {
     let cluster = ClusteredRedis::start(CALM).await.unwrap();
@@ -49,7 +50,7 @@ async fn lost_cells_on_a_silent_server_do_not_hold_up_what_opens_the_next_lease_
     let mut cells = cells_at(&cluster, 0, MANY, &mut taken).await;
     cells.extend(cells_at(&cluster, 2, MANY, &mut taken).await);
     let next = queue(Kind::Value, &lock_at(&cluster, 1, &mut taken).await);
-    // A request has more time than all of them would take.
+    // A request has more time than all scripts would take.
     let writes = backend_of(&cluster, &format!("ttl={SHORT}&request_timeout=1m")).await;
     write_all(&writes, &cells).await;
     cluster.pause(0).await.unwrap();
@@ -63,8 +64,8 @@ async fn lost_cells_on_a_silent_server_do_not_hold_up_what_opens_the_next_lease_
     soon(writes.close(Close::Orderly)).await.unwrap();
 }
 
-/// A round of renewals is over when all servers are done: it gives up a silent one with the first scripts that
-/// nobody answers, and the next one is in time.
+/// A round of renewals ends when all servers are done. It gives up a silent server with the first
+/// scripts without an answer, so the next round starts in time.
 #[tokio::test]
 async fn many_cells_on_a_silent_server_cost_no_node_and_no_cell_on_another() {
     let cluster = ClusteredRedis::start(CALM).await.unwrap();
@@ -86,8 +87,9 @@ async fn many_cells_on_a_silent_server_cost_no_node_and_no_cell_on_another() {
     close_all([writes, reads]).await;
 }
 
-/// They are on their way to a server that falls silent, and their old one sends each request there. They are
-/// more than are under way at once: the others wait for the second round at most, for two thirds of a TTL.
+/// The cells are being moved to a silent server, and their old server redirects each request there.
+/// There are more of them than requests under way at once: the others wait at most for the second
+/// round, two thirds of a TTL.
 #[tokio::test]
 async fn cells_that_nobody_answers_for_cost_no_other_cell_of_their_server() {
     const STUCK: usize = 100;
@@ -96,7 +98,7 @@ async fn cells_that_nobody_answers_for_cost_no_other_cell_of_their_server() {
     let mut taken = 0;
     let stuck = cells_at(&cluster, 0, STUCK, &mut taken).await;
     let others = cells_at(&cluster, 0, OTHERS, &mut taken).await;
-    // A third of it is left to a busy machine.
+    // A third of the TTL is left for a busy machine.
     let writes = backend_of(&cluster, "ttl=6s").await;
     let reads = backend_of(&cluster, &format!("ttl={LONG}")).await;
     write_all(&writes, stuck.iter().chain(&others)).await;

@@ -1,8 +1,9 @@
-//! Masters of a cluster are killed and cut off while processes contend, who reach both sides of the cut. In the
-//! long tier they also stand still, as replicas do, and most masters are lost and come back, empty.
+//! Masters of a cluster are killed and cut off while processes contend. The processes reach both
+//! sides of the cut. In the long tier, masters and replicas are also stopped for a while, and most
+//! masters are lost and return empty.
 //!
 //! Replication is asynchronous: a failover may forget a lock, and then two hold it. These plain
-//! overlaps are expected, and are printed. No fence lets two through in turns.
+//! overlaps are expected, and are printed. No fence accepts two holders in turns.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,21 +16,21 @@ use tokio::runtime::Runtime;
 
 use self::Failure::{MajorityLost, MasterCutOff, MasterKilled, MasterSilent, ReplicaSilent};
 
-/// After so much silence a replica takes over.
+/// After this time of silence a replica takes over.
 const NODE_TIMEOUT: Duration = Duration::from_millis(1500);
 
-/// What a takeover may need: the silence, which a majority notes within as long again; up to a second until a replica
-/// asks for votes; and, where it has not most of them, four times the silence and again up to a second until it asks
-/// anew.
+/// The longest time of a takeover: the silence, which a majority notices within the same time
+/// again; up to a second until a replica asks for votes; and, if it has no majority, four times the
+/// silence and again up to a second until it asks again.
 const TAKEOVER: Duration = NODE_TIMEOUT.saturating_mul(6).saturating_add(Duration::from_secs(2));
 
-/// The masters of these keys are killed in turns: of what is contended for, in any namespace.
+/// The masters of these keys are killed in turns. They are the contended keys, in any namespace.
 const KEYS: [&str; 3] = ["{mutex}", "{rwlock}", "{permits}"];
 
 /// How long most masters are lost.
 const OUTAGE: Duration = Duration::from_secs(2);
 
-/// How the servers fail, one after the other.
+/// How the servers fail, one after another.
 #[derive(Clone, Copy)]
 enum Failure {
     MasterKilled,
@@ -39,7 +40,7 @@ enum Failure {
     MajorityLost,
 }
 
-/// As often as this each in turns: of 36, 21 are masters that are killed, and 6 that are cut off.
+/// The turns of the failures: of 36 failures, 21 kill a master and 6 cut one off.
 const TURNS: [[Failure; 4]; 3] = [
     [MasterKilled, MasterKilled, MasterCutOff, MasterKilled],
     [MasterSilent, MasterKilled, MasterKilled, MasterCutOff],
@@ -56,7 +57,7 @@ fn no_fence_lets_two_through_in_turns_while_masters_fail_under_load() {
     let testbed = clustered_redis_testbed(Arc::clone(&cluster)).expect("its URL");
     let befall = || {
         plan.carry_out(async |number, failure| {
-            // One further in each round of turns, so that each key meets each failure.
+            // Each round of turns starts one key later, so that each key meets each failure.
             let first = number + number / TURNS.as_flattened().len();
             let [key, other] = [0, 1].map(|next| KEYS[(first + next) % KEYS.len()]);
             failure.befall(&cluster, key, other).await
@@ -66,7 +67,7 @@ fn no_fence_lets_two_through_in_turns_while_masters_fail_under_load() {
 }
 
 impl Failure {
-    /// On the masters of these keys.
+    /// Fails the masters of these keys.
     async fn befall(self, cluster: &ClusteredRedis, key: &str, other: &str) -> Failover {
         let master = cluster.master_of(key).await.expect("a master");
         let killed = now();
@@ -77,7 +78,7 @@ impl Failure {
         };
         let failover = |what| Failover { what, killed, replaced: now(), within };
         let failover = match self {
-            // It comes back as a replica.
+            // The master returns as a replica.
             MasterKilled => {
                 cluster.kill(master).await.expect("killed");
                 cluster.wait_until_replaced(key, master).await.expect("another master");
@@ -85,7 +86,8 @@ impl Failure {
                 cluster.launch(master).await.expect("started again");
                 failover
             }
-            // It serves until it notices, and has no more to say then until it is a replica.
+            // The master serves until it notices the cut, and then refuses requests until it is a
+            // replica.
             MasterCutOff => {
                 cluster.cut(master);
                 cluster.wait_until_replaced(key, master).await.expect("another master");
@@ -110,7 +112,7 @@ impl Failure {
                 cluster.resume(replica).expect("the hold continues");
                 failover("replica silent")
             }
-            // Nobody is left who could agree on a replica that takes over.
+            // No majority is left that could elect a replica.
             MajorityLost => {
                 let other = cluster.master_of(other).await.expect("a master");
                 for master in BTreeSet::from([master, other]) {

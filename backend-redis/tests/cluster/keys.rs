@@ -1,4 +1,4 @@
-//! Clients of a Redis Cluster, its operators, and its locks and cells by the server that has them.
+//! Clients and operators of a Redis Cluster, and its locks and cells by their server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,9 +10,9 @@ use latchwork_core::{Address, Coordinator, LeaseState};
 use crate::common::coordinators::user;
 use crate::common::{Operator, connect, soon};
 
-/// No master is replaced by itself, however busy the machine is.
+/// No master is replaced automatically, even on a busy machine.
 pub(super) const CALM: Duration = Duration::from_secs(10);
-/// After so much silence a replica takes over.
+/// After this time of silence a replica takes over.
 pub(super) const PROMPT: Duration = Duration::from_millis(1500);
 
 /// A user of this cluster.
@@ -20,7 +20,7 @@ pub(super) async fn of(cluster: &ClusteredRedis, options: &str) -> Coordinator {
     user(&format!("{}?{options}", cluster.url())).await
 }
 
-/// A client of this cluster, below the recipes.
+/// A backend client of this cluster.
 pub(super) async fn backend_of(cluster: &ClusteredRedis, options: &str) -> Arc<dyn Backend> {
     connect(&format!("{}?{options}", cluster.url())).await
 }
@@ -35,7 +35,7 @@ pub(super) fn key_of(lock: &str) -> String {
     format!("latchwork:mutex:{{{lock}}}:one")
 }
 
-/// A lock whose keys this server has, other than those that are `taken`.
+/// A lock with its keys on this server, and not one of the `taken` ones.
 pub(super) async fn lock_at(cluster: &ClusteredRedis, server: usize, taken: &mut usize) -> String {
     loop {
         *taken += 1;
@@ -51,7 +51,8 @@ pub(super) fn key_of_cell(cell: &Address) -> String {
     format!("latchwork:{}:{{{}}}:cell", cell.kind().as_str(), cell.coded())
 }
 
-/// Moves the key of a cell from the server of this operator to another one, alone: its slot stands open.
+/// Moves only the key of a cell from the server of this operator to another one. The move of its
+/// slot does not finish.
 pub(super) async fn migrate(from: &mut Operator, to: &str, cell: &Address) {
     let migrate = format!("MIGRATE {} {} 0 5000", to.replace(':', " "), key_of_cell(cell));
     assert_eq!(from.say::<String>(&migrate).await, "OK", "{cell:?}");

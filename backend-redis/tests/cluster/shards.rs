@@ -30,12 +30,12 @@ async fn a_lost_shard_loses_its_own_holds_only() {
     let mut holds = in_turn(locks.iter().map(async |lock| held(&client, lock).await)).await;
     let (lease, mut taken) = (client.lease(), 100);
     let other = lock_at(&cluster, 2, &mut taken).await;
-    // Its replica would take over before the end.
+    // Killed, because the replica would otherwise take over.
     cluster.kill(4).await.unwrap();
     cluster.kill(1).await.unwrap();
     assert_eq!(soon(lease.changed(LeaseState::Live)).await, LeaseState::Suspended);
     assert_eq!(soon(holds[1].lost()).await, Ended::Lost(LostReason::Expired));
-    // Renewed several times since.
+    // The holds were renewed several times since.
     outlive(&lease, 2.0).await;
     assert!(holds[0].is_held() && holds[2].is_held(), "the other shards are healthy");
     uses(&client, &other).await;
@@ -58,8 +58,8 @@ async fn a_hold_goes_on_at_the_replica_that_takes_over_and_one_that_it_does_not_
     };
     cluster.kill(0).await.unwrap();
     replaced(0).await;
-    // The replica of the second shard has not read what its master wrote, nor what it writes at the last
-    // moment: the client renews all that it holds when it is connected to the first shard again.
+    // The replica of the second shard has not read its master's writes, nor the writes of the last
+    // moment: the client renews all holds when it is connected to the first shard again.
     let mut replica = operator(&cluster, 4).await;
     replica.tell("CONFIG SET replica-read-only no").await;
     replica.tell("FLUSHALL").await;
@@ -78,8 +78,9 @@ async fn a_hold_goes_on_at_the_replica_that_takes_over_and_one_that_it_does_not_
     }
 }
 
-/// A partition with the client on both sides of it. The test promotes the replica itself: an election may end after the
-/// replica's copy of the hold has expired, since a master that is cut off renews holds for itself alone.
+/// A partition with the client on both sides of it. The test promotes the replica itself, because
+/// an election may end after the replica's copy of the hold has expired: a master that is cut off
+/// renews holds only in its own data.
 #[tokio::test]
 async fn a_hold_goes_on_beside_a_master_that_is_cut_off_and_what_that_alone_knows_is_forgotten() {
     let cluster = ClusteredRedis::start_cuttable(CALM).await.unwrap();
@@ -145,7 +146,7 @@ async fn queues_of_all_shards_are_listed_page_by_page() {
     assert_eq!(found.len(), 50, "{found:?}");
 }
 
-/// How many messages the servers have sent each other because of a `PUBLISH`.
+/// The number of messages that the servers have sent each other because of a `PUBLISH`.
 async fn broadcast(cluster: &ClusteredRedis) -> u64 {
     let mut all = 0;
     for server in cluster.servers() {
@@ -155,7 +156,7 @@ async fn broadcast(cluster: &ClusteredRedis) -> u64 {
     all
 }
 
-/// What the inbox of a client costs the bus.
+/// The cost of a client's inbox on the cluster's bus.
 #[tokio::test]
 async fn a_hand_off_costs_the_bus_one_message_to_each_other_server() {
     let cluster = ClusteredRedis::start(CALM).await.unwrap();
@@ -166,7 +167,7 @@ async fn a_hand_off_costs_the_bus_one_message_to_each_other_server() {
         async move {
             for _ in 0..500 {
                 let hold = soon(mutex.acquire()).await.unwrap();
-                // The other one is in the queue behind it.
+                // The other client is in the queue after this one.
                 tokio::time::sleep(Duration::from_millis(1)).await;
                 hold.release().await.unwrap();
             }

@@ -48,10 +48,10 @@ async fn no_hold_is_lost_while_the_slots_of_contended_keys_move() {
             }));
         }
     }
-    // Beside them holds that stand all the time, and are renewed wherever they are.
+    // Long holds are renewed during all moves.
     let stands = async |key| held(&clients[0], &format!("standing-{key}")).await;
     let standing = in_turn((0..keys).map(stands)).await;
-    // Of each slot, its master.
+    // For each slot, its master.
     let mut owners = BTreeMap::new();
     for lock in (0..keys).flat_map(|key| [format!("lock-{key}"), format!("standing-{key}")]) {
         let key = key_of(&lock);
@@ -90,8 +90,9 @@ async fn no_hold_is_lost_while_the_slots_of_contended_keys_move() {
     }
 }
 
-/// The old master answers ASK for keys that are not there. A script of one key is carried out at the new one
-/// at once; a lock's script names several, and waits there (TRYAGAIN) until the slot has arrived.
+/// The old master answers ASK for keys that it does not have. The new master runs a script with one
+/// key at once. A lock's script has several keys, and waits there (TRYAGAIN) until the slot has
+/// arrived.
 #[tokio::test]
 async fn what_is_not_there_yet_in_a_slot_on_its_way_is_asked_for_at_its_new_server() {
     let cluster = ClusteredRedis::start(CALM).await.unwrap();
@@ -121,7 +122,8 @@ async fn what_is_not_there_yet_in_a_slot_on_its_way_is_asked_for_at_its_new_serv
     soon(client.close()).await.unwrap();
 }
 
-/// A lock's script names keys that are not there, so its renewal is not carried out while its slot is on its way.
+/// A lock's script names keys that do not exist, so its renewal is refused while its slot is being
+/// moved.
 #[tokio::test]
 async fn a_slot_that_stands_open_for_long_costs_no_other_hold() {
     const LOCKS: usize = 300;
@@ -144,7 +146,7 @@ async fn a_slot_that_stands_open_for_long_costs_no_other_hold() {
     soon(client.close()).await.unwrap();
 }
 
-/// Of two cells in one slot one has gone to the new server, and no script that names both is carried out.
+/// One of two cells in a slot has moved to the new server, and a script with both cells is refused.
 #[tokio::test]
 async fn a_slot_that_stands_open_for_long_costs_no_cell() {
     let cluster = ClusteredRedis::start(CALM).await.unwrap();

@@ -1,4 +1,4 @@
-//! A Redis Cluster over TLS: every server of it, those too that the cluster names under way.
+//! A Redis Cluster over TLS: every server, also servers that the cluster names later.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ fn url(cluster: &ClusteredRedis, options: &str) -> String {
     format!("{}?{options}", cluster.tls_url().expect("the server has a TLS address"))
 }
 
-/// Takes a lock of each server and gives it back.
+/// Acquires a lock on each server and releases it.
 async fn uses_all_servers(cluster: &ClusteredRedis, client: &Coordinator) {
     for server in 0..3 {
         let lock = lock_at(cluster, server, &mut 0).await;
@@ -45,7 +45,8 @@ async fn uses_all_servers(cluster: &ClusteredRedis, client: &Coordinator) {
     assert!(seen >= 3, "each master has a connection over TLS: {seen}");
 }
 
-/// The map changes under a hold: `MOVED` names a port for TLS, and a server that was not dialled before.
+/// The map changes during a hold: `MOVED` names a port for TLS, and a server without a connection
+/// so far.
 #[tokio::test]
 async fn a_hold_follows_its_slot_to_another_server() {
     let (cluster, certificates) = secured(CALM, IP, &[IP], true).await;
@@ -84,7 +85,8 @@ async fn a_hold_goes_on_at_the_replica_that_takes_over() {
 #[tokio::test]
 async fn one_server_name_is_that_of_all_servers() {
     let (cluster, certificates) = secured(CALM, IP, &["redis.internal", NAME], false).await;
-    // The first ones have the name that they are asked by, and all are named by an address that none has.
+    // The servers in the URL have their certificates' name, and the cluster names all servers by an
+    // address that is in no certificate.
     let by_name = url(&cluster, &certificates.trusting()).replace(IP, NAME);
     let words = ["a server of the cluster", "the certificate is not for 127.0.0.1"];
     refused_as(&by_name, ErrorKind::WrongServer, &words).await;
@@ -98,7 +100,8 @@ async fn one_server_name_is_that_of_all_servers() {
 
 #[tokio::test]
 async fn what_is_wrong_with_tls_is_named() {
-    // The servers have the name that they may be asked by, and name each other by an address that none has.
+    // The certificates have the name in the URL, and the servers name each other by an address that
+    // is in no certificate.
     let (cluster, certificates) = secured(CALM, IP, &[NAME], true).await;
     let by_name = |options: &str| url(&cluster, options).replace(IP, NAME);
     let mutual = certificates.mutual();
@@ -127,7 +130,7 @@ async fn what_is_wrong_with_tls_is_named() {
     }
     guide.all_made();
 
-    // One server alone, and a server of a cluster for one that is alone.
+    // A single server in place of a cluster, and a server of a cluster in place of a single server.
     let single = own(&[]).await;
     refused_as(&format!("rediss-cluster://{}?{mutual}", single.addr()), ErrorKind::WrongServer, &[]).await;
     let one = by_name(&mutual).replace("rediss-cluster", "rediss");

@@ -1,4 +1,4 @@
-//! Cells, below the recipes.
+//! Cells, on the backend level.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Coordinators at a URL, their acquisitions, and the errors of those that were refused.
+//! Coordinators at a URL, their acquisitions, and the errors of refused connects.
 
 use latchwork_conformance::errors::fails;
 use latchwork_conformance::mistakes::Mistakes;
@@ -21,7 +21,7 @@ pub async fn refused(url: &str) -> Error {
     at(url).await.expect_err("connected")
 }
 
-/// Connects in vain: the error is of this kind, and has these words.
+/// Checks that a connect fails with an error of this kind that contains these words.
 pub async fn refused_as(url: &str, kind: ErrorKind, words: &[&str]) {
     said(&fails(at(url).await, kind, url), words);
 }
@@ -33,7 +33,8 @@ pub fn said(error: &Error, words: &[&str]) {
     words.iter().for_each(|word| assert!(text.contains(word), "{word:?} is not in: {text}"));
 }
 
-/// Connects with a mistake: the error is that of its row in the guide, and has these words.
+/// Checks that a connect with a mistake fails as in its row of the guide, with an error that
+/// contains these words.
 pub async fn mistaken(guide: &mut Mistakes, mistake: &str, url: &str, words: &[&str]) {
     let error = refused(url).await;
     said(&error, words);
@@ -56,7 +57,7 @@ pub async fn confirmed(client: &Coordinator, key: &str, replicas: u32) -> MutexG
     soon(mutex.acquire().min_replicas(replicas).within(PATIENCE)).await.unwrap()
 }
 
-/// Starts an acquisition in the background, and waits until it stands in the queue behind the holder.
+/// Starts an acquisition in the background, and waits until it is in the queue after the holder.
 pub async fn queued<T: Acquired + Send>(queue: &Mutex, acquire: Acquire<T>) -> JoinHandle<Result<T>> {
     let waiter = tokio::spawn(acquire);
     until(async || queue.queue().first(10).await.unwrap().len() == 2).await;

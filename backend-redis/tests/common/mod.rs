@@ -1,4 +1,4 @@
-//! A Redis of the test's own, clients of it, and an operator's connection.
+//! A separate Redis for a test, its clients, and an operator's connection.
 
 #![allow(unreachable_pub, reason = "a module of a program")]
 
@@ -19,10 +19,10 @@ pub use latchwork_conformance::patience::{PATIENCE, soon, until};
 
 pub use self::operator::{Operator, RIGHTS, number_after};
 
-/// A TTL that survives a busy machine: a renewal may be held up for 2.8 s.
+/// A TTL that is long enough for a busy machine: a renewal may be delayed by 2.8 s.
 pub const SHORT: &str = "5s";
 
-/// A TTL whose next renewal is 20 s away: news within [`PROMPT`] came by a message.
+/// A TTL whose next renewal is 20 s away: a notification within [`PROMPT`] came by a message.
 pub const LONG: &str = "60s";
 const PROMPT: Duration = Duration::from_secs(10);
 
@@ -30,7 +30,7 @@ pub const ALL: EntryPage = EntryPage::new(0, 10_000);
 pub const KINDS: [(Kind, Claim); 3] =
     [(Kind::Mutex, Claim::Exclusive), (Kind::RwLock, Claim::Exclusive), (Kind::Semaphore, Claim::Permits(1))];
 
-/// Waits for what a message brings.
+/// Waits for the effect of a message.
 pub async fn promptly<F: Future>(what: F) -> F::Output {
     let started = Instant::now();
     let output = soon(what).await;
@@ -38,12 +38,12 @@ pub async fn promptly<F: Future>(what: F) -> F::Output {
     output
 }
 
-/// Waits for news by a message.
+/// Waits for a change by a message.
 pub async fn told(watch: &mut Box<dyn ChangeWatch>) {
     promptly(watch.changed()).await.unwrap();
 }
 
-/// The clients close in order, one after the other.
+/// Closes the clients in order, one after another.
 pub async fn close_all(clients: impl IntoIterator<Item = Arc<dyn Backend>>) {
     for client in clients {
         soon(client.close(Close::Orderly)).await.unwrap();
@@ -68,7 +68,7 @@ pub async fn operated() -> (Server, Operator) {
     (server, operator)
 }
 
-/// The same, with a client of this TTL.
+/// The same, with a client with this TTL.
 pub async fn served(ttl: &str) -> (Server, Operator, Arc<dyn Backend>) {
     let (server, operator) = operated().await;
     let client = client(&server, ttl).await;
@@ -80,7 +80,7 @@ pub async fn connect(url: &str) -> Arc<dyn Backend> {
     soon(RedisConnector.connect(&config)).await.unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// A client with a TTL, and more than the default patience with a server that a busy machine holds up.
+/// A client with a TTL, and with a longer request timeout than the default, for a busy machine.
 pub async fn client(server: &Server, ttl: &str) -> Arc<dyn Backend> {
     connect(&format!("{}?ttl={ttl}&request_timeout=4s", server.url())).await
 }

@@ -37,7 +37,7 @@ impl Operator {
         self.say::<()>(words).await;
     }
 
-    /// Words with spaces in them.
+    /// Runs a command whose words contain spaces.
     pub async fn run(&mut self, cmd: &Cmd) {
         cmd.exec_async(&mut self.0).await.unwrap();
     }
@@ -53,7 +53,7 @@ impl Operator {
         keys
     }
 
-    /// The server refuses each write that needs memory from now on.
+    /// Makes the server refuse each write that needs memory.
     pub async fn fill_memory(&mut self) {
         self.tell("CONFIG SET maxmemory-policy noeviction").await;
         self.tell("CONFIG SET maxmemory 1").await;

@@ -1,4 +1,4 @@
-//! The primary is killed at once after an acquisition, and a replica promoted.
+//! The primary is killed immediately after an acquisition, and a replica is promoted.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use crate::common::{outlive, soon};
 use crate::replication::replicas::Replicas;
 use crate::replication::{NOISE, PATIENT, SOON, is_unconfirmed};
 
-/// What became of the locks of one kind.
+/// The results for the locks of one kind.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Figures {
     lost: usize,
@@ -18,7 +18,7 @@ struct Figures {
 }
 
 impl Figures {
-    /// Looks at the promoted replica, where the lock is free if it was lost.
+    /// Checks the promoted replica: the lock is free if it was lost.
     async fn look(&mut self, promoted: &Coordinator, key: &str) {
         match soon(promoted.mutex(key).unwrap().try_acquire()).await.unwrap() {
             Some(_) => self.lost += 1,
@@ -58,7 +58,7 @@ async fn a_confirmed_lock_outlives_a_failover_to_its_replica_and_a_plain_one_doe
         );
         drop((kept, lost));
         promoted.close_now().await.unwrap();
-        // Its server is gone: there is nothing to give back.
+        // The server is gone, so nothing can be released.
         latchwork_core::crash(&client).await;
         replicas.begin_again().await;
     }
@@ -73,7 +73,8 @@ async fn a_confirmed_lock_outlives_a_failover_to_its_replica_and_a_plain_one_doe
     assert_eq!(confirmed, Figures { lost: 0, kept: rounds });
 }
 
-/// The limit of it: `WAIT` is no consensus. The replica that is promoted must be one that confirmed.
+/// The limit of confirmations: `WAIT` is not a consensus. The promoted replica must be one that
+/// confirmed.
 #[tokio::test]
 async fn a_confirmed_lock_is_lost_in_a_failover_to_a_replica_that_did_not_confirm() {
     let replicas = Replicas::start().await;

@@ -1,5 +1,5 @@
-//! A Redis with two replicas, whose links the test holds back: what a confirmed acquisition
-//! survives, what it does not, and what it costs.
+//! A Redis with two replicas, whose links the test delays: the failures that a confirmed
+//! acquisition survives or does not survive, and its cost.
 
 mod connection;
 mod hand_off;
@@ -10,13 +10,14 @@ use std::time::Duration;
 
 use latchwork_core::{Error, ErrorKind};
 
-/// What a machine may be late by.
+/// The allowed delay of the machine.
 pub(crate) const NOISE: Duration = Duration::from_secs(2);
 
-/// A time that is over soon where replicas do not confirm: they are asked within it, on a busy machine too.
+/// A short time limit for tests in which replicas do not confirm. Even on a busy machine, the
+/// replicas are asked within it.
 pub(crate) const SOON: Duration = Duration::from_secs(3);
 
-/// A request may take long.
+/// Options with a long request timeout.
 pub(crate) const PATIENT: &str = "ttl=60s&request_timeout=20s";
 
 /// Checks that an acquisition was refused because only `confirmed` of `asked` replicas have it.

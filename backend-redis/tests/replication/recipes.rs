@@ -11,7 +11,8 @@ use crate::common::{Operator, soon, until};
 #[tokio::test]
 async fn every_recipe_is_refused_while_replication_is_held_back_and_acquired_after_that() {
     let replicas = Replicas::start().await;
-    // Each waits for a request's time, and is asked for within it, on a busy machine too.
+    // Each acquisition waits for the time of a request, and its replicas are asked within it, even
+    // on a busy machine.
     let client = user(&replicas.url("ttl=60s&request_timeout=3s&min_replicas=1")).await;
     replicas.hold_back_all();
     for (what, answer) in soon(all(&client)).await {
@@ -19,9 +20,9 @@ async fn every_recipe_is_refused_while_replication_is_held_back_and_acquired_aft
         println!("{what}: {error}");
         is_unconfirmed(&error, 0, 1);
     }
-    // Not asked for, whatever the URL says.
+    // No confirmation is requested, although the URL has `min_replicas`.
     soon(client.mutex("mutex").unwrap().acquire().min_replicas(0)).await.unwrap().release().await.unwrap();
-    // Nothing that was refused is left, and stands in the way of the other client's try.
+    // No node of a refused acquisition remains that would block the other client's try.
     let mut operator = Operator::of(&replicas.primary).await;
     until(async || nothing_is_held(&mut operator).await).await;
     soon(client.close()).await.unwrap();
@@ -30,7 +31,7 @@ async fn every_recipe_is_refused_while_replication_is_held_back_and_acquired_aft
     for (what, answer) in soon(all(&patient)).await {
         answer.unwrap_or_else(|error| panic!("{what}: {error}"));
     }
-    // A re-entry asks nobody.
+    // A re-entry asks no replica.
     let (reentrant, owner) = (patient.mutex("owner").unwrap(), Owner::new("an owner"));
     let held = soon(reentrant.acquire().by(&owner)).await.unwrap();
     replicas.hold_back_all();
@@ -38,10 +39,10 @@ async fn every_recipe_is_refused_while_replication_is_held_back_and_acquired_aft
     assert_eq!(again.token(), held.token());
 }
 
-/// Whether no queue has a node, but that of the clients.
+/// Whether no queue except that of the clients has a node.
 async fn nothing_is_held(operator: &mut Operator) -> bool {
     for key in operator.keys("*").await.iter().filter(|key| !key.contains(":clients:")) {
-        // In the short form of a queue the last number stays; a node stands behind it.
+        // In the folded form of a queue, the last number remains, and a node follows it.
         let of_one =
             key.ends_with(":one") && operator.say::<String>(&format!("GET {key}")).await.contains(' ');
         if of_one || key.ends_with(":node") {
@@ -51,7 +52,7 @@ async fn nothing_is_held(operator: &mut Operator) -> bool {
     true
 }
 
-/// What each recipe answers; all are asked at once. The writer and the reader wait for each other.
+/// The results of all recipes, which run at once. The writer and the reader wait for each other.
 async fn all(client: &Coordinator) -> [(&'static str, Result<(), Error>); 8] {
     let (mutex, other) = (client.mutex("mutex").unwrap(), client.mutex("other").unwrap());
     let (reentrant, rwlock) = (client.mutex("owner").unwrap(), client.rwlock("rwlock").unwrap());

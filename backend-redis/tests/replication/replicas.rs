@@ -1,4 +1,4 @@
-//! A primary and two replicas, each behind a proxy that may hold its link back.
+//! A primary and two replicas, each with a proxy that can delay its link.
 
 use latchwork_conformance::actions::in_turn;
 use latchwork_conformance::proxy::{Direction, Proxy};
@@ -16,7 +16,7 @@ pub(crate) struct Replicas {
 }
 
 impl Replicas {
-    /// They follow, and have all that was written.
+    /// Starts them. The replicas follow, and have all writes.
     pub(crate) async fn start() -> Self {
         let (primary, first, second) = tokio::join!(own(PROMPT), own(PROMPT), own(PROMPT));
         let links = in_turn((0..2).map(async |_| Proxy::start(primary.addr()).await.unwrap())).await;
@@ -34,7 +34,7 @@ impl Replicas {
         format!("{}?{options}", self.servers[replica].url())
     }
 
-    /// What the primary writes from now on does not reach this replica.
+    /// Holds back the primary's further writes from this replica.
     pub(crate) fn hold_back(&self, replica: usize) {
         self.links[replica].hold(Direction::ToClient);
     }
@@ -43,27 +43,28 @@ impl Replicas {
         (0..self.links.len()).for_each(|replica| self.hold_back(replica));
     }
 
-    /// All of it reaches the replica.
+    /// Lets all writes reach the replica.
     pub(crate) fn let_through(&self, replica: usize) {
         self.links[replica].resume();
     }
 
-    /// The primary is gone, and this replica takes its place, with what has reached it.
+    /// Kills the primary and promotes this replica, with the writes that have reached it.
     pub(crate) async fn fail_over_to(&self, replica: usize) {
         self.primary.kill().await.unwrap();
         let mut operator = Operator::of(&self.servers[replica]).await;
         operator.tell("REPLICAOF NO ONE").await;
     }
 
-    /// As [`fail_over_to`](Self::fail_over_to), and clients find the replica where the primary was.
+    /// Like [`fail_over_to`](Self::fail_over_to), and clients find the replica at the primary's
+    /// address.
     pub(crate) async fn fail_over_in_place_to(&self, replica: usize) {
         self.fail_over_to(replica).await;
         let mut operator = Operator::of(&self.servers[replica]).await;
         operator.tell(&format!("CONFIG SET port {}", self.port())).await;
     }
 
-    /// The first replica is a master too, with the other one behind it, and new connections find it
-    /// where the primary was. Those to the primary stay.
+    /// Makes the first replica a second master, with the other replica. New connections find it at
+    /// the primary's address. Connections to the primary remain.
     pub(crate) async fn divide(&self) {
         let [first, second] = &self.servers;
         let (_, port) = first.addr().rsplit_once(':').expect("a port");
@@ -76,13 +77,14 @@ impl Replicas {
         operator.tell(&format!("CONFIG SET port {}", self.port())).await;
     }
 
-    /// Starts the primary again, without its data, with both replicas behind it.
+    /// Starts the primary again, without its data, with both replicas.
     pub(crate) async fn begin_again(&self) {
         self.primary.launch().await.unwrap();
         self.follow().await;
     }
 
-    /// The replicas follow the primary itself: what the links cost is not measured.
+    /// Makes the replicas follow the primary directly, so that the cost of the links is not
+    /// measured.
     pub(crate) async fn follow_directly(&self) {
         for server in &self.servers {
             self.follow_at(server, &self.port()).await;
@@ -108,7 +110,7 @@ impl Replicas {
         port.to_owned()
     }
 
-    /// Waits until so many replicas have all that was written.
+    /// Waits until this number of replicas have all writes.
     pub(crate) async fn caught_up(&self, replicas: usize) {
         let mut operator = Operator::of(&self.primary).await;
         operator.tell("SET written 1").await;

@@ -1,8 +1,9 @@
-//! Masters that Sentinels watch are killed and cut off while processes contend, who reach both sides of the cut.
-//! In the long tier they also stand still, as replicas and most Sentinels do.
+//! Masters that Sentinels watch are killed and cut off while processes contend. The processes reach
+//! both sides of the cut. In the long tier, masters, replicas and most Sentinels are also stopped
+//! for a while.
 //!
 //! Replication is asynchronous: a failover may forget a lock, and then two hold it. These plain
-//! overlaps are expected, and are printed. No fence lets two through in turns.
+//! overlaps are expected, and are printed. No fence accepts two holders in turns.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,24 +15,24 @@ use tokio::runtime::Runtime;
 
 use self::Failure::{MasterCutOff, MasterKilled, MasterSilent, ReplicaSilent, SentinelsSilent};
 
-/// After so much silence the Sentinels take a master for dead: less than a TTL, so that some of what is held when
-/// one is killed goes on at the next one.
+/// After this time of silence the Sentinels consider a master dead. It is less than a TTL, so that
+/// some holds of a killed master continue at the next one.
 const DOWN_AFTER: Duration = Duration::from_secs(1);
 
 /// Sentinels that were silent for 2 s do nothing for the next 30 s (TILT).
 const SILENCE: Duration = Duration::from_millis(1500);
 
-/// What a takeover may need: the silence; up to a second until a Sentinel asks for votes; where none has most of
-/// them, twice the failover timeout and again up to a second until they vote anew; and two seconds in which the
-/// replica is promoted, and says so.
+/// The longest time of a takeover: the silence; up to a second until a Sentinel asks for votes; if
+/// no Sentinel has a majority, twice the failover timeout and again up to a second until they vote
+/// again; and two seconds until the replica is promoted, and reports it.
 const TAKEOVER: Duration = DOWN_AFTER
     .saturating_add(WatchedRedis::FAILOVER_TIMEOUT.saturating_mul(2))
     .saturating_add(Duration::from_secs(4));
 
-/// For so long Sentinels that stood still do nothing.
+/// The time during which Sentinels do nothing after they were stopped.
 const TILT: Duration = Duration::from_secs(30);
 
-/// How the servers fail, one after the other.
+/// How the servers fail, one after another.
 #[derive(Clone, Copy)]
 enum Failure {
     MasterKilled,
@@ -41,7 +42,7 @@ enum Failure {
     SentinelsSilent,
 }
 
-/// As often as this each in turns: of 36, 21 are masters that are killed, and 6 that are cut off.
+/// The turns of the failures: of 36 failures, 21 kill a master and 6 cut one off.
 const TURNS: [[Failure; 4]; 3] = [
     [MasterKilled, MasterKilled, MasterCutOff, MasterKilled],
     [MasterSilent, MasterKilled, MasterKilled, MasterCutOff],
@@ -62,20 +63,21 @@ fn no_fence_lets_two_through_in_turns_while_masters_fail_under_load() {
 
 impl Failure {
     async fn befall(self, watched: &WatchedRedis) -> Failover {
-        // A machine that stood still since the last failure has made the Sentinels stand still too.
+        // If the machine was stopped since the last failure, the Sentinels were stopped too.
         watched.wait_until_whole().await.expect("whole");
         let master = watched.master().await.expect("a master");
         let replica = (master + 1) % watched.servers().len();
         let tilts = watched.tilts();
         let killed = now();
         let failover = |what| Failover { what, killed, replaced: now(), within: None };
-        // A machine that stood still for two seconds meanwhile has made the Sentinels stand still for thirty.
+        // If the machine was stopped for two seconds during this, the Sentinels do nothing for
+        // thirty seconds.
         let takeover = |what, in_tilt| match watched.tilts() > tilts {
             true => Failover { within: Some(TAKEOVER + TILT), ..failover(in_tilt) },
             false => Failover { within: Some(TAKEOVER), ..failover(what) },
         };
         let failover = match self {
-            // It comes back as a replica.
+            // The master returns as a replica.
             MasterKilled => {
                 watched.kill(master).await.expect("killed");
                 watched.wait_until_replaced(master).await.expect("another master");
@@ -83,7 +85,8 @@ impl Failure {
                 watched.launch(master).await.expect("started again");
                 failover
             }
-            // It serves all the while, and believes in itself until a Sentinel reaches it again.
+            // The master serves all the time, and considers itself the master until a Sentinel
+            // reaches it again.
             MasterCutOff => {
                 watched.cut(master);
                 watched.wait_until_replaced(master).await.expect("another master");
@@ -92,7 +95,8 @@ impl Failure {
                 watched.heal();
                 failover
             }
-            // It believes in itself when it goes on, until a Sentinel tells it.
+            // When the master continues, it considers itself the master until a Sentinel reaches
+            // it.
             MasterSilent => {
                 watched.pause(master).expect("stopped");
                 watched.wait_until_replaced(master).await.expect("another master");
@@ -106,7 +110,7 @@ impl Failure {
                 watched.resume(replica).expect("the hold continues");
                 failover("replica silent")
             }
-            // A majority of them.
+            // A majority of the Sentinels.
             SentinelsSilent => {
                 for sentinel in [0, 1] {
                     watched.pause_sentinel(sentinel).expect("stopped");

@@ -1,5 +1,5 @@
-//! A master that Sentinels watch: how it is found, what becomes of holds in a failover, and what the
-//! errors say.
+//! A master that Sentinels watch: how clients find it, the effect of a failover on holds, and the
+//! errors.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use latchwork_conformance::proxy::Proxy;
 use latchwork_conformance::servers::WatchedRedis;
 use latchwork_core::{Coordinator, Ended, ErrorKind, LeaseState, LostReason};
 
-/// A request and a renewal may take long: what comes within [`PROMPT`] came by an event.
+/// Requests and renewals have a long time: a change within [`PROMPT`] came by an event.
 const PATIENT: &str = "ttl=60s&request_timeout=20s&connect_timeout=30s";
 const PROMPT: Duration = Duration::from_secs(10);
 
@@ -26,7 +26,7 @@ fn port(addr: &str) -> u16 {
 async fn a_hold_goes_on_at_the_new_master_and_tokens_rise() {
     let watched = WatchedRedis::start().await.unwrap();
     let (holder, waiting) = tokio::join!(of(&watched, "ttl=20s"), of(&watched, "ttl=20s"));
-    // Confirmed by both, so that whichever is promoted has it.
+    // Confirmed by both replicas, so that the promoted one has it.
     let mutex = holder.mutex("a").unwrap();
     let hold = confirmed(&holder, "a", 2).await;
     let waiter = queued(&mutex, waiting.mutex("a").unwrap().acquire()).await;
@@ -68,7 +68,7 @@ async fn a_hold_that_the_new_master_does_not_know_is_forgotten() {
     assert!(again.token() > hold.token());
 }
 
-/// A partition with the client on both sides of it: the master that is cut off serves all the while.
+/// A partition with the client on both sides: the master that is cut off serves all the time.
 #[tokio::test]
 async fn a_hold_goes_on_beside_a_master_that_is_cut_off_and_what_that_alone_knows_is_forgotten() {
     // Longer than a busy machine takes to acquire.
@@ -99,7 +99,7 @@ async fn scripts(addr: &str) -> u64 {
     Operator::at(addr).await.calls("evalsha").await
 }
 
-/// An operator moves the master while all are well.
+/// An operator moves the master while all servers are healthy.
 #[tokio::test]
 async fn a_master_that_is_demoted_gets_no_further_write() {
     let watched = WatchedRedis::start().await.unwrap();
@@ -119,8 +119,9 @@ async fn a_master_that_is_demoted_gets_no_further_write() {
     assert_eq!(scripts(old).await, demoted, "a request went to the old master");
 }
 
-/// The connection stands, and only the Sentinels know better: the client hears it from them, long before a request of
-/// its own would go without an answer. The process of one Sentinel stands still, and its connection does not end.
+/// The connection remains, and only the Sentinels know the new master: the client is notified by
+/// them, long before one of its requests would have no answer. The process of one Sentinel is
+/// stopped, and its connection does not end.
 #[tokio::test]
 async fn a_client_whose_master_falls_silent_hears_of_the_new_one_from_any_sentinel() {
     let watched = WatchedRedis::start().await.unwrap();
@@ -140,7 +141,8 @@ async fn a_client_whose_master_falls_silent_hears_of_the_new_one_from_any_sentin
     watched.resume(master).unwrap();
     until(async || !watched.leads(master).await).await;
     assert!(hold.is_held());
-    // One renewal of the client's place in the registry may have been on its way when it fell silent.
+    // One renewal of the client's registration may have been under way when the master became
+    // silent.
     let after = scripts(&watched.servers()[master]).await;
     assert!(after <= before + 1, "the old master got more than one renewal: {before}, {after}");
     watched.resume_sentinel(0).unwrap();
@@ -148,8 +150,8 @@ async fn a_client_whose_master_falls_silent_hears_of_the_new_one_from_any_sentin
     soon(client.close()).await.unwrap();
 }
 
-/// A Sentinel that a partition has left beside an old master, which believes in itself. It stands first in
-/// the URL.
+/// A partition has left this Sentinel with an old master, which considers itself the master. This
+/// Sentinel is the first in the URL.
 #[tokio::test]
 async fn a_sentinel_that_names_another_master_than_most_is_outvoted() {
     let watched = WatchedRedis::start().await.unwrap();
@@ -167,7 +169,7 @@ async fn a_sentinel_that_names_another_master_than_most_is_outvoted() {
 
     let client = user(&url([&one, &sentinels[1], &sentinels[2]])).await;
     let hold = soon(client.mutex("a").unwrap().acquire()).await.unwrap();
-    // It is asked again meanwhile, and says so again.
+    // The client asks this Sentinel again during this time, and gets the same answer.
     outlive(&client.lease(), 1.0).await;
     assert!(hold.is_held(), "{:?}", hold.state());
     Operator::at(&sentinels[2]).await.tell(&format!("SENTINEL FAILOVER {service}")).await;
@@ -178,7 +180,7 @@ async fn a_sentinel_that_names_another_master_than_most_is_outvoted() {
     drop((hold, after));
     soon(client.close()).await.unwrap();
 
-    // Where most are left beside it, nobody can know.
+    // If most Sentinels are with the old master, no client can know the new one.
     let client = user(&url([&sentinels[2], &one, &other])).await;
     uses(&client, "a").await;
     assert!(scripts(lone.addr()).await > 0, "most Sentinels name the master");
@@ -207,7 +209,7 @@ async fn what_is_wrong_with_the_sentinels_is_named() {
     let mistake = "the URL has `redis://`, and the host is a Sentinel";
     mistaken(&mut guide, mistake, &format!("redis://{first}"), &["Sentinel", "redis-sentinel://"]).await;
 
-    // A Sentinel that is behind: it names a replica.
+    // A Sentinel that lags: it names a replica.
     let master = watched.master().await.unwrap();
     let [old, replica] = [master, (master + 1) % 3].map(|server| watched.servers()[server].clone());
     let behind = Proxy::start(first.as_str()).await.unwrap();
@@ -217,7 +219,7 @@ async fn what_is_wrong_with_the_sentinels_is_named() {
     let words = [replica.as_str(), "the Sentinels name as the master", "is a replica of"];
     mistaken(&mut guide, mistake, &url, &words).await;
 
-    // Sentinels with a login, of which one is dead. What it may say is enough.
+    // Sentinels with a login, one of them dead. The rights of this login are enough.
     for sentinel in [&second, &third] {
         let mut operator = Operator::at(sentinel).await;
         let rules = "on >word &+switch-master +sentinel|get-master-addr-by-name +subscribe +hello";
@@ -237,7 +239,7 @@ async fn what_is_wrong_with_the_sentinels_is_named() {
         }
     }
     guide.all_made();
-    // One that may not listen is found at each dial all the same.
+    // A login without the right to subscribe still finds the master at each connect.
     for login in [
         "sentinel_password=secret",
         "sentinel_user=app&sentinel_password=word",

@@ -1,5 +1,5 @@
-//! Sentinels and the servers that they watch, over TLS: a failover, whose names are checked, and what each
-//! mistake is called.
+//! Sentinels and the servers that they watch, over TLS: a failover, the checked names, and the
+//! error of each mistake.
 
 use crate::common::coordinators::{confirmed, mistaken, refused_as, user, uses};
 use crate::common::{Operator, soon};
@@ -21,7 +21,7 @@ fn url(watched: &WatchedRedis, options: &str) -> String {
     format!("{}?{options}", watched.tls_url().expect("the server has a TLS address"))
 }
 
-/// A master is killed: its client finds the next one, checks its certificate, and keeps what it held.
+/// A master is killed: its client finds the next one, checks its certificate, and keeps its hold.
 async fn survives_a_failover(watched: &WatchedRedis, options: &str) {
     let client = user(&url(watched, &format!("{options}&ttl=20s"))).await;
     let hold = confirmed(&client, "held", 2).await;
@@ -39,7 +39,8 @@ async fn survives_a_failover(watched: &WatchedRedis, options: &str) {
     soon(client.close()).await.unwrap();
 }
 
-/// No connection of a client of ours came to a port without TLS: servers and Sentinels show that.
+/// Checks at servers and Sentinels that no client of this library has connected to a port without
+/// TLS.
 async fn only_over_tls(watched: &WatchedRedis, master: usize) {
     let addresses = |list: &str, mark: &str| -> Vec<String> {
         let ours = list.lines().filter(|line| line.contains(mark));
@@ -54,7 +55,7 @@ async fn only_over_tls(watched: &WatchedRedis, master: usize) {
     let mut listeners = 0;
     for sentinel in watched.sentinels() {
         let list: String = Operator::at(&sentinel).await.say("CLIENT LIST").await;
-        // Sentinels have names for each other, and ask for nothing on this channel.
+        // Sentinels connect to each other too, but do not send this command.
         let ours = addresses(&list, "cmd=sentinel|get-master-addr-by-name");
         assert!(!ours.contains(&sentinel), "{ours:?}");
         listeners += ours.len();
@@ -71,7 +72,7 @@ async fn a_hold_goes_on_at_the_new_master_with_certificates_on_both_sides() {
 #[tokio::test]
 async fn servers_that_are_named_by_names_are_checked_by_those() {
     let (watched, certificates) = secured(NAME, &[NAME], false).await;
-    // The control: its address is no name of it.
+    // The control: the address is not in the certificate.
     let by_address = url(&watched, &certificates.trusting()).replace(NAME, IP);
     let words = ["the Sentinel at 127.0.0.1:", "connect by a name that it has"];
     refused_as(&by_address, ErrorKind::WrongServer, &words).await;
@@ -81,7 +82,8 @@ async fn servers_that_are_named_by_names_are_checked_by_those() {
 #[tokio::test]
 async fn one_server_name_is_that_of_all_servers() {
     let (watched, certificates) = secured(IP, &["redis.internal", NAME], false).await;
-    // The Sentinels have the name that they are asked by, and name the master by an address that it has not.
+    // The certificates have the Sentinels' name in the URL, but not the address by which the
+    // Sentinels name the master.
     let by_name = url(&watched, &certificates.trusting()).replace(IP, NAME);
     let words = ["which the Sentinels name as the master", "the certificate is not for 127.0.0.1"];
     refused_as(&by_name, ErrorKind::WrongServer, &words).await;
@@ -92,7 +94,8 @@ async fn one_server_name_is_that_of_all_servers() {
 
 #[tokio::test]
 async fn what_is_wrong_with_tls_is_named() {
-    // The Sentinels have the name that they may be asked by, and name the master by an address that it has not.
+    // The certificates have the name in the URL, but not the address by which the Sentinels name
+    // the master.
     let (watched, certificates) = secured(IP, &[NAME], true).await;
     let by_name = |options: &str| url(&watched, options).replace(IP, NAME);
     let (service, mutual) = (WatchedRedis::SERVICE, certificates.mutual());

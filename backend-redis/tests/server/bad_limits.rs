@@ -1,4 +1,4 @@
-//! A stored text that is no limit: it is reported, and stays until a limit is set.
+//! A stored text that is not a limit: it is reported, and remains until a limit is set.
 
 use crate::common::{Operator, admitted, queue, served, soon, waiting};
 use latchwork_conformance::limits::{StoredLimit, bad_limits_are_reported_and_stay, permit, shows_bad_limit};
@@ -34,7 +34,7 @@ async fn a_text_that_is_no_limit_is_a_conflict_and_stays_until_a_limit_is_set() 
     bad_limits_are_reported_and_stay(&*client, &address, &mut Key(operator)).await;
 }
 
-/// A waiter once took "-5" for a wait of two microseconds, and "nan" for a wait without an end.
+/// A waiter once read "-5" as a wait of two microseconds, and "nan" as a wait without an end.
 #[tokio::test]
 async fn a_waiter_learns_of_it_by_its_next_recheck_and_a_holder_goes_on() {
     let (_server, mut operator, client) = served("3s").await;
@@ -46,8 +46,8 @@ async fn a_waiter_learns_of_it_by_its_next_recheck_and_a_holder_goes_on() {
         let before = operator.calls("evalsha").await;
         store(&mut operator, stored).await;
         shows_bad_limit(&soon(waiter.admitted()).await.unwrap_err(), stored);
-        // No message comes: a renewal each third of the TTL finds it, on a machine that may stand
-        // still.
+        // No message is sent: a renewal in each third of the TTL finds the text, even on a machine
+        // that stops for a while.
         let looks = operator.calls("evalsha").await - before;
         assert!(looks < 20, "{looks} looks at {stored}");
         assert_eq!(held.state().lost(), None);

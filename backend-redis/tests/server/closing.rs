@@ -1,4 +1,4 @@
-//! A close leaves nothing on the server, whatever is under way.
+//! A close leaves nothing on the server, with any request under way.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use crate::common::{
     ALL, LONG, admitted, ask, client, is_script, own, queue, says, served, soon, standing, until, waiting,
 };
 
-/// Waited for to its end: but what is looked at before that is seen in time on a busy machine too.
+/// A TTL that tests wait for. It is long enough for checks before its end, even on a busy machine.
 const MORTAL: &str = "5s";
 
 #[tokio::test]
@@ -34,7 +34,7 @@ async fn a_closed_client_leaves_nothing_and_a_dead_one_what_it_had() {
     orderly.close(Close::Orderly).await.unwrap();
     abrupt.close(Close::Abrupt).await.unwrap();
     assert_eq!(held.state().lost(), Some(LostReason::Closed));
-    // A client that died does not know it: its hold is lost at its deadline.
+    // A dead client does not report a close: its hold is lost at its deadline.
     assert_eq!(left.state().lost(), None);
     for (client, node) in [(&orderly, &held), (&abrupt, &left)] {
         assert_eq!(client.lease().state(), LeaseState::Lost(LostReason::Closed));
@@ -45,7 +45,7 @@ async fn a_closed_client_leaves_nothing_and_a_dead_one_what_it_had() {
     assert_eq!(other.list(&b, ALL).await.unwrap().len(), 1);
 }
 
-/// Its guards leave their nodes to the close.
+/// The guards leave their nodes to the close.
 #[tokio::test]
 async fn a_close_that_was_dropped_in_its_margin_goes_on_with_the_next_one_or_with_the_last_handle() {
     let (server, _operator, other) = served(LONG).await;
@@ -63,7 +63,7 @@ async fn a_close_that_was_dropped_in_its_margin_goes_on_with_the_next_one_or_wit
     }
 }
 
-/// Over both sides of a move as on one coordinator, in each phase.
+/// With both sides of a move, as with one coordinator, in each phase.
 #[tokio::test]
 async fn a_client_of_both_sides_leaves_a_kept_hold_to_its_expiry_too() {
     let server = own(&[]).await;
@@ -105,7 +105,7 @@ async fn a_client_of_both_sides_leaves_a_kept_hold_to_its_expiry_too() {
     soon(other.close()).await.unwrap();
 }
 
-/// A server, a proxy before it, a client over the proxy, and another one.
+/// A server, a proxy in front of it, a client over the proxy, and a direct client.
 async fn proxied() -> (Server, Proxy, Arc<dyn Backend>, Arc<dyn Backend>) {
     let (server, _operator, other) = served(LONG).await;
     let proxy = Proxy::start(server.addr()).await.unwrap();
@@ -178,7 +178,7 @@ async fn a_close_on_a_connection_that_fell_silent_is_confirmed_on_another() {
     assert_eq!(standing(&other, &mutex).await.len(), 0);
 }
 
-/// A client has lost a node without the server's knowledge, and was removing it when the connection
+/// A client has lost a node that the server still has, and was removing it when the connection
 /// broke.
 async fn removed_in_vain() -> (Server, Proxy, [Arc<dyn Backend>; 2], Arc<dyn Node>, Address) {
     let (server, proxy, backend, other) = proxied().await;
@@ -187,7 +187,7 @@ async fn removed_in_vain() -> (Server, Proxy, [Arc<dyn Backend>; 2], Arc<dyn Nod
     let lost = admitted(&backend, &join).await;
     let mut leave = proxy.park_request(says(&join.id.to_string()));
     lost.state().lease().clock().jump(backend.lease().ttl());
-    // After a reconnect it looks at all its nodes.
+    // After a reconnect the client checks all its nodes.
     proxy.sever();
     soon(leave.caught()).await.unwrap();
     soon(proxy.wait_for_connections(1)).await;
@@ -229,8 +229,8 @@ async fn a_client_that_closes_leaves_a_kept_node_to_its_expiry() {
     assert_eq!(standing(&other, &b).await, [false; 0]);
     assert_eq!(standing(&other, &a).await, [true, false], "given back");
     soon(next.admitted()).await.unwrap();
-    // The client would have lost it at its deadline, and the server one margin later, by a clock
-    // that may be set meanwhile.
+    // The client would have lost the hold at its deadline, and the server one margin later, by a
+    // clock that may be set in between.
     let expiry = deadline + margin - Duration::from_millis(1);
     assert!(clock.now() >= expiry, "let in {:?} before its expiry", expiry.since(clock.now()));
     assert_eq!(standing(&other, &a).await, [true]);

@@ -1,4 +1,4 @@
-//! Counts that the server changes by itself.
+//! Counts that the server changes.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ async fn value(backend: &Arc<dyn Backend>, cell: &Address) -> i64 {
     std::str::from_utf8(&cell.value).unwrap().parse::<Count>().unwrap().value()
 }
 
-/// A compare-and-set would be refused to all but one of them each time.
+/// With compare-and-set, the server would refuse all clients but one each time.
 #[tokio::test]
 async fn adds_of_many_clients_at_once_are_one_request_each() {
     let (server, mut operator) = operated().await;
@@ -38,7 +38,7 @@ async fn adds_of_many_clients_at_once_are_one_request_each() {
     let mut clients = Vec::new();
     for writer in 0..CLIENTS {
         let client = client(&server, "1h").await;
-        // Each learns the script.
+        // Each client loads the script.
         change(&client, &cell, request(writer, 2, Change::Add(0))).await;
         clients.push(client);
     }
@@ -67,7 +67,7 @@ async fn a_watch_is_told_of_a_change_and_of_no_repetition_or_refusal() {
     }
     promptly(watch.changed()).await.unwrap();
     assert_eq!(change(&other, &cell, request(2, 2, Change::Add(i64::MAX))).await, CountOutcome::Refused);
-    // A message of the server would be here before this answer.
+    // A message of the server would have arrived before this answer.
     assert_eq!(value(&backend, &cell).await, 1);
     assert!(watch.changed().now_or_never().is_none(), "the watch reported a change, and nothing was written");
 }

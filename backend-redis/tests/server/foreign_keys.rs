@@ -36,7 +36,7 @@ async fn one_queue_with_a_foreign_key_costs_the_others_no_renewal() {
         admitted(&client, &ask(&a, Claim::Exclusive)).await,
         admitted(&client, &ask(&b, Claim::Exclusive)).await,
     );
-    // At once: a renewal between the two would find it gone.
+    // In one script, because a renewal in between would find the node gone.
     let mut replaced = redis::cmd("EVAL");
     replaced.arg("redis.call('DEL', KEYS[1]) redis.call('HSET', KEYS[1], 'a', 'text')");
     operator.run(replaced.arg(1).arg("latchwork:mutex:{a}:one")).await;

@@ -18,7 +18,7 @@ async fn a_number_out_of_range_is_refused_by_its_key_before_anything_is_written(
         for text in [
             "9999999999999999999999".to_owned(),
             "9007199254740992".to_owned(),
-            // The highest number: no next one can be counted from it.
+            // The highest number: no next number can be counted from it.
             "9007199254740991".to_owned(),
             held("9007199254740992"),
             held("99999999999999999999999999"),
@@ -37,7 +37,7 @@ async fn a_number_out_of_range_is_refused_by_its_key_before_anything_is_written(
             assert_eq!(stays, text, "the foreign key must stay for its owner");
             operator.tell(&format!("DEL {key} latchwork:{}:{{a}}:meta", kind.as_str())).await;
         }
-        // Without the key, all is well again.
+        // Without the key, the queue works again.
         admitted(&client, &ask(&queue, Claim::Exclusive)).await.leave().await.unwrap();
     }
 }
@@ -57,7 +57,7 @@ async fn a_last_number_out_of_range_is_refused_and_what_stands_is_listed_and_rev
             let listed = client.list(&queue, ALL).await.unwrap();
             let standing: Vec<_> = listed.iter().map(|entry| (entry.sequence, entry.admitted)).collect();
             assert_eq!(standing, [(held.state().sequence(), true), (next.state().sequence(), false)]);
-            // The nodes give the last number again.
+            // The last number is computed from the nodes again.
             soon(waiting(&client, &join())).await.leave().await.unwrap();
         }
         assert!(client.revoke(&queue, held.state().sequence()).await.unwrap());

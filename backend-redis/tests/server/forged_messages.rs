@@ -1,4 +1,4 @@
-//! Messages that no script of ours has published.
+//! Messages that no script of this library has published.
 
 use futures_util::FutureExt;
 use latchwork_core::backend::Join;
@@ -9,7 +9,7 @@ use crate::common::{
     waiting,
 };
 
-/// The secret and the inbox that a node's data has.
+/// The secret and the inbox in a node's data.
 async fn stored_address(operator: &mut Operator, key: &str, id: &str) -> (String, String) {
     let text: String = operator.say(&format!("HGET {key}:node {id}")).await;
     let (secret, inbox) = text.split(' ').nth(4).unwrap().split_once('@').unwrap();
@@ -29,7 +29,7 @@ async fn a_forged_recheck_message_changes_nothing() {
     for (join, node) in [(&join, &held), (&behind, &next)] {
         operator.publish(&inboxes[0], &format!("{} -{}", join.id, node.state().sequence())).await;
     }
-    // Both were rechecked, and stand as before.
+    // Both nodes were renewed, and have not changed.
     promptly(until(async || operator.calls("evalsha").await > before)).await;
     assert_eq!(standing(&client, &queue).await, [true, false]);
     assert_eq!((held.state().lost(), next.state().lost()), (None, None));
@@ -38,7 +38,8 @@ async fn a_forged_recheck_message_changes_nothing() {
     promptly(next.admitted()).await.unwrap();
 }
 
-/// A program that cannot read the queue does not know the secret, though it may know all else.
+/// A program that cannot read the queue does not know the secret, even if it knows everything
+/// except the secret.
 #[tokio::test]
 async fn a_forged_admission_message_admits_nobody() {
     let (server, mut operator, holder) = served(LONG).await;
@@ -61,7 +62,7 @@ async fn a_forged_admission_message_admits_nobody() {
         until(async || operator.calls("evalsha").await > before).await;
         assert!(next.admitted().now_or_never().is_none(), "{kind:?}: two hold");
         assert!(last.admitted().now_or_never().is_none());
-        // The node's secret was all that the others lacked.
+        // The earlier messages lacked only the node's secret.
         operator.publish(&inbox, &format!("{} {sequence}.{secret}", first.id)).await;
         soon(next.admitted()).await.unwrap();
         held.leave().await.unwrap();

@@ -12,7 +12,7 @@ async fn of(server: &Server, ttl: &str) -> Coordinator {
     user(&format!("{}?ttl={ttl}", server.url())).await
 }
 
-/// Restarts the server, which forgets all.
+/// Restarts the server, which loses its data.
 async fn restarted(server: &Server) {
     server.kill().await.unwrap();
     server.launch().await.unwrap();

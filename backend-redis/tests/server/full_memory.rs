@@ -16,7 +16,7 @@ async fn an_uncontended_lock_outlives_a_full_memory_too() {
         let one = format!("latchwork:{}:{{a}}:one", kind.as_str());
         assert_eq!(operator.keys(&format!("latchwork:{}:*", kind.as_str())).await, [&*one]);
         operator.fill_memory().await;
-        // A whole TTL after the deadline: only renewals that pass can bring the node over it.
+        // A whole TTL after the deadline: the node exists only if renewals work.
         outlive(held.state().lease(), 2.0).await;
         assert_eq!(held.state().lost(), None, "not renewed");
         // A second node needs more memory: refused before any write.

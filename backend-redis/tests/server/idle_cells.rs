@@ -1,4 +1,4 @@
-//! Cells that go when nobody uses them: what the server counts.
+//! Idle cells: the expiry on the server.
 
 use std::time::Duration;
 
@@ -16,12 +16,12 @@ fn idle() -> CellLife {
     CellLife::Idle(TimeToIdle::new(IDLE).unwrap())
 }
 
-/// How long the cell lives, in milliseconds: -1 when it stays.
+/// The remaining life of the cell in milliseconds: -1 if it stays.
 async fn lives(operator: &mut Operator) -> i64 {
     operator.say(&format!("PTTL {KEY}")).await
 }
 
-/// The cell is about to end.
+/// Makes the cell expire soon.
 async fn age(operator: &mut Operator) {
     operator.tell(&format!("PEXPIRE {KEY} 9000")).await;
 }

@@ -1,4 +1,4 @@
-//! Ephemeral cells: how long they live, and what becomes of them.
+//! Ephemeral cells: their expiry and their end.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn cell(key: &str) -> Address {
     queue(Kind::Value, key)
 }
 
-/// How long the cell lives, in milliseconds: -1 when it stays, -2 without one.
+/// The remaining life of the cell in milliseconds: -1 if it stays, -2 if it does not exist.
 async fn lives(operator: &mut Operator, key: &str) -> i64 {
     operator.say(&format!("PTTL latchwork:value:{{{key}}}:cell")).await
 }
@@ -107,7 +107,7 @@ async fn a_cell_that_is_not_renewed_costs_the_lease_as_a_node_does_and_others_li
     assert_eq!(lease.state(), LeaseState::Suspended);
     operator.tell("ACL SETUSER app ~latchwork:*").await;
     assert_eq!(soon(lease.changed(LeaseState::Suspended)).await, LeaseState::Live);
-    // Without any renewal the lease is lost, and what hangs on it goes.
+    // Without any renewal the lease is lost, and its cells end.
     operator.tell("ACL SETUSER app resetkeys").await;
     assert_eq!(soon(lease.until_lost()).await, LostReason::Expired);
     operator.tell("ACL SETUSER app ~latchwork:*").await;

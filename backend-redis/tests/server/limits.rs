@@ -18,7 +18,7 @@ async fn a_limit_without_a_queue_is_stored_for_good() {
     let lives: i64 = operator.say("TTL latchwork:semaphore:{a}:limit").await;
     assert_eq!(lives, -1, "it never expires");
     fails(client.join(&limited(&queue, 1, 2)).await, ErrorKind::Conflict, "another limit");
-    // The join names no limit: the stored one rules.
+    // The join names no limit: the stored limit counts.
     let held = admitted(&client, &permits(&queue, 3)).await;
     held.leave().await.unwrap();
     assert_eq!(client.limit(&queue).await.unwrap(), Some(3));
@@ -60,7 +60,7 @@ async fn without_the_stored_limit_waiters_give_up_and_a_join_with_a_limit_comes_
     fails(soon(impatient.admitted()).await, ErrorKind::Conflict, "no limit is stored");
     assert_eq!(held.state().lost(), None);
     leave_all([impatient, held]).await;
-    // It gets no message, since the first has left: the join with a limit lets it in.
+    // The waiter gets no message, because the first node has left: the join with a limit admits it.
     let newcomer = waiting(&ours, &limited(&queue, 1, 1)).await;
     assert_eq!(standing(&ours, &queue).await, [true, false]);
     drop((patient, newcomer));

@@ -29,7 +29,7 @@ async fn a_label_may_be_anything_and_a_listing_changes_nothing() {
     let queue = queue(Kind::RwLock, "a");
     let long = "long ".repeat(1000);
     for label in ["", " ", "a b\nc", "nul \0 and \u{1F512}", &long] {
-        // As a listing shows it, safe for a terminal. What is behind a NUL is data.
+        // The label in a listing, safe for a terminal. After a NUL come data.
         let (seen, data) = label.split_once('\0').unwrap_or((label, ""));
         let escaped = seen.replace('\n', "\\u{a}");
         let is_shown = |shown: &str| match shown.strip_suffix('…') {
@@ -65,7 +65,7 @@ async fn a_listing_of_what_was_never_used_or_is_free_writes_nothing() {
     assert!((1..=60_000).contains(&lives), "written again: {lives}");
 }
 
-/// In front of a live node stand more expired ones than one script drops, and than one page has.
+/// More expired nodes than one script drops, and than one page has, are before a live node.
 #[tokio::test]
 async fn a_listing_goes_on_behind_a_crowd_that_has_expired() {
     let (server, _operator, mortal) = served(SHORT).await;

@@ -1,4 +1,4 @@
-//! A client of many nodes, whose requests and replies take their time.
+//! A client with many nodes and with slow requests and replies.
 
 /// Tier 2: thousands of renewals in each lease.
 mod larger {
@@ -13,7 +13,7 @@ mod larger {
 
     /// Renewed in 24 bursts of 256, as long as there is time.
     const NODES: usize = 24 * 256;
-    /// A round trip. As many of them as there are bursts take longer than a lease.
+    /// The time of a round trip. One round trip for each burst takes longer than a lease.
     const TRIP: Duration = Duration::from_millis(1500);
     const TTL: &str = "30s";
 
@@ -32,7 +32,7 @@ mod larger {
         for direction in [Direction::ToServer, Direction::ToClient] {
             proxy.delay(direction, TRIP / 2);
         }
-        // Each has had to be renewed over it by then.
+        // By then, each node must have been renewed.
         outlive(&client.lease(), 1.5).await;
         let lost: Vec<_> = nodes.iter().filter_map(|node| node.state().lost()).collect();
         assert_eq!(lost, [], "lost nodes, of {NODES}: {}", lost.len());

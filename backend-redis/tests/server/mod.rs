@@ -1,4 +1,4 @@
-//! One server of the test's own, and what clients and operators do with it.
+//! A separate server for each test, with clients and operators.
 
 mod bad_limits;
 mod closing;

@@ -11,7 +11,7 @@ use latchwork_conformance::errors::refuses;
 use latchwork_core::backend::{Backend, Close, ExpectedLimit, KeysWith};
 use latchwork_core::{Claim, ErrorKind, Kind, Page, QueuePrefix};
 
-/// What a watch of a node's end may take beyond its TTL, on a busy machine too.
+/// The time after its TTL within which a watch reports a node's end, even on a busy machine.
 const BOUND: Duration = Duration::from_secs(4);
 
 async fn keys(backend: &dyn Backend, kind: Kind, prefix: &str) -> Vec<String> {
@@ -26,7 +26,7 @@ async fn keys(backend: &dyn Backend, kind: Kind, prefix: &str) -> Vec<String> {
 #[tokio::test]
 async fn a_dead_clients_node_is_told_once_though_nobody_else_touches_the_queue() {
     let (server, _operator, watcher) = served(LONG).await;
-    // Alone the queue is folded; another node, renewed for long, keeps it unfolded.
+    // With one node the queue is folded. Another node, which is renewed, keeps it unfolded.
     for beside in [false, true] {
         let dies = client(&server, SHORT).await;
         let queue = queue(Kind::Group, if beside { "beside" } else { "alone" });
@@ -39,7 +39,7 @@ async fn a_dead_clients_node_is_told_once_though_nobody_else_touches_the_queue()
         assert!(watch.changed().now_or_never().is_none());
         let _node = admitted(&dies, &ask(&queue, Claim::Shared)).await;
         told(&mut watch).await;
-        // It is renewed: nothing is told of that.
+        // The node is renewed, which is not reported.
         let quiet = tokio::time::timeout(2 * dies.lease().ttl(), watch.changed()).await;
         assert!(quiet.is_err(), "the watch reported a change, and nothing changed: {quiet:?}");
         dies.close(Close::Abrupt).await.unwrap();
@@ -62,7 +62,7 @@ async fn a_watch_of_a_node_that_lives_asks_seldom() {
     told(&mut watch).await;
     let before = operator.calls("evalsha").await;
     assert!(tokio::time::timeout(4 * holder.lease().ttl(), watch.changed()).await.is_err());
-    // A renewal in a third of the TTL, a look in two thirds or more.
+    // A renewal in each third of the TTL, and at most one look in two thirds.
     let requests = operator.calls("evalsha").await - before;
     assert!((13..=12 + 6 + 4).contains(&requests), "{requests}");
 }
@@ -103,7 +103,7 @@ async fn queues_are_listed_while_they_have_a_node_that_lives() {
         }
     }
     admitted(&lists, &ask(&queue(Kind::Mutex, "stays"), Claim::Exclusive)).await;
-    // Keys of other things and programs, and a queue in which a foreign entry alone stands.
+    // Keys of other kinds and programs, and a queue with only a foreign entry.
     operator.tell("SET latchwork:mutex:{other}:one 17").await;
     operator.tell("SET latchwork:mutex:{other}:foreign x").await;
     operator.tell("RPUSH latchwork:mutex:{list}:one x").await;
@@ -114,7 +114,7 @@ async fn queues_are_listed_while_they_have_a_node_that_lives() {
     dies.close(Close::Abrupt).await.unwrap();
     until(async || keys(&*lists, Kind::Mutex, "").await == ["stays"]).await;
     until(async || keys(&*lists, Kind::Semaphore, "").await.is_empty()).await;
-    // Nobody has dropped the nodes: the keys are there.
+    // No script has dropped the nodes: the keys exist.
     assert!(operator.say::<bool>("EXISTS latchwork:mutex:{unfolded}:seq").await);
 }
 

@@ -1,4 +1,4 @@
-//! What an operator sees and removes by hand, in both forms of a queue.
+//! Nodes that an operator reads and removes by hand, in both forms of a queue.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ async fn a_holder_without_a_waiter_stands_in_one_string_and_is_removed_with_it()
         let (queue, keys) = (queue(kind, "a"), format!("latchwork:{}:{{a}}", kind.as_str()));
         let (mine, theirs) = (ask(&queue, Claim::Exclusive), ask(&queue, Claim::Exclusive));
         let held = admitted(&holder, &mine).await;
-        // A refused try leaves the string.
+        // A refused try does not change the string.
         let tries = Join { patience: Patience::Try, ..ask(&queue, Claim::Exclusive) };
         assert!(matches!(other.join(&tries).await, Ok(Joined::Refused)));
         let text: String = operator.say(&format!("GET {keys}:one")).await;

@@ -1,4 +1,5 @@
-//! A waiter that hears of no departure finds its admission by its next renewal, and that counts.
+//! A waiter that gets no message about a departure finds its admission by its next renewal, and
+//! this is counted.
 
 use latchwork_conformance::recorder::Recorder;
 use latchwork_core::{Config, Coordinator, connect};
@@ -10,11 +11,11 @@ async fn client(url: &str, ttl: &str) -> Coordinator {
     soon(connect(&[latchwork_redis::connector()], &config)).await.unwrap()
 }
 
-/// An operator takes the holder's node away without the scripts, which would send a message.
+/// An operator removes the holder's node without the scripts, which would send a message.
 #[tokio::test]
 async fn an_admission_without_a_message_is_found_and_counted() {
     let server = own(&[]).await;
-    // A renewal of the holder's would find its node gone, and send the next one a message.
+    // A renewal by the holder would find its node gone, and notify the next node.
     let (holder, recorder) = (client(server.url(), LONG).await, Recorder::new());
     let waiting = recorder.scope(client(server.url(), SHORT)).await;
     let found = || recorder.sum("latchwork_rechecks_found_total", &[("what", "admission")]);

@@ -1,4 +1,4 @@
-//! The server loses its scripts, a connection or its data, and comes back.
+//! The server loses its scripts, a connection or its data, and recovers.
 
 use latchwork_core::{Claim, Kind, LeaseState, LostReason};
 
@@ -31,8 +31,8 @@ async fn a_cut_connection_is_made_again_and_every_node_looked_at() {
     let queue = queue(Kind::Mutex, "a");
     let held = admitted(&holder, &ask(&queue, Claim::Exclusive)).await;
     let next = waiting(&waiter, &ask(&queue, Claim::Exclusive)).await;
-    // Both lose their connection, with the inbox, and learn of the removal when they are back, long
-    // before the next renewal.
+    // Both clients lose their connection, with the inbox. They notice the removal when they are
+    // connected again, long before the next renewal.
     operator.tell("CLIENT KILL TYPE pubsub").await;
     operator.tell("DEL latchwork:mutex:{a}:seq latchwork:mutex:{a}:exp latchwork:mutex:{a}:node").await;
     operator.tell("CLIENT KILL TYPE pubsub").await;
@@ -50,7 +50,7 @@ async fn a_restarted_server_is_found_again_and_its_loss_is_reported() {
     let error = client.join(&ask(&queue(Kind::Mutex, "b"), Claim::Exclusive)).await.unwrap_err();
     assert!(error.may_pass(), "{error}");
     server.launch().await.unwrap();
-    // The server keeps nothing on disk: the node is gone, or has run out meanwhile.
+    // The server stores nothing on disk: the node is gone, or has expired in between.
     let reason = soon(held.state().until_lost()).await;
     assert!(matches!(reason, LostReason::Forgotten | LostReason::Expired), "{reason:?}");
     let again = soon(async {

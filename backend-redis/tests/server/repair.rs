@@ -8,7 +8,7 @@ use crate::common::{
     KINDS, LONG, Operator, admitted, ask, client, limit, queue, served, soon, until, waiting,
 };
 
-/// Puts waiters of a dead client behind all nodes of a queue.
+/// Adds waiters of a dead client after all nodes of a queue.
 async fn crowd(operator: &mut Operator, kind: Kind, key: &str, count: usize) {
     let code = "local letter, now = ARGV[2], redis.call('TIME')
         local t = now[1] * 1000000 + now[2]
@@ -30,7 +30,7 @@ async fn crowd(operator: &mut Operator, kind: Kind, key: &str, count: usize) {
     operator.run(eval.arg(count).arg(if kind == Kind::Semaphore { "p" } else { "x" })).await;
 }
 
-/// How long the server's longest script took, in microseconds.
+/// The time of the server's longest script, in microseconds.
 async fn slowest(operator: &mut Operator) -> u64 {
     use redis::Value::{Array, Int};
     let log: Vec<redis::Value> = operator.say("SLOWLOG GET 1000").await;
@@ -47,7 +47,7 @@ async fn slowest(operator: &mut Operator) -> u64 {
 }
 
 /// With more waiters than one call reads: no request waits for the whole repair, no node is
-/// admitted before its end, and holders learn that they hold.
+/// admitted before its end, and renewals confirm the holders.
 #[tokio::test]
 async fn a_long_queue_is_repaired_in_pieces_and_admits_nobody_meanwhile() {
     let (server, mut operator, holder) = served(LONG).await;
@@ -74,7 +74,7 @@ async fn a_long_queue_is_repaired_in_pieces_and_admits_nobody_meanwhile() {
             let mending: Option<String> = operator.say(&format!("HGET {key}:meta mend")).await;
             assert!(mending.is_some_and(|mend| !mend.is_empty()), "{kind:?}, {damage}: all at once");
             assert!(next.admitted().now_or_never().is_none());
-            // The refused client goes on with the repair.
+            // The refused client continues the repair.
             until(async || {
                 let mending: Option<String> = operator.say(&format!("HGET {key}:meta mend")).await;
                 mending.is_some_and(|mend| mend.is_empty())

@@ -39,14 +39,15 @@ async fn many_readers_are_notified_by_one_message_a_script() {
     for node in &nodes {
         soon(node.admitted()).await.unwrap();
     }
-    // 256 nodes a script, and one message each, since all are of one client.
+    // 256 nodes in each script, and one message for each script, because all nodes are of one
+    // client.
     assert_eq!(operator.calls("publish").await - before, 3);
     assert!(readers.list(&queue, ALL).await.unwrap().iter().all(|entry| entry.admitted));
     readers.close(Close::Orderly).await.unwrap();
     assert_eq!(writer.list(&queue, ALL).await.unwrap().len(), 0);
 }
 
-/// Each rechecks when the writer may have expired, which the writer's renewals put off.
+/// Each waiter re-checks when the writer may have expired. The writer's renewals extend this time.
 #[tokio::test]
 async fn many_waiters_for_a_node_of_a_shorter_ttl_recheck_together() {
     let (server, mut operator, writer) = served(SHORT).await;

@@ -1,5 +1,5 @@
-//! A Redis that is full, loads, is demoted, loses its scripts or takes rights away: what users of
-//! the recipes learn, and what they keep.
+//! A Redis that is full, loads its data, is demoted, loses its scripts or removes rights: the
+//! errors that users of the recipes get, and the holds that they keep.
 
 mod full_memory;
 mod rights;
@@ -13,7 +13,7 @@ use latchwork_core::{Coordinator, Result};
 
 use crate::common::coordinators::at;
 
-/// The server answers within it, on a busy machine too.
+/// The server answers within this time, even on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(3);
 
 async fn user(server: &Server, options: &str) -> Result<Coordinator> {

@@ -1,4 +1,4 @@
-//! A server that takes rights away.
+//! A server that removes rights.
 
 use latchwork_conformance::errors::fails;
 use latchwork_core::{Ended, ErrorKind, LostReason};

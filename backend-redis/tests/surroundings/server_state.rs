@@ -25,8 +25,9 @@ async fn twenty_contenders_are_served_one_by_one_while_scripts_are_flushed() {
         contenders.spawn(async move {
             let mutex = client.mutex("a").unwrap();
             let mut served = 0;
-            // A slow machine can serve the first contenders before the last is connected and the
-            // first flush is sent, so each goes on until enough flushes were answered.
+            // A slow machine may serve the first contenders before the last one is connected and
+            // the first flush is sent, so each contender continues until enough flushes were
+            // answered.
             while served < ROUNDS || flushed.load(Ordering::Acquire) < FLUSHES {
                 let hold = mutex.acquire().await.unwrap();
                 assert!(!inside.swap(true, Ordering::AcqRel), "two hold");
@@ -75,7 +76,7 @@ async fn a_client_that_only_holds_leaves_a_demoted_master_at_the_first_failed_re
     let (lease, demoted) = (held.state().lease(), held.state().lease().clock().now());
     until(async || format!("{client:?}").contains("down")).await;
     let deadline = lease.deadline();
-    // On a slow machine it was renewed once or twice before.
+    // On a slow machine the node was renewed once or twice before.
     let renewed = deadline - lease.ttl().saturating_sub(lease.margin());
     assert!(renewed <= demoted, "renewed by a replica");
     assert_eq!(held.state().lost(), None, "the node was lost before its deadline");

@@ -1,4 +1,4 @@
-//! A connection that falls silent, and a client that has lost what it held.
+//! A connection that becomes silent, and a client that has lost its holds.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use latchwork_core::{Coordinator, ErrorKind};
 use crate::common::coordinators::user;
 use crate::common::{PATIENCE, SHORT, is_script, outlive, own, says, soon};
 
-/// A server, a proxy before it, and a client with these options over the proxy.
+/// A server, a proxy in front of it, and a client with these options over the proxy.
 async fn proxied(options: &str) -> (Server, Proxy, Coordinator) {
     let server = own(&[]).await;
     let proxy = Proxy::start(server.addr()).await.unwrap();
@@ -22,7 +22,7 @@ async fn proxied(options: &str) -> (Server, Proxy, Coordinator) {
 /// One connection swallows everything; another would be served.
 #[tokio::test]
 async fn a_connection_that_falls_silent_is_given_up_before_what_is_held_is_lost() {
-    // The silent renewal takes a request timeout of it, 2 s. Of the rest, 3 s are to spare.
+    // The silent renewal takes a request timeout of the TTL, 2 s. Of the rest, 3 s are not needed.
     let (_server, proxy, client) = proxied("ttl=9s").await;
     let hold = client.mutex("a").unwrap().acquire().await.unwrap();
     // The first renewal.
@@ -36,7 +36,8 @@ async fn a_connection_that_falls_silent_is_given_up_before_what_is_held_is_lost(
 
 #[tokio::test]
 async fn dialling_again_that_hangs_is_given_up_before_what_is_held_is_lost() {
-    // A third until the renewal, a third for it, a sixth for the dialling that hangs: a fifteenth is to spare.
+    // A third of the TTL until the renewal, a third for the renewal, and a sixth for the connect
+    // that hangs: a fifteenth is not needed.
     let (_server, proxy, client) = proxied("ttl=30s&connect_timeout=10m&request_timeout=10m").await;
     let hold = client.mutex("a").unwrap().acquire().await.unwrap();
     let hung = proxy.hold_reply_to(says("HELLO"));
@@ -49,7 +50,7 @@ async fn dialling_again_that_hangs_is_given_up_before_what_is_held_is_lost() {
     client.close().await.unwrap();
 }
 
-/// A request has much more time than a silent connection gets.
+/// A request timeout is much longer than the time for a silent connection.
 #[tokio::test]
 async fn a_request_on_a_connection_that_fell_silent_is_repeated_on_the_next() {
     let (_server, proxy, client) = proxied(&format!("ttl={SHORT}&request_timeout=10m")).await;
@@ -84,7 +85,8 @@ async fn a_join_after_a_loss_is_answered_in_time_however_much_was_lost() {
     soon(join_all(held.iter().map(|hold| hold.lost()))).await;
     let asked = Instant::now();
     fails(soon(client.mutex("a").unwrap().acquire()).await, ErrorKind::Unavailable, "the link is cut");
-    // It gives up after a TTL, during an attempt that removes the lost nodes and joins.
+    // The acquisition gives up after a TTL, during an attempt that removes the lost nodes and
+    // joins.
     let bound = TTL + REQUEST * 2 + Duration::from_secs(4);
     assert!(asked.elapsed() < bound, "after {:?}", asked.elapsed());
     proxy.resume();
@@ -105,7 +107,7 @@ async fn a_hold_after_a_loss_is_renewed_while_lost_nodes_are_removed() {
         lost.extend(soon(join_all(held)).await);
     }
     client.lease().clock().jump(client.lease().ttl());
-    // Eight removals at a time would take seven seconds.
+    // With eight removals at a time, this would take seven seconds.
     proxy.delay(Direction::ToClient, Duration::from_millis(20));
     let hold = soon(client.mutex("a").unwrap().acquire()).await.unwrap();
     outlive(&client.lease(), 1.5).await;

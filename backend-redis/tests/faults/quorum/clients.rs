@@ -20,12 +20,12 @@ impl Links {
         Self(in_turn(servers.iter().map(link)).await)
     }
 
-    /// Where the servers are, over these links.
+    /// The URLs of the servers over these links.
     pub(crate) fn urls(&self, servers: &[Server]) -> Vec<String> {
         servers.iter().zip(&self.0).map(|(server, link)| server.url_at(link.addr())).collect()
     }
 
-    /// The client does not hear from these servers, nor they from it.
+    /// Cuts the link between the client and these servers in both directions.
     pub(crate) fn part_from(&self, servers: &[usize]) {
         for server in servers {
             self.0[*server].hold(Direction::ToServer);
@@ -49,7 +49,7 @@ impl Clients {
         Self::connect_with(urls, TTL, TTL / 2).await
     }
 
-    /// With leases of this TTL, and so much time for a request.
+    /// Connects with leases of this TTL, and with this request timeout.
     pub(crate) async fn connect_with(urls: &[String], ttl: Duration, request_timeout: Duration) -> Self {
         let mut coordinators = Vec::new();
         for (number, url) in urls.iter().enumerate() {
@@ -74,7 +74,7 @@ impl Clients {
     }
 }
 
-/// A dial has the time of a request: a busy machine may need several.
+/// Connecting takes at most the time of a request, and a busy machine may need several tries.
 async fn surely_connected(config: &Config) -> Coordinator {
     let begun = Instant::now();
     loop {

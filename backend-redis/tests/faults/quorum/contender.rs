@@ -1,4 +1,5 @@
-//! A contender: a child that holds again and again, and reports for how long it certainly did.
+//! A contender: a child process that acquires again and again, and reports the times during which
+//! it certainly held.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,24 +14,24 @@ use tokio::time::sleep;
 use super::TTL;
 use super::clients::Clients;
 
-/// How often a holder looks at its own hold.
+/// How often a holder checks its hold.
 const LOOK: Duration = Duration::from_millis(2);
 
 /// How a contender contends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Way {
-    /// It waits, and holds for long: the one that is to be caught.
+    /// It waits and holds for a long time, so that a second holder would be detected.
     HoldsLong,
     Waits,
-    /// It does not wait.
+    /// It tries, and does not wait.
     Tries,
 }
 
-/// Contends until an order. Each host of its configuration is a server of the quorum.
+/// Contends until it is ordered to stop. Each host of its configuration is a server of the quorum.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct QuorumContender {
     pub(crate) way: Way,
-    /// Whether servers that may have forgotten are left out.
+    /// Whether servers that may have forgotten data do not count.
     pub(crate) guarded: bool,
 }
 
@@ -38,7 +39,7 @@ pub(crate) struct QuorumContender {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum QuorumEvent {
     Connected,
-    /// It holds.
+    /// It has acquired.
     Held,
     /// It certainly held between these instants, and was not lost.
     Ended {
@@ -80,14 +81,15 @@ async fn once(lock: &QuorumLock, order: &QuorumContender) {
     match acquired {
         Ok(Some(guard)) => {
             let work = match order.way {
-                // Of the control, which must catch it: until its lease has run out, so that others have all
-                // that time to come in, however slowly servers come back.
+                // In the negative control, which must detect the overlap: until the lease has
+                // expired, so that others have all that time to acquire, even if servers restart
+                // slowly.
                 Way::HoldsLong if !order.guarded => TTL * 2,
                 Way::HoldsLong => TTL / 2,
                 Way::Waits | Way::Tries => Duration::from_millis(10),
             };
             work_under(&guard, work).await;
-            // Its release may fail where a server does not answer.
+            // The release may fail if a server does not answer.
             let _answer = tokio::time::timeout(TTL, guard.release()).await;
         }
         Ok(None) => sleep(Duration::from_millis(15)).await,
@@ -98,8 +100,8 @@ async fn once(lock: &QuorumLock, order: &QuorumContender) {
     }
 }
 
-/// Works, and says for how long it certainly held: an instant counts if the hold stood at a look that
-/// came after it.
+/// Works, and reports how long it certainly held: an instant counts if a later check showed the
+/// hold.
 async fn work_under(guard: &QuorumGuard, work: Duration) {
     let from = monotonic();
     if !guard.is_held() {

@@ -1,8 +1,8 @@
 //! A lock on a majority of five Redis servers, two of which are killed and started again at random:
-//! one keeps what it has confirmed (`appendfsync always`), one comes back empty, or both do. Four
-//! contenders, each a process; one of them reaches three of the servers only, and is mostly cut off
-//! from those that are killed, so that it does not hear that they have forgotten it. Another tries all
-//! the time.
+//! one server keeps its confirmed writes (`appendfsync always`), one returns empty, or both servers
+//! do the same. There are four contenders, each a process. One contender reaches only three of the
+//! servers, and is mostly cut off from the killed servers, so that it does not notice that they
+//! have forgotten it. Another contender tries all the time.
 
 mod clients;
 mod contender;
@@ -34,7 +34,7 @@ async fn nobody_holds_beside_another_while_one_server_comes_back_empty_and_one_w
     play::nobody_overlaps("one empty, one durable", [true, false]).await;
 }
 
-/// Five servers; those that are killed keep what they confirm, or forget it.
+/// Starts five servers. A killed server keeps its confirmed writes, or forgets them.
 async fn start(keeps: [bool; 2]) -> Vec<Server> {
     let mut servers = Vec::new();
     for number in 0..SERVERS {

@@ -18,13 +18,13 @@ use super::seen::Seen;
 use super::{KILLED, TTL, start};
 use crate::common::PATIENCE;
 
-/// Those that the first contender does not reach.
+/// The servers that the first contender does not reach.
 const APART: [usize; 2] = [3, 4];
 const CONTENDERS: [Way; 4] = [Way::HoldsLong, Way::Waits, Way::Waits, Way::Tries];
-/// How often it is looked how late the machine is.
+/// How often the load of the machine is measured.
 const NAP: Duration = Duration::from_millis(10);
 
-/// A contender's process, which reports to all that was seen.
+/// A contender's process. Its reports are added to the common record.
 struct Contender {
     process: Process,
     hearing: JoinHandle<()>,
@@ -52,8 +52,8 @@ impl Contender {
     }
 }
 
-/// Kills the servers and starts them again, one or both, mostly while the first contender holds and
-/// is parted from them; until `ends`, or until two have held at once.
+/// Kills one or both servers and starts them again, mostly while the first contender holds and is
+/// cut off from them. Ends at `ends`, or when two have held at once.
 async fn kill(seen: &Seen, first: &Links, servers: &[Server], ends: Instant) -> usize {
     let mut restarts = 0;
     while Instant::now() < ends && seen.overlap().is_none() {
@@ -66,7 +66,7 @@ async fn kill(seen: &Seen, first: &Links, servers: &[Server], ends: Instant) -> 
         };
         let parted = rand::rng().random_ratio(3, 4);
         if parted {
-            // Just after the first one has acquired, if it does in time.
+            // Just after the first contender has acquired, if it does so in time.
             let patience = Instant::now() + TTL;
             for holds in [false, true] {
                 while seen.holds(0) != holds && Instant::now() < patience {
@@ -89,7 +89,7 @@ async fn kill(seen: &Seen, first: &Links, servers: &[Server], ends: Instant) -> 
     restarts
 }
 
-/// Notes how late the machine wakes who sleeps: so late it is with all that it does.
+/// Measures how late the machine wakes a sleeping task: this is the delay of everything it does.
 async fn feel_the_load(seen: Arc<Seen>) {
     loop {
         let begun = Instant::now();
@@ -98,11 +98,11 @@ async fn feel_the_load(seen: Arc<Seen>) {
     }
 }
 
-/// Plays until `lasts` is over, or two have held at once. Prints what was seen.
+/// Plays until `lasts` is over, or two have held at once. Prints the record.
 async fn play(name: &str, keeps: [bool; 2], guarded: bool, lasts: Duration) -> (Arc<Seen>, usize) {
     let servers = start(keeps).await;
     let direct: Vec<_> = servers.iter().map(|server| server.url().to_owned()).collect();
-    // However long that takes: no server is killed yet.
+    // This may take any time: no server is killed yet.
     let patient = Clients::connect_with(&direct, TTL, PATIENCE).await;
     patient.lock(guarded).initialize().await.expect("all answer");
     drop(patient);
@@ -132,11 +132,11 @@ pub(crate) async fn nobody_overlaps(name: &str, keeps: [bool; 2]) {
     assert!(restarts >= 2, "{restarts}");
     let acquired: usize = seen.acquired()[1..].iter().sum();
     assert!(acquired as u64 >= 2 * lasts.as_secs(), "{acquired}");
-    // A hold that ends with its lease, twice, and what a busy machine adds.
+    // Two holds that end with their leases, and an allowance for a busy machine.
     assert!(seen.longest_gap() < 3 * TTL, "{:?}", seen.longest_gap());
 }
 
-/// The control: without the rule, what is to be prevented is seen.
+/// The negative control: without the rule, two contenders hold at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_hold_at_once_where_servers_that_came_back_empty_count_at_once() {
     let (seen, _) = play("the control", [false, false], false, Duration::from_secs(60)).await;

@@ -1,4 +1,4 @@
-//! What all contenders have said.
+//! The record of all contenders' reports.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -19,12 +19,12 @@ struct Said {
     records: Vec<HoldRecord>,
     lost: usize,
     failed: usize,
-    // When somebody acquired last, and the longest time without that, also but for what the machine was late
-    // by: to each of two leases as much as it was seen to meanwhile.
+    // The time of the last acquisition, and the longest time between two acquisitions, also without
+    // the delay of the machine, which counts for each of two leases.
     last: Option<Instant>,
     longest: Duration,
     longest_in_time: Duration,
-    // The latest that the machine was since then.
+    // The largest delay of the machine since then.
     overslept: Duration,
 }
 
@@ -56,7 +56,7 @@ impl Seen {
         self.with(|said| said.holds[contender])
     }
 
-    /// Which two held at once, if any.
+    /// The two contenders that held at once, if any.
     pub(crate) fn overlap(&self) -> Option<String> {
         self.with(|said| none_overlap(&said.records, 1).err())
     }
@@ -65,7 +65,7 @@ impl Seen {
         self.with(|said| said.acquired)
     }
 
-    /// But for what the machine was late by.
+    /// The longest gap without the delay of the machine.
     pub(crate) fn longest_gap(&self) -> Duration {
         self.with(|said| said.longest_in_time)
     }
