@@ -1,4 +1,4 @@
-//! Connecting: each cause has an error of its own.
+//! Connecting: each cause has a separate error.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -27,8 +27,8 @@ async fn refused(config: &Config) -> Error {
     }
 }
 
-/// The error of a connect to a server of another kind. It has less than a second to name itself, which a busy one may
-/// need again.
+/// The error of a connect to a server of another kind. The server has less than a second to
+/// identify itself. A busy server may need a second try.
 async fn refused_by_another(kind: Kind, name: &str) -> Error {
     let server = Server::start(kind, Options::new()).await.unwrap_or_else(|error| panic!("{error}"));
     let expected = format!("wrong server: expected zookeeper, saw {name}:");
@@ -68,7 +68,8 @@ async fn a_connect_whose_reply_is_lost_or_late_goes_on_with_another_session() {
             let proxy = Proxy::start(server().await.addr()).await.unwrap();
             let mut config = config(&proxy.addr().to_string());
             config.ttl = Duration::from_secs(4);
-            // With such a TTL a session gets 1.6 s to be opened, so a busy machine needs several tries.
+            // With such a TTL, the opening of a session has 1.6 s, so a busy machine needs several
+            // tries.
             config.connect_timeout = Duration::from_secs(120);
             if chroot {
                 config.path = format!("root-{}", config.namespace);
@@ -107,7 +108,8 @@ async fn a_connect_whose_replies_are_all_lost_is_unavailable_at_the_deadline() {
     assert!(lost.load(Ordering::Relaxed) >= 2, "only one session was tried");
 }
 
-/// The kernel takes the connection, and nothing answers, as with a server that has lost its power.
+/// The kernel accepts the connection, and no process answers, as with a server that has lost its
+/// power.
 #[tokio::test]
 async fn a_silent_host_beside_a_live_one_does_no_harm() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -172,7 +174,8 @@ async fn what_is_wrong_with_the_namespace_is_named() {
     soon(namespaces_are_named(table, latchwork_zookeeper::connector(), &config)).await;
 }
 
-/// An administrator made it for an earlier version, and clients may not create in it.
+/// An administrator created the namespace for an earlier version, and clients may not create nodes
+/// in it.
 #[tokio::test]
 async fn a_namespace_in_which_releases_may_not_be_announced_serves() {
     let addr = server().await.addr();
@@ -203,7 +206,7 @@ async fn closing_takes_the_clients_node_with_it_and_a_crash_leaves_it() {
         let stranger = stranger.clone();
         async move { stranger.list_children(&path).await.unwrap().len() }
     };
-    // A foreign entry beside them does not matter.
+    // A foreign entry does not matter.
     let (one, other) = (try_backend(&orderly).await.unwrap(), try_backend(&abrupt).await.unwrap());
     assert_eq!((clients(&orderly).await, clients(&abrupt).await), (1, 1));
     plant(&stranger, &format!("/{}/note", orderly.namespace), CreateMode::Persistent).await;

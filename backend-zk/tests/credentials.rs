@@ -1,4 +1,4 @@
-//! Logins: what a client makes belongs to its login, and a provider is asked for each session.
+//! Logins: the nodes of a client belong to its login, and a provider is asked for each session.
 
 use crate::common::acls::{lists, made};
 use crate::common::{at, config, coordinator, loses_its_session, owner, server, soon, stranger, with_login};
@@ -15,12 +15,13 @@ async fn every_node_that_a_client_with_a_login_makes_is_its_logins_alone() {
     let owner = owner(addr).await;
     let top = format!("/{}", config.namespace);
     let lists = lists(&owner, &top).await;
-    // That of a quorum is made by its own lock alone.
+    // The directory of quorums is created only by quorum locks.
     let kinds = Kind::QUEUES.into_iter().chain(Kind::CELLS);
     let kinds = kinds.filter(|kind| *kind != Kind::Quorum).map(Kind::as_str);
     for place in kinds.chain(["limits", "released"]).map(|name| format!("{top}/{name}")) {
         let below = format!("{place}/");
-        // What stood in these has gone: an announcement, and how far a barrier has come that all have passed.
+        // The nodes in these directories are deleted again: an announcement, and the state of a
+        // barrier that all have passed.
         let passes = place.ends_with("/released") || place.ends_with("/passage");
         let is_there = |path: &str| passes && path == place || path.starts_with(&below);
         assert!(lists.iter().any(|(path, _)| is_there(path)), "{place}: {lists:?}");
@@ -65,7 +66,7 @@ async fn a_provider_is_asked_for_each_session() {
     let again = soon(client.mutex("a").unwrap().acquire()).await.unwrap();
     assert!(again.is_held() && vault.asked() > first);
     again.release().await.unwrap();
-    // The new session is logged in too: what it made is the login's.
+    // The new session is logged in too: its nodes belong to the login.
     for (path, acls) in lists(&owner(server.addr()).await, &format!("/{}", config.namespace)).await {
         assert!(acls.iter().all(|acl| acl.scheme() == "digest"), "{path}: {acls:?}");
     }

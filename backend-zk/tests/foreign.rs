@@ -1,4 +1,4 @@
-//! Nodes of other programs in our directories: they admit nobody, and keep nobody out.
+//! Nodes of other programs in the queues' directories: they admit no node, and block no node.
 
 use crate::common::rewriter::{replace, rewriting};
 use crate::common::{
@@ -8,9 +8,9 @@ use latchwork_core::Claim::{self, Exclusive, Permits, Shared};
 use latchwork_core::{ErrorKind, Kind};
 use zookeeper_client::CreateMode;
 
-/// Children with numbers that no directory has given. One of them is listed first, whatever order
-/// the server lists in. The first number lies half of all numbers away from the waiter's own, which
-/// is 17 here.
+/// Children with numbers that no directory has given. One of them is listed first in any order of
+/// the server. The first number is half of the number range away from the waiter's own number,
+/// which is 17 here.
 #[tokio::test]
 async fn a_foreign_child_with_a_number_out_of_range_admits_nobody_beside_the_holder() {
     let (config, one, stranger) = place().await;
@@ -39,8 +39,8 @@ async fn a_foreign_child_with_a_number_out_of_range_admits_nobody_beside_the_hol
     }
 }
 
-/// A server that has made more nodes in a directory than it can count stays at its highest number,
-/// or gives a negative one.
+/// A server that has created more nodes in a directory than it can count repeats its highest
+/// number, or gives a negative one.
 #[tokio::test]
 async fn a_join_whose_number_is_out_of_range_is_refused_with_the_name_of_its_queue_and_leaves_nothing() {
     let addr = server().await.addr();

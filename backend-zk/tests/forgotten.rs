@@ -23,7 +23,8 @@ async fn a_restart_without_data_is_reported_as_forgotten_and_waiters_join_anew()
         let mut config = config(server.addr());
         config.ttl = Duration::from_secs(60);
         let (one, other) = (coordinator(&config).await, coordinator(&config).await);
-        // More transactions than the server makes again before the last client has asked.
+        // More transactions than the server makes after its restart, before the last client has
+        // asked.
         let stranger = stranger(server.addr()).await;
         for _ in 0..200 {
             let path = plant(&stranger, "/before", CreateMode::EphemeralSequential).await;
@@ -37,7 +38,7 @@ async fn a_restart_without_data_is_reported_as_forgotten_and_waiters_join_anew()
         }
         server.launch().await.unwrap();
         if keeps_data {
-            // The session lives on, since its server knows it.
+            // The session continues, because its server knows it.
             soon(async { while one.mutex("a").unwrap().queue().first(10).await.is_err() {} }).await;
             assert_eq!(one.mutex("a").unwrap().queue().first(10).await.unwrap().len(), 2);
             assert!(held.is_held() && !waits.is_finished());

@@ -1,6 +1,6 @@
-//! A client that comes back to a queue before any other has joined is admitted by its node's
-//! number. Each test has a server of its own, since the distance of two nodes in the server's
-//! transactions counts.
+//! A client that joins a queue again before any other client is admitted by its node's number. Each
+//! test has a separate server, because the distance of two nodes in the server's transactions
+//! counts.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,11 +17,11 @@ use latchwork_core::backend::{Backend, Join, Joined, Patience};
 use latchwork_core::{Key, Kind};
 use zookeeper_client::{Acls, Client, CreateMode};
 
-/// A client that was alone expects to be so again for this long after a turn.
+/// For this time after a turn, a client that was alone expects to be alone again.
 const SOON_AFTER: Duration = Duration::from_millis(100);
 
-/// Raises the count of a queue's directory by nodes that are no contenders. In a directory with a
-/// low count the next number proves nothing beside another client's transactions.
+/// Raises the counter of a queue's directory by nodes that are not contenders. In a directory with
+/// a low counter, the next number proves nothing if another client also makes transactions.
 async fn count_on(stranger: &Client, path: &str, joins: usize) {
     let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
     let foreign = format!("{path}/foreign-");
@@ -30,15 +30,15 @@ async fn count_on(stranger: &Client, path: &str, joins: usize) {
     try_join_all(gone.iter().map(|path| stranger.delete(path, None))).await.unwrap();
 }
 
-/// A turn that begins at once. Answers whether the queue was listed for it.
+/// A turn that begins at once. Returns whether the queue was listed for it.
 async fn turn_lists(proxy: &Proxy, client: &Arc<dyn Backend>, join: &Join) -> bool {
     let listed = proxy.request(|chunk| holds(chunk, LIST));
     admitted(client.join(join).await).leave().await.unwrap();
     listed.has_fired()
 }
 
-/// Turns until one follows another soon enough, however often the machine stands still. Answers how
-/// many it took, and whether the queue was listed for the last.
+/// Takes turns until one follows another soon enough, even if the machine stops often. Returns the
+/// number of turns, and whether the queue was listed for the last.
 async fn soon_after_another(turn: impl AsyncFn() -> bool) -> (usize, bool) {
     let mut turns = 0;
     soon(async {
@@ -55,7 +55,7 @@ async fn soon_after_another(turn: impl AsyncFn() -> bool) -> (usize, bool) {
     .await
 }
 
-/// A client that was the last to join each time expects that again, and its create shows it. A
+/// A client that was the last to join each time expects the same again, and its create proves it. A
 /// wrong expectation costs one listing.
 #[tokio::test]
 async fn a_client_that_comes_back_before_any_other_has_joined_creates_its_node_and_asks_no_more() {
@@ -76,7 +76,7 @@ async fn a_client_that_comes_back_before_any_other_has_joined_creates_its_node_a
             for _ in 0..3 {
                 assert!(!soon_after_another(turn).await.1, "the number of the node is enough");
             }
-            // A turn of another client between, and then one that is not over.
+            // A turn of another client in between, and then a turn that is not over.
             admitted(other.join(&join(&queue, Exclusive)).await).leave().await.unwrap();
             for _ in 0..9 {
                 assert!(turn().await);
@@ -97,8 +97,8 @@ async fn a_client_that_comes_back_before_any_other_has_joined_creates_its_node_a
     .await;
 }
 
-/// A directory that was made again counts anew, and may come to the number behind this client's
-/// last one by accident.
+/// A directory that was created again has a new counter, which may by accident give the number
+/// after this client's last one.
 #[tokio::test]
 async fn the_next_number_in_another_directory_admits_nobody() {
     alone(async |server| {
@@ -156,7 +156,7 @@ async fn the_number_behind_a_node_of_another_kind_admits_nobody() {
     .await;
 }
 
-/// A waiter that gave up knows nothing of the nodes ahead of it.
+/// A waiter that gave up does not know the nodes ahead of it.
 #[tokio::test]
 async fn the_number_behind_a_node_that_was_never_admitted_admits_nobody() {
     alone(async |server| {

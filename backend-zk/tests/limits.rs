@@ -1,4 +1,4 @@
-//! Stored data that are no limit: errors show them, and they stay until a limit is set.
+//! Stored data that are not a limit: errors show them, and they remain until a limit is set.
 
 use std::sync::Arc;
 

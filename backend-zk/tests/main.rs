@@ -31,7 +31,7 @@ mod watches;
 
 use latchwork_zookeeper::{connector, connector_without_fast_path};
 
-/// The client processes of all tests: each is this program again, with this test alone.
+/// The client processes of all tests: each is this program again, with only this test.
 #[test]
 fn contender() {
     let connector = if larger::without_fast_path::started_this_process() {

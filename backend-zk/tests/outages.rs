@@ -5,12 +5,12 @@ use latchwork_conformance::servers::Kind;
 
 #[tokio::test]
 async fn an_outage_is_reported_with_host_cause_and_length() {
-    // Other tests would decide which of its events are of interest.
+    // In a shared process, other tests would change which events are logged.
     if !latchwork_conformance::own_process!() {
         return;
     }
     let says = OutageWords {
-        // The client crate connects again by itself, and does not report its attempts.
+        // The client crate reconnects itself, and does not report its attempts.
         closed: &["not connected", "the connection was closed"],
         silent: &["the server was silent"],
         refused: &["not connected"],

@@ -1,4 +1,4 @@
-//! A waiter whose event is lost finds its admission by its own look, and that counts.
+//! A waiter whose event is lost finds its admission by its re-check, and this is counted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -9,9 +9,9 @@ use crate::common::{config, coordinator, server, stranger};
 use latchwork_conformance::lost_events::LostEvents;
 use latchwork_conformance::recorder::Recorder;
 
-/// An event's number, in the place of a request's.
+/// The number of an event, in place of the number of a request.
 const EVENT: [u8; 4] = (-1_i32).to_be_bytes();
-/// Number, transaction, error, kind, state and the path's length stand before the path.
+/// Number, transaction, error, kind, state and the path's length precede the path.
 const PATH: usize = 4 + 8 + 4 + 4 + 4 + 4;
 
 /// The number of a request that watches this node: `exists` or `getData` with its flag set.
@@ -33,7 +33,7 @@ async fn an_admission_without_an_event_is_found_and_counted() {
             asks.store(xid, Ordering::Release);
         }
     };
-    // What it tells of is a node that nobody watches.
+    // The changed event is about a node without a watch.
     let garble = move |reply: &mut Vec<u8>| {
         if told.losing.load(Ordering::Acquire) && reply.starts_with(&EVENT) && reply.len() > PATH {
             reply[PATH..].fill(b'-');
@@ -46,7 +46,7 @@ async fn an_admission_without_an_event_is_found_and_counted() {
     };
     let rewriter = rewriting(server.addr(), request, garble).await;
     let mut direct = config(server.addr());
-    // Its look, each three quarters of a TTL, comes before no event.
+    // The re-check, each three quarters of a TTL, comes later than any event.
     direct.ttl = Duration::from_secs(8);
     let mut through = direct.clone();
     through.hosts = vec![rewriter.addr()];

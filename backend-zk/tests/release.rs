@@ -1,4 +1,4 @@
-//! A release answers what the server reports of its node, not what the client believes.
+//! A release returns the server's report about its node, not the client's assumption.
 
 use crate::common::request::DELETE;
 use crate::common::{config, coordinator, holds, server, soon, stranger};
@@ -14,7 +14,7 @@ async fn hold(of: &Coordinator, kind: Kind, key: &str) -> Hold {
     }
 }
 
-/// The request was carried out. The next one finds nothing, and cannot know the cause.
+/// The request was carried out. The next one finds no node, and cannot know the cause.
 #[tokio::test]
 async fn a_release_whose_reply_was_lost_is_unknown_and_no_loss() {
     let addr = server().await.addr();
@@ -30,7 +30,7 @@ async fn a_release_whose_reply_was_lost_is_unknown_and_no_loss() {
         assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
         let directory = format!("/{}/{}/a", through.namespace, kind.as_str());
         assert_eq!(stranger.list_children(&directory).await.unwrap(), [""; 0]);
-        // A request that surely did not reach the server does not count.
+        // A request that certainly did not reach the server does not count.
         let held = hold(&client, kind, "a").await;
         proxy.sever();
         soon(held.release()).await.unwrap();

@@ -1,5 +1,5 @@
-//! The cost of many clients for a server that comes back. `LATCHWORK_CLIENTS` sets their number.
-//! The figures are printed.
+//! The cost of many reconnecting clients for a server that restarts. `LATCHWORK_CLIENTS` sets their
+//! number. The figures are printed.
 
 use std::time::{Duration, Instant};
 
@@ -30,7 +30,7 @@ async fn a_restart_costs_a_server_few_requests_for_each_client_and_no_lease() {
         }
     })
     .await;
-    // From here on clients come, and are counted: a launch that takes its time included.
+    // From here on clients connect, and are counted, even during a slow start of the server.
     let (begun, mut curve) = (Instant::now(), Vec::new());
     server.launch().await.unwrap();
     let live = soon(async {
@@ -54,8 +54,8 @@ async fn a_restart_costs_a_server_few_requests_for_each_client_and_no_lease() {
     );
     println!("{curve:?}");
     assert!(all.iter().all(|client| client.lease().lost().is_none()));
-    // A connect, a ping and a proof each. And a proof and a ping every few seconds, which each
-    // sends anyhow. One that is away asks each second for the last transaction.
+    // A connect, a ping and a proof for each client, and the usual proof and ping every few
+    // seconds. A disconnected client asks each second for the last transaction.
     let reached = curve.iter().find(|(_, connections, ..)| connections.is_some());
     let asking = live.as_secs() - u64::try_from(reached.expect("it serves").0).unwrap() / 1_000;
     let each = 5 + 2 * (live.as_secs() / 4 + 1) + asking;

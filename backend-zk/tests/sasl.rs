@@ -16,12 +16,12 @@ use zookeeper_client::SaslOptions;
 const RIGHT: &str = "right-hunter2";
 const WRONG: &str = "wrong-hunter3";
 
-/// What a server knows of its users.
+/// The options of a server with users.
 fn users() -> Options {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("jaas.conf");
     let module = "org.apache.zookeeper.server.auth.DigestLoginModule";
     let text = format!("Server {{ {module} required user_app=\"{RIGHT}\" user_other=\"{RIGHT}\"; }};");
-    // The same text each time. A server that starts reads all of it or none.
+    // The same text each time. A starting server reads either the whole file or none.
     let mut written = NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a file");
     written
         .write_all(text.as_bytes())
@@ -34,7 +34,7 @@ fn users() -> Options {
 
 static SHARED: OnceCell<Server> = OnceCell::const_new();
 
-/// A server with users, which is lenient in nothing and demands nothing.
+/// A server with users, with default settings: it accepts no failed login, and demands no login.
 async fn strict() -> &'static Server {
     SHARED.get_or_init(async || started(users()).await).await
 }
@@ -72,14 +72,14 @@ async fn every_node_is_of_the_user_alone_and_no_other_one_gets_in() {
     let client = at(&config).await.unwrap();
     let held = made(&client).await;
     are_all_of(server, &config, "app").await;
-    // Another user, and by digest the same words as another login.
+    // Another user, and the same user and password by digest, which is another login.
     let mut other = login(server.addr(), "other", RIGHT);
     other.namespace.clone_from(&config.namespace);
     for config in [other, config.option("sasl", "false")] {
         let error = refused(&config).await;
         assert!(error.kind() == ErrorKind::Forbidden, "{error}");
     }
-    // A wrong password, and a user that there is not.
+    // A wrong password, and a user that does not exist.
     for (user, password) in [("app", WRONG), ("nobody", WRONG)] {
         let error = refused(&login(server.addr(), user, password)).await;
         assert!(error.to_string().contains("forbidden: log in"), "{error}");
@@ -90,7 +90,7 @@ async fn every_node_is_of_the_user_alone_and_no_other_one_gets_in() {
     client.close().await.unwrap();
 }
 
-/// The client says a number of its own at each login, and the server's has another one each time.
+/// At each login, the client sends a new number, and the server's challenge has a new one too.
 #[tokio::test]
 async fn the_login_works_each_time() {
     let server = strict().await;
@@ -119,7 +119,7 @@ async fn a_session_that_is_opened_anew_is_logged_in_too() {
     client.close().await.unwrap();
 }
 
-/// Locks and watches behind a connection that breaks.
+/// Checks that locks and watches continue after the connection breaks.
 async fn goes_on_behind(proxy: &Proxy, client: &Coordinator) {
     let (mutex, value) = (client.mutex("behind").unwrap(), client.shared_value("behind").unwrap());
     let mut watch = soon(value.watch()).await.unwrap();
@@ -131,8 +131,8 @@ async fn goes_on_behind(proxy: &Proxy, client: &Coordinator) {
     assert!(soon(watch.changed()).await.unwrap().is_some());
 }
 
-/// The server takes no request before a login, and none of a session is lost by what the client crate sends before
-/// its login is through: the watches that it sets again.
+/// The server accepts no request before a login. The session is not lost although the client crate
+/// sends a request before its login is complete: it sets its watches again.
 #[tokio::test]
 async fn a_session_outlives_a_connection_where_a_login_is_demanded() {
     let demands = ["-Dzookeeper.enforce.auth.enabled=true", "-Dzookeeper.enforce.auth.schemes=sasl"];
@@ -143,7 +143,7 @@ async fn a_session_outlives_a_connection_where_a_login_is_demanded() {
     client.close().await.unwrap();
 }
 
-/// A server without users, and one that is lenient, say nothing against a login, and give no identity for it.
+/// A server without users, and a lenient server, accept a login, but give it no identity.
 #[tokio::test]
 async fn every_mistake_is_called_what_the_guide_says() {
     let mut table = Mistakes::of(include_str!("../../src/guide/connecting.md"), "## SASL");
@@ -163,7 +163,7 @@ async fn every_mistake_is_called_what_the_guide_says() {
     let nobody = config(strict.addr()).option("sasl", "true");
     table.made("there is no login", &refused(&nobody).await);
     table.all_made();
-    // The control: who is right is let in there.
+    // The control: the server accepts a correct login.
     at(&login(lenient.addr(), "app", RIGHT)).await.unwrap().close().await.unwrap();
 }
 

@@ -1,4 +1,4 @@
-//! A ZooKeeper with bounds and rights of its own: longer and shorter sessions, a closed chroot,
+//! A ZooKeeper with special bounds and rights: longer and shorter sessions, a closed chroot,
 //! required logins.
 
 use std::time::Duration;
@@ -27,13 +27,13 @@ async fn a_server_that_grants_more_is_believed() {
     assert_eq!(client.lease().ttl(), Duration::from_secs(12));
     let hold = client.mutex("a").unwrap().acquire().await.unwrap();
     let lease = client.lease();
-    // A proof from before ends earlier, by the margin.
+    // An earlier proof ends before this time, by the margin.
     lease.clock().sleep_until(lease.clock().now() + lease.ttl()).await;
     assert!(hold.is_held());
     client.close().await.unwrap();
 }
 
-/// A missing chroot is made where that is allowed. Elsewhere the error names its path.
+/// A missing chroot is created if this is allowed. Otherwise the error names its path.
 #[tokio::test]
 async fn a_chroot_that_may_not_be_made_or_used_is_named() {
     let addr = server().await.addr();
@@ -53,7 +53,7 @@ async fn a_chroot_that_may_not_be_made_or_used_is_named() {
             says(&error, &["connect", &root, "ACL"]);
         }
     }
-    // Nothing was left in it.
+    // No node was left in it.
     let stranger = stranger(addr).await;
     assert_eq!(stranger.list_children(&format!("/{root}")).await.unwrap(), [""; 0]);
 }

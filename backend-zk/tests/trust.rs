@@ -1,5 +1,5 @@
-//! The trust of a namespace: a forged release admits nobody for long, and a login that protects
-//! nothing causes a warning.
+//! The trust of a namespace: an admission by a forged release does not last, and a login that
+//! protects no directory causes a warning.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use latchwork_core::{Address, Config, Kind, LostReason};
 use tracing::Level;
 use zookeeper_client::{Acls, Client, CreateMode};
 
-/// A holder, two waiters behind it, of which the second will announce its release, and the last
+/// A holder, two waiters after it, the second of which will announce its release, and the last
 /// waiter.
 struct Line {
     queue: Address,
@@ -70,8 +70,8 @@ fn directory(config: &Config, key: &str) -> String {
     format!("/{}/mutex/{key}", config.namespace)
 }
 
-/// Announces the release of the node of this name, and deletes the node in the same transaction
-/// where its path is given.
+/// Announces the release of the node with this name. If its path is given, deletes the node in the
+/// same transaction.
 async fn forge(stranger: &Client, config: &Config, name: &str, deleted: Option<&str>) {
     let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
     let released = format!("/{}/released/{name}", config.namespace);
@@ -92,7 +92,7 @@ async fn an_announcement_alone_admits_nobody() {
     assert!(still_waits(&one, &line.queue, &mut admission).await);
     forge(&stranger, &config, &name, None).await;
     assert!(still_waits(&one, &line.queue, &mut admission).await);
-    // Nor does it when the predecessor gives its wait up later.
+    // It is not admitted either when the predecessor gives up later.
     tokio::time::sleep(Duration::from_millis(60)).await;
     line.predecessor.leave().await.unwrap();
     assert!(still_waits(&one, &line.queue, &mut admission).await);
@@ -102,8 +102,8 @@ async fn an_announcement_alone_admits_nobody() {
     line.last.leave().await.unwrap();
 }
 
-/// By a program that may delete nodes of queues, and so could let two hold anyway. Its client removes the node, which was
-/// not the first.
+/// By a program that may delete nodes of queues, and so could cause two holders anyway. The client
+/// removes the node, which was not the first.
 #[tokio::test]
 async fn a_hold_by_a_forged_release_is_lost_and_admits_nobody_as_it_leaves() {
     let (config, stranger, [one, other], line) = line_and_stranger().await;
@@ -120,12 +120,13 @@ async fn a_hold_by_a_forged_release_is_lost_and_admits_nobody_as_it_leaves() {
     next.leave().await.unwrap();
 }
 
-/// Its client has seen its own node leave a moment ago, and that no other was made since.
+/// The client's own node left a moment ago, and the client has seen that no other node was created
+/// since.
 #[tokio::test]
 async fn a_hold_by_a_forged_release_is_no_proof_that_nobody_is_ahead() {
     let (config, one, stranger) = place().await;
     let other = backend(&config).await;
-    // A directory that has counted further is known to be the same for longer.
+    // A directory with a higher counter is known to be the same for longer.
     for _ in 0..20 {
         let before = other.join(&join(&address(&config, Kind::Mutex, "a"), Exclusive)).await;
         admitted(before).leave().await.unwrap();
@@ -137,14 +138,14 @@ async fn a_hold_by_a_forged_release_is_no_proof_that_nobody_is_ahead() {
     leave_all([again, line.second, line.holder]).await;
 }
 
-/// Where more identities may announce than may delete, no release is announced, and waiters list.
+/// If more identities may announce than may delete, no release is announced, and waiters list.
 #[tokio::test]
 async fn announcements_that_others_may_make_are_not_believed() {
     let addr = server().await.addr();
     let stranger = stranger(addr).await;
     for open in [false, true] {
         let config = with_login(&config(addr));
-        // Connecting makes the directories, with the login.
+        // Connecting creates the directories, with the login.
         backend(&config).await;
         if open {
             let released = format!("/{}/released", config.namespace);
@@ -169,13 +170,13 @@ async fn announcements_that_others_may_make_are_not_believed() {
 
 #[tokio::test]
 async fn a_login_for_a_namespace_that_was_made_without_one_is_warned_of() {
-    // Other tests would decide which events are of interest.
+    // In a shared process, other tests would change which events are logged.
     if !latchwork_conformance::own_process!() {
         return;
     }
     let log = Log::listen();
     let mut seen = 0;
-    // From each look to the next.
+    // The warnings since the last call.
     let mut warned = || {
         let lines = log.lines().split_off(seen);
         seen += lines.len();

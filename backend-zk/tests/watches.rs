@@ -18,7 +18,7 @@ use latchwork_core::backend::{Backend, ChangeWatch, Node};
 use latchwork_core::{Address, Config, ErrorKind, Key, Kind};
 use zookeeper_client::Error;
 
-/// What is watched.
+/// The subject of a watch.
 #[derive(Clone, Copy, PartialEq)]
 enum Watched {
     Cell,
@@ -37,7 +37,7 @@ impl Watched {
         }
     }
 
-    /// A watch that has answered first.
+    /// A watch that has returned its first answer.
     async fn watching(self, client: &Arc<dyn Backend>, at: &Address) -> Box<dyn ChangeWatch> {
         let mut watch = self.watch(client, at);
         soon(watch.changed()).await.unwrap();
@@ -86,14 +86,14 @@ async fn an_invalid_path_is_refused() {
     refuses(backend.watch_queue(&nowhere).changed().await, "key");
 }
 
-/// The server removes an empty directory after a while, and the next join makes it anew.
+/// The server removes an empty directory after a while, and the next join creates it again.
 #[tokio::test]
 async fn a_watch_outlives_the_directory() {
     let (config, one, stranger) = place().await;
     let other = backend(&config).await;
     let queue = address(&config, Kind::Group, "a");
     let directory = format!("/{}/group/a", config.namespace);
-    // Not even the directory above is there.
+    // The directory above does not exist either.
     let mut watch = Watched::Queue.watching(&one, &queue).await;
     let until_it_shows = async |watch: &mut Box<dyn ChangeWatch>, expected: &[&str]| {
         soon(async {
@@ -115,7 +115,7 @@ async fn a_watch_outlives_the_directory() {
         until_it_shows(&mut watch, &[]).await;
         until_quiet(&mut watch).await;
         match stranger.delete(&directory, None).await {
-            // The server has done it, once a minute, and that was told before.
+            // The server has removed it, once a minute, and this was reported before.
             Err(Error::NoNode) => {}
             deleted => {
                 deleted.unwrap();
@@ -150,7 +150,7 @@ async fn dropped_watches_leave_nothing(kind: Watched, each: u64, arms: i32) {
         let never_asked = kind.watch(&one, &at);
         watches(server, held).await;
         drop(never_asked);
-        // Of one that is there, of one that is not, and two of one.
+        // A watch of an existing subject, a watch of a missing one, and two watches of the same.
         let [first, second, mut third] = [
             kind.watching(&one, &at).await,
             kind.watching(&one, &absent).await,
@@ -166,7 +166,7 @@ async fn dropped_watches_leave_nothing(kind: Watched, each: u64, arms: i32) {
         let mut watch = kind.watching(&one, &at).await;
         assert!(watch.changed().now_or_never().is_none());
         watches(server, held + each).await;
-        // Told, and armed again.
+        // Notified, and armed again.
         let next = kind.change(&other, &at, 2).await;
         soon(watch.changed()).await.unwrap();
         watches(server, 2 * held + each).await;
@@ -176,7 +176,7 @@ async fn dropped_watches_leave_nothing(kind: Watched, each: u64, arms: i32) {
             next.leave().await.unwrap();
         }
         watches(server, held).await;
-        // Arming: the server has it before the client knows.
+        // While it is armed: the server has the watch before the client knows it.
         let mut watch = kind.watch(&one, &at);
         let mut armed = proxy.hold_reply_to(move |chunk| holds(chunk, arms));
         tokio::select! {
@@ -208,7 +208,7 @@ async fn more_watches_of_queues_than_one_session_can_have_outlive_a_break() {
     many_watches_outlive_a_break(Watched::Queue, 200).await;
 }
 
-/// The client crate cannot set so many again on one session.
+/// The client crate cannot set this number of watches again on one session.
 async fn many_watches_outlive_a_break(kind: Watched, count: usize) {
     alone(async |server| {
         let config = config(server.addr());

@@ -8,8 +8,8 @@ use latchwork_core::backend::CellWritten;
 use latchwork_core::{ErrorKind, Expected, Version};
 use zookeeper_client::CreateMode;
 
-/// A refused transaction answers no value. Once others write the cell too, it is read in the same trip:
-/// the read is sent before the transaction's answer is there.
+/// A refused transaction returns no value. If other clients write the cell too, it is read in the
+/// same trip: the read is sent before the transaction's answer arrives.
 #[tokio::test]
 async fn a_write_of_a_contended_cell_reads_in_the_same_trip() {
     let (config, proxy, [one, other]) = proxied().await;
@@ -33,13 +33,13 @@ async fn a_write_of_a_contended_cell_reads_in_the_same_trip() {
             panic!("{round}: the write of the other client won")
         };
         assert_eq!(seen(&found), (newer.number(), &b"other"[..]), "{round}");
-        // What was read there is good for the next write.
+        // The value of that read is enough for the next write.
         let mine = one.write_cell(&at, &put(Expected::Version(found.version), b"mine")).await;
         known = written(mine);
     }
 }
 
-/// The server would take it for any version.
+/// To the server, this number means any version.
 #[tokio::test]
 async fn a_write_under_a_version_that_the_server_does_not_compare_is_refused() {
     let (config, backend, stranger) = place().await;
@@ -56,7 +56,7 @@ async fn a_write_under_a_version_that_the_server_does_not_compare_is_refused() {
             assert_eq!(&*cell(&backend, &at).await.value, b"one");
         }
     }
-    // A directory's own data are nobody's.
+    // The data of a directory are not a cell.
     plant(&stranger, &format!("/{}/value/b", config.namespace), CreateMode::Persistent).await;
     assert_eq!(&*cell(&backend, &value(&config, "b")).await.value, b"stranger");
 }

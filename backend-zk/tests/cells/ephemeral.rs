@@ -1,4 +1,4 @@
-//! Cells that go with their writer's session (CELL-EPHEMERAL).
+//! Cells that end with their writer's session (CELL-EPHEMERAL).
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ async fn made(backend: &Arc<dyn Backend>, at: &Address, write: &CellWrite) -> u6
     written(backend.write_cell(at, write).await).number()
 }
 
-/// Nobody reads that it is gone, and a watch is told.
+/// No reader sees that the cell is gone, and a watch is notified.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cell_that_is_taken_over_is_there_all_the_while_and_its_watch_is_told() {
     let (config, one, stranger) = place().await;
@@ -38,7 +38,7 @@ async fn a_cell_that_is_taken_over_is_there_all_the_while_and_its_watch_is_told(
     let all_the_while = async { while *cell(&two, &at).await.value != [20] {} };
     tokio::join!(writes, seen, all_the_while);
     stranger.sync(&path).await.unwrap();
-    // The proof that it can stay has left nothing.
+    // The test child has been deleted.
     assert_eq!(stranger.check_stat(&path).await.unwrap().expect("the cell exists").num_children, 0);
 }
 
@@ -50,7 +50,7 @@ async fn a_write_under_a_lease_whose_reply_was_lost_is_unknown_and_was_made_once
     for (write, shown) in [
         (lease(Expected::Version(first), b"1"), b"1"),
         (lease(Expected::Any, b"2"), b"2"),
-        // At first it is refused, since the cell goes with a lease: nothing was made.
+        // The first try is refused, because the cell goes with a lease, and writes nothing.
         (put(Expected::Any, b"3"), b"2"),
     ] {
         let mut cut = proxy.drop_reply_to(|chunk| holds(chunk, MULTI));

@@ -21,12 +21,12 @@ fn lease(expected: Expected, value: &[u8]) -> CellWrite {
     lasting(expected, value, CellLife::Lease)
 }
 
-/// Writes whatever is there.
+/// Writes over any value.
 pub(crate) async fn put_value(backend: &Arc<dyn Backend>, cell: &Address, value: &[u8]) -> Version {
     written(backend.write_cell(cell, &put(Expected::Any, value)).await)
 }
 
-/// A cell that must be there.
+/// Reads a cell that must exist.
 pub(crate) async fn cell(backend: &Arc<dyn Backend>, cell: &Address) -> VersionedValue {
     backend.read_cell(cell).await.unwrap().expect("the cell exists")
 }

@@ -10,7 +10,7 @@ use latchwork_conformance::proxy::Direction;
 use latchwork_conformance::servers::Options;
 use latchwork_core::{CellLife, ErrorKind, Expected, TimeToIdle, Version};
 
-/// Its transaction was refused, so nothing was made.
+/// The transaction was refused, so nothing was written.
 #[tokio::test]
 async fn a_refused_write_whose_read_has_no_answer_is_unavailable() {
     let (config, proxy, [one, other]) = proxied().await;
@@ -29,7 +29,8 @@ async fn a_refused_write_whose_read_has_no_answer_is_unavailable() {
     soon(cut.fired()).await.unwrap();
 }
 
-/// Dropped at any point, it was made or not, and the next one goes on from there.
+/// A write that is dropped at any point was carried out or not, and the next one continues from
+/// that state.
 #[tokio::test]
 async fn a_dropped_write_was_made_or_not() {
     let config = config(server().await.addr());
@@ -50,11 +51,12 @@ async fn a_dropped_write_was_made_or_not() {
     written(one.write_cell(&at, &put(expected, b"end")).await);
 }
 
-/// The answer to the write comes when the last use does not count for it any more, and what makes a new use has none.
+/// The answer to the write comes when the last use does not cover it any more, and the request for
+/// a new use has no answer.
 #[tokio::test]
 async fn a_write_of_an_idle_cell_that_was_made_and_not_made_to_last_is_unknown() {
     let idle = CellLife::Idle(TimeToIdle::new(Duration::from_secs(8)).unwrap());
-    // The server removes what is over once in a minute, so the cell is there to the end.
+    // The server removes idle cells once a minute, so the cell exists until the end of the test.
     let server = started(Options::new().own().args(["extendedTypesEnabled=true"])).await;
     let mut config = config(server.addr());
     config.ttl = Duration::from_secs(30);

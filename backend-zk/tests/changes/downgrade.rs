@@ -1,4 +1,4 @@
-//! A writer that is downgraded.
+//! The downgrade of a writer.
 
 use super::listed;
 use crate::common::{address, admitted, backend, config, join, server, soon, waiting};

@@ -1,4 +1,4 @@
-//! Whom nodes belong to.
+//! The owners of nodes.
 
 use latchwork_core::Coordinator;
 use latchwork_core::recipes::MutexGuard;
@@ -10,7 +10,7 @@ use super::until;
 pub(crate) async fn lists(client: &Client, path: &str) -> Vec<(String, Vec<Acl>)> {
     let (mut found, mut open) = (Vec::new(), vec![path.to_owned()]);
     while let Some(path) = open.pop() {
-        // Nodes of a queue come and go.
+        // Nodes of a queue may disappear at any time.
         let Ok(children) = client.list_children(&path).await else { continue };
         open.extend(children.iter().map(|child| format!("{path}/{child}")));
         match client.get_acl(&path).await {
@@ -22,7 +22,7 @@ pub(crate) async fn lists(client: &Client, path: &str) -> Vec<(String, Vec<Acl>)
     found
 }
 
-/// Makes a node of every kind of place, and answers what holds them.
+/// Creates a node in every kind of place, and returns the values that keep them alive.
 pub(crate) async fn made(client: &Coordinator) -> Vec<Box<dyn std::any::Any>> {
     client.counter("a").unwrap().add(1).await.unwrap();
     client.shared_value("a").unwrap().write(b"value").await.unwrap();
@@ -44,7 +44,8 @@ pub(crate) async fn made(client: &Coordinator) -> Vec<Box<dyn std::any::Any>> {
     ]
 }
 
-/// The last of four in a mutex' queue. The one before it had two ahead of it, and so announces its release.
+/// The last of four nodes in a mutex's queue. Its predecessor had two nodes ahead, and so announces
+/// its release.
 async fn handed_on(client: &Coordinator) -> MutexGuard {
     let mutex = client.mutex("b").unwrap();
     let mut hold = mutex.acquire().await.unwrap();

@@ -1,4 +1,4 @@
-//! Fixtures: servers, clients in a namespace of their own, and a foreign client.
+//! Fixtures: servers, clients in separate namespaces, and a foreign client.
 
 pub(crate) mod acls;
 pub(crate) mod rewriter;
@@ -28,24 +28,24 @@ pub(crate) use servers::{
 /// ZooKeeper's numbers of requests.
 pub(crate) mod request {
     pub(crate) const DELETE: i32 = 2;
-    /// Asks for a stat, and watches.
+    /// Reads a stat, and watches.
     pub(crate) const EXISTS: i32 = 3;
     pub(crate) const READ: i32 = 4;
-    /// Here a proof of contact.
+    /// In these tests, a proof of contact.
     pub(crate) const SET_DATA: i32 = 5;
     /// Lists, and watches.
     pub(crate) const LIST: i32 = 8;
     /// A transaction of several requests.
     pub(crate) const MULTI: i32 = 14;
-    /// Makes a node, and answers its stat.
+    /// Creates a node, and returns its stat.
     pub(crate) const CREATE2: i32 = 15;
 }
 
 /// The first page of a listing, which has all entries.
 pub(crate) const ALL: EntryPage = EntryPage::new(0, 1000);
 
-/// The configuration of a client in a namespace that no other test has. No pause of the machine ends its session, and
-/// no request of it takes longer than it may.
+/// The configuration of a client in a namespace that no other test uses. Its times are long enough
+/// that no pause of the machine ends its session or a request.
 pub(crate) fn config(addr: &str) -> Config {
     let namespace = format!("t{}", &NodeId::random().to_string()[..12]);
     let url = format!(
@@ -62,7 +62,7 @@ pub(crate) async fn place() -> (Config, Arc<dyn Backend>, Client) {
     (config, backend, stranger(addr).await)
 }
 
-/// A namespace on the shared server, and two clients of it, the first of them behind a proxy.
+/// A namespace on the shared server, and two clients of it, the first one over a proxy.
 pub(crate) async fn proxied() -> (Config, Proxy, [Arc<dyn Backend>; 2]) {
     proxied_with(|_| ()).await
 }
@@ -74,7 +74,7 @@ pub(crate) async fn proxied_with(change: impl FnOnce(&mut Config)) -> (Config, P
     (config, proxy, clients)
 }
 
-/// Two clients, the first of them behind a proxy.
+/// Two clients, the first one over a proxy.
 pub(crate) async fn one_proxied(config: &Config) -> (Proxy, [Arc<dyn Backend>; 2]) {
     one_proxied_with(config, |_| ()).await
 }
@@ -132,7 +132,7 @@ pub(crate) async fn stranger(addr: &str) -> Client {
     foreign().connect(addr).await.unwrap()
 }
 
-/// Makes a node as another program would, and answers its path.
+/// Creates a node like another program, and returns its path.
 pub(crate) async fn plant(stranger: &Client, path: &str, mode: CreateMode) -> String {
     let (_, counter) = stranger.create(path, b"stranger", &mode.with_acls(Acls::anyone_all())).await.unwrap();
     if counter.into_i64() < 0 { path.to_owned() } else { format!("{path}{counter}") }
@@ -167,7 +167,7 @@ pub(crate) fn join(queue: &Address, claim: Claim) -> Join {
     Join { label: "tester".into(), ..join_of(queue, claim) }
 }
 
-/// Starts an acquire of a held mutex, and waits until it stands behind the holder.
+/// Starts an acquire of a held mutex, and waits until it is in the queue after the holder.
 pub(crate) async fn acquiring_behind(mutex: &Mutex) -> JoinHandle<Result<MutexGuard>> {
     let waiter = mutex.clone();
     let waits = tokio::spawn(async move { waiter.acquire().await });
@@ -192,15 +192,15 @@ pub(crate) async fn loses_its_session(client: &Coordinator, proxy: &Proxy) {
     proxy.resume();
 }
 
-/// Awaits the effect of an event. The bound asserts no speed: after 30 s, three quarters of the TTL, a re-check would
-/// have the same effect and hide a lost event.
+/// Waits for the effect of an event. The bound does not check speed: after 30 s, three quarters of
+/// the TTL, a re-check would have the same effect and hide a lost event.
 pub(crate) async fn promptly<T>(work: impl Future<Output = T>) -> T {
     let ended = tokio::time::timeout(Duration::from_secs(20), work).await;
     ended.expect("no event within 20 s; after 30 s a re-check would hide that")
 }
 
-/// Whether the node's wait goes on. Round trips of another request on its client prove that it was
-/// polled through everything that has happened.
+/// Whether the node still waits. Round trips of another request on its client prove that the wait
+/// was polled after all events so far.
 pub(crate) async fn still_waits(
     backend: &Arc<dyn Backend>,
     queue: &Address,
@@ -217,8 +217,8 @@ pub(crate) async fn still_waits(
     }
 }
 
-/// A round trip of a client, which lists nothing. The events of what the server has done before come
-/// before its answer, so those of one transaction are there together.
+/// A round trip of a client, without a listing. Events of earlier changes arrive before its answer,
+/// so all events of one transaction have arrived.
 pub(crate) async fn hear(backend: &Arc<dyn Backend>, config: &Config) {
     let nothing = address(config, Kind::Value, "nothing");
     assert_eq!(soon(backend.read_cell(&nothing)).await.unwrap(), None);

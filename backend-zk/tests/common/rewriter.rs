@@ -1,5 +1,5 @@
-//! A relay before a server that changes whole messages on their way: messages that a server sends
-//! only after years, or when it is broken.
+//! A relay in front of a server that changes whole messages, to simulate messages that a server
+//! sends only after years, or when it is broken.
 
 use std::io;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ async fn serve(
 ) -> io::Result<()> {
     let mut first = [0; 4];
     if client.peek(&mut first).await? == 4 && first.is_ascii() && first[0] != 0 {
-        // A word of four letters.
+        // A command of four letters.
         return copy_bidirectional(&mut client, &mut server).await.map(drop);
     }
     let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
@@ -52,7 +52,7 @@ async fn relay(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, change: Change) 
     }
 }
 
-/// Puts `new` in the place of each `old`, which is as long.
+/// Replaces each `old` by `new`, which has the same length.
 pub(crate) fn replace(message: &mut [u8], old: &str, new: &str) {
     assert_eq!(old.len(), new.len());
     for at in 0..(message.len() + 1).saturating_sub(old.len()) {

@@ -1,4 +1,5 @@
-//! The servers of the tests. A Java machine takes seconds of the processor to start, so most tests share one.
+//! The servers of the tests. A Java machine needs seconds of processor time to start, so most tests
+//! share one server.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,7 +12,7 @@ use super::{soon, until};
 /// How many tests are [`alone`] at the same time.
 const ALONE: usize = 3;
 
-/// Tests of tier 2 that share the processors hold it for reading.
+/// Tests of tier 2 that share the processors lock it for reading.
 static PROCESSORS: RwLock<()> = RwLock::const_new(());
 
 /// For a test of tier 2 without a bound on its servers: such tests share the processors.
@@ -19,8 +20,8 @@ pub(crate) async fn beside_others() -> RwLockReadGuard<'static, ()> {
     PROCESSORS.read().await
 }
 
-/// For a test of tier 2 that bounds what its servers take to elect a leader: no other test of tier 2 starts servers
-/// at the same time.
+/// For a test of tier 2 that limits the time of its servers' election: no other test of tier 2
+/// starts servers at the same time.
 pub(crate) async fn beside_none() -> RwLockWriteGuard<'static, ()> {
     PROCESSORS.write().await
 }
@@ -30,7 +31,8 @@ static TURNS: Semaphore = Semaphore::const_new(ALONE);
 /// Servers of tests that have ended.
 static USED: Mutex<Vec<Server>> = Mutex::new(Vec::new());
 
-/// The server of all tests that need no more than a place on one. The environment may name it, with fast clocks.
+/// The shared server of tests that need only a namespace. The environment may name it; it must have
+/// fast clocks.
 pub(crate) async fn server() -> &'static Server {
     let found = SHARED.get_or_init(async || {
         let server = started(Options::new()).await;
@@ -39,7 +41,7 @@ pub(crate) async fn server() -> &'static Server {
     found.await
 }
 
-/// A server of a test's own, with fast clocks.
+/// A separate server for a test, with fast clocks.
 pub(crate) async fn own_server() -> Server {
     started(Options::new().own()).await
 }
@@ -60,7 +62,8 @@ pub(crate) async fn alone(test: impl AsyncFnOnce(&Server)) {
     used().push(server);
 }
 
-/// A used server, unless each of them still has sessions: a client behind a proxy that is gone cannot close its own.
+/// A used server without sessions, if there is one: a client whose proxy is gone cannot close its
+/// session.
 async fn without_sessions() -> Option<Server> {
     let found = std::mem::take(&mut *used());
     let (mut free, mut busy) = (Vec::new(), Vec::new());
@@ -93,13 +96,13 @@ pub(crate) async fn sessions(server: &Server) -> u64 {
     count(server, "zk_global_sessions").await
 }
 
-/// Waits until a server watches so many times.
+/// Waits until a server has this number of watches.
 pub(crate) async fn watches(server: &Server, expected: u64) {
     until(async || count(server, "zk_watch_count").await == expected).await;
 }
 
-/// Waits until a server watches at least so many times, and for a second no more and no fewer. Answers
-/// how many times.
+/// Waits until a server has at least this number of watches, and the number does not change for a
+/// second. Returns the number.
 pub(crate) async fn settled_watches(server: &Server, least: u64) -> u64 {
     soon(async {
         let (mut last, mut looks) = (0, 0);

@@ -1,5 +1,5 @@
 //! Java with Curator on its class path, as Debian packages it. The Java launcher compiles a source
-//! by itself.
+//! file.
 
 use std::path::{Path, PathBuf};
 

@@ -20,7 +20,7 @@ use zookeeper_client::CreateMode;
 
 const TURNS: usize = 25;
 
-/// A Curator client in a process of its own.
+/// A Curator client in a separate process.
 struct Curator(Child<String>);
 
 impl Curator {
@@ -50,7 +50,7 @@ impl Curator {
         assert_eq!(soon(self.0.events.next()).await.as_deref(), Some(word));
     }
 
-    /// Whether it answers within many times the time that Curator takes for a turn.
+    /// Whether it prints a line within a time that is much longer than a turn of Curator.
     async fn has_said_anything(&mut self) -> bool {
         tokio::time::timeout(Duration::from_secs(1), self.0.events.next()).await.is_ok()
     }
@@ -61,8 +61,8 @@ impl Curator {
     }
 }
 
-/// A client of ours, and the queue of this kind at a path that Curator uses too. Answers the server's address and the
-/// path as well.
+/// A client of this library, and the queue of this kind at a path that Curator uses too. Also
+/// returns the server's address and the path.
 async fn shared(kind: Kind) -> (&'static str, String, Arc<dyn Backend>, Address) {
     let addr = server().await.addr();
     let config = config(addr);
@@ -80,16 +80,16 @@ async fn curators_mutex_and_ours_take_turns() {
     let mutex = coordinator.mutex(Key::exact(path.as_str())).unwrap();
     let mut curator = Curator::start(addr, "mutex", &path).await;
 
-    // It holds, we wait.
+    // Curator holds, and this library waits.
     curator.does("acquire", "acquired").await;
-    // A child that is no contender does no harm.
+    // A child that is not a contender has no effect.
     plant(&stranger, &format!("{path}/note"), CreateMode::Persistent).await;
     assert!(mutex.try_acquire().await.unwrap().is_none());
     let waits = acquiring_behind(&mutex).await;
     curator.does("release", "released").await;
     let guard = soon(waits).await.unwrap().unwrap();
 
-    // We hold, it waits.
+    // This library holds, and Curator waits.
     curator.does("try", "refused").await;
     curator.order("acquire").await;
     soon(async { while mutex.queue().first(10).await.unwrap().len() < 2 {} }).await;
@@ -97,7 +97,7 @@ async fn curators_mutex_and_ours_take_turns() {
     curator.says("acquired").await;
     curator.does("release", "released").await;
 
-    // Both at once. The holder makes a node, which fails where another has made it.
+    // Both contend. The holder creates a node, which fails if another holder has created it.
     let inside = format!("{path}-inside");
     curator.order(&format!("turns {TURNS}")).await;
     let mut last = guard.token();
@@ -119,8 +119,8 @@ async fn curators_readers_and_writers_and_ours_honour_each_other() {
     let mut reads = Curator::start(addr, "read", &path).await;
     let mut writes = Curator::start(addr, "write", &path).await;
 
-    // Readers share; our writer waits for Curator's reader, and Curator's next reader for our
-    // writer.
+    // Readers share. This library's writer waits for Curator's reader, and Curator's next reader
+    // waits for this writer.
     reads.does("acquire", "acquired").await;
     let reader = admitted(backend.join(&join(&queue, Shared)).await);
     let writer = waiting(backend.join(&join(&queue, Exclusive)).await);
@@ -132,7 +132,7 @@ async fn curators_readers_and_writers_and_ours_honour_each_other() {
     reads.does("try", "refused").await;
     writer.leave().await.unwrap();
 
-    // Curator writes, our reader waits.
+    // Curator writes, and this library's reader waits.
     writes.does("acquire", "acquired").await;
     let reader = waiting(backend.join(&join(&queue, Shared)).await);
     assert!(still_waits(&backend, &queue, reader.admitted()).await);
@@ -156,7 +156,7 @@ async fn a_downgrade_of_ours_admits_curators_readers_and_keeps_its_writers_out()
     joins(3).await;
     writer.downgrade().await.unwrap();
     reads.says("acquired").await;
-    // Curator's writer, and our reader behind it, see two readers ahead.
+    // Curator's writer, and this library's reader after it, see two readers ahead.
     let behind = waiting(backend.join(&join(&queue, Shared)).await);
     reads.does("release", "released").await;
     assert!(still_waits(&backend, &queue, behind.admitted()).await);
@@ -167,7 +167,7 @@ async fn a_downgrade_of_ours_admits_curators_readers_and_keeps_its_writers_out()
     writes.does("release", "released").await;
     take_a_turn(&behind).await;
 
-    // A node of Curator's is removed by its number, like one of ours.
+    // A node of Curator is removed by its number, like a node of this library.
     writes.does("acquire", "acquired").await;
     let next = waiting(backend.join(&join(&queue, Exclusive)).await);
     let foreign = backend.list(&queue, ALL).await.unwrap()[0].sequence;
@@ -195,7 +195,7 @@ async fn curators_leader_latch_and_our_candidates_lead_in_turn_and_show_each_oth
     soon(watch.changed()).await.unwrap();
     let mut curator = Curator::latch(addr, "java-1", &path).await;
 
-    // It leads, we follow.
+    // Curator leads, and this library follows.
     curator.does("start", "started").await;
     curator.does("await", "leads").await;
     soon(watch.changed()).await.unwrap();
@@ -208,7 +208,7 @@ async fn curators_leader_latch_and_our_candidates_lead_in_turn_and_show_each_oth
     curator.does("close", "closed").await;
     soon(ours.admitted()).await.unwrap();
 
-    // We lead, it follows, and one of ours behind it.
+    // This library leads, Curator follows, and after it another candidate of this library.
     curator.does("leader", "ours-1").await;
     curator.does("start", "started").await;
     all("ours-1* java-1").await;
@@ -216,7 +216,7 @@ async fn curators_leader_latch_and_our_candidates_lead_in_turn_and_show_each_oth
     curator.does("leads", "no").await;
     curator.does("leader", "ours-1").await;
     curator.does("all", "ours-1* java-1 ours-2").await;
-    // Its node watches ours for one event, which must be our end.
+    // Curator's participant watches this library's node for one event, which must be its end.
     let error = ours.write_data(&b"renamed"[..].into()).await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Unsupported { .. }), "{error}");
     curator.order("await").await;
@@ -234,7 +234,7 @@ async fn curators_leader_latch_and_our_candidates_lead_in_turn_and_show_each_oth
     all("").await;
 }
 
-/// A mutex and an election of one path share its directory, and nothing else.
+/// A mutex and an election at one path share only the directory.
 #[tokio::test]
 async fn a_leader_latch_does_not_meet_a_mutex_of_its_path() {
     let (addr, path, backend, mutex) = shared(Kind::Mutex).await;

@@ -1,5 +1,5 @@
-//! Cells and queues on three servers: a follower that lags shows nothing old, and versions are those of
-//! all.
+//! Cells and queues on three servers: a follower that lags shows no old state, and versions are the
+//! same on all servers.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ async fn one_at_each(ensemble: &Ensemble) -> (Config, Vec<Arc<dyn Backend>>) {
     (config, clients)
 }
 
-/// A follower answers reads by itself, and hears of a write some time after it was confirmed.
+/// A follower answers reads itself, and gets a write some time after it was confirmed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_read_at_any_server_shows_what_was_confirmed_at_another_and_each_success_counts_once() {
     let _beside = beside_others().await;
@@ -58,7 +58,7 @@ async fn a_read_at_any_server_shows_what_was_confirmed_at_another_and_each_succe
     let found = clients[0].read_cell(&at).await.unwrap().unwrap();
     assert_eq!(*found.value, (299 + 150_u32).to_be_bytes());
 
-    // News at one server of a write at another.
+    // A notification at one server of a write at another.
     let mut watch = clients[1].watch_cell(&at);
     soon(watch.changed()).await.unwrap();
     for number in 0..50_u32 {
@@ -69,7 +69,8 @@ async fn a_read_at_any_server_shows_what_was_confirmed_at_another_and_each_succe
     }
 }
 
-/// The same of queues: what is confirmed at one server is listed at all, and told at all.
+/// The same for queues: a change that is confirmed at one server is listed and reported at all
+/// servers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_listing_at_any_server_shows_what_was_confirmed_at_another() {
     let _beside = beside_others().await;

@@ -1,5 +1,5 @@
-//! Chaos over three servers that are cut off from each other, and killed, at random: two must never
-//! hold.
+//! Chaos over three servers that are cut off from each other, and killed, at random: two clients
+//! must never hold at once.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use tokio::runtime::Runtime;
 
 use crate::common::beside_others;
 
-/// `ensemble.rs` has the control: a client that believes a follower which is cut off.
+/// `ensemble.rs` has the control: a client that trusts a follower that is cut off.
 #[test]
 fn nobody_holds_beside_another_while_servers_are_cut_off_and_killed() {
     let runtime = Runtime::new().unwrap();

@@ -49,14 +49,14 @@ async fn shared() -> Arc<RwLock<Shared>> {
     started
 }
 
-/// An ensemble whose servers are well, and stay so.
+/// An ensemble of healthy servers that no test cuts off during this.
 async fn well() -> OwnedRwLockReadGuard<Shared> {
     let ensemble = shared().await.read_owned().await;
     heal(&ensemble).await;
     ensemble
 }
 
-/// An ensemble whose servers are well, for a test that cuts them off.
+/// An ensemble of healthy servers, for a test that cuts them off.
 async fn to_cut() -> OwnedRwLockWriteGuard<Shared> {
     let ensemble = shared().await.write_owned().await;
     heal(&ensemble).await;

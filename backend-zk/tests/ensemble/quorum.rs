@@ -1,5 +1,5 @@
-//! Three servers: a holder whose follower is cut off from its leader must give up before another is
-//! admitted, and a connect while there is no leader waits for one.
+//! Three servers: a holder whose follower is cut off from its leader must give up before another
+//! client is admitted, and a connect waits until there is a leader.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,13 +14,13 @@ use latchwork_zookeeper::ZooKeeperBackend;
 use tokio::net::TcpListener;
 use tokio::time::timeout;
 
-/// Whether the holder behind the cut-off follower still held when the other was admitted.
+/// Whether the holder at the cut-off follower still held when the other client was admitted.
 async fn two_hold(ensemble: &Ensemble, connect: impl AsyncFn(Config) -> ZooKeeperBackend) -> bool {
     let leader = ensemble.leader().await.unwrap();
     let follower = ensemble.followers().await[0];
     let mut config = config(&ensemble.addr(follower));
-    // Nearly half of it lies between a renewal and the deadline of the last one: more than a busy
-    // machine takes away.
+    // Nearly half of the TTL is between a renewal and the deadline from the last one: more than the
+    // delay of a busy machine.
     config.ttl = Duration::from_secs(6);
     let holder = Coordinator::new(Arc::new(connect(config.clone()).await) as Arc<dyn Backend>, &config);
     config.hosts = vec![ensemble.addr(leader)];
@@ -31,12 +31,13 @@ async fn two_hold(ensemble: &Ensemble, connect: impl AsyncFn(Config) -> ZooKeepe
         let (mutex, held) = (other.mutex("a").unwrap(), Arc::clone(&held));
         async move {
             let next = mutex.acquire().await.unwrap();
-            // By the clock at this call, whenever the holder hears of it.
+            // By the clock at this call, even if the holder is notified later.
             (held.is_held(), next)
         }
     });
     until(async || holder.mutex("a").unwrap().queue().first(10).await.unwrap().len() == 2).await;
-    // Healthy for a TTL first. Otherwise a deadline that counts from the creation would pass.
+    // Healthy for a TTL first. Otherwise a deadline that counts from the creation would pass the
+    // test.
     assert!(timeout(config.ttl, held.lost()).await.is_err(), "healthy");
 
     ensemble.cut(follower);
@@ -59,8 +60,8 @@ async fn a_holder_behind_a_cut_off_follower_gives_up_before_the_next_is_admitted
     let honest = async |config| ZooKeeperBackend::connect(&config).await.unwrap();
     assert!(!two_hold(&ensemble, honest).await, "two hold");
 
-    // The control: the follower goes on answering reads, and a client that believes them holds
-    // beside the next.
+    // The control: the follower continues to answer reads, and a client that trusts them holds
+    // together with the next one.
     let believing = async |config| ZooKeeperBackend::connect_believing_reads(&config).await.unwrap();
     assert!(
         two_hold(&ensemble, believing).await,
@@ -79,7 +80,7 @@ async fn a_connect_waits_until_its_ensemble_has_a_quorum() {
     connects_with_the_quorum(&ensemble, config).await;
 }
 
-/// Its servers hang up on who connects.
+/// The servers close each new connection.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connect_by_tls_waits_until_its_ensemble_has_a_quorum() {
     let _beside = beside_others().await;
@@ -100,7 +101,7 @@ async fn connects_with_the_quorum(ensemble: &Ensemble, mut config: Config) {
     let started = Instant::now();
     let error = try_backend(&config).await.expect_err("nobody serves");
     assert!(started.elapsed() >= config.connect_timeout, "{:?}: {error}", started.elapsed());
-    // The other row is etcd's.
+    // The other row is about etcd.
     let page = include_str!("../../../src/guide/connecting.md");
     Mistakes::of(page, "## When an ensemble has no quorum")
         .made("most servers of a ZooKeeper ensemble are down, or cut off from each other", &error);

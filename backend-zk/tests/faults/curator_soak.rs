@@ -1,6 +1,6 @@
-//! Processes of Curator and of this library on one read/write lock: nobody holds beside a writer,
-//! and both sides are served all the time. Each process reports when it held, on the machine's
-//! clock. The log is judged afterwards, by neither library.
+//! Processes of Curator and of this library on one read/write lock: no process holds together with
+//! a writer, and both sides are served all the time. Each process reports when it held, by the
+//! machine's clock. The test checks the log afterwards, independent of both libraries.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -16,7 +16,8 @@ use tokio::sync::Mutex;
 /// Tasks or threads of a process.
 const EACH: usize = 3;
 
-/// More seconds for which a process contends. It is killed when all processes have contended together for long enough.
+/// Additional seconds for which a process contends. It is killed when all processes have contended
+/// together for long enough.
 const SPARE: u64 = 30;
 
 /// The size of a soak.
@@ -24,11 +25,11 @@ const SPARE: u64 = 30;
 struct Size {
     /// Processes of each side.
     processes: usize,
-    /// For so long all are there together.
+    /// The seconds during which all processes contend together.
     seconds: u64,
 }
 
-/// Each has many processes of its own.
+/// Each test has many processes.
 static ONE_BY_ONE: Mutex<()> = Mutex::const_new(());
 
 #[tokio::test(flavor = "multi_thread")]
@@ -58,8 +59,7 @@ async fn processes_of_curator_and_ours_share_a_read_write_lock() {
     sides.assert_all_progress(size);
 }
 
-/// The control: the same judgement of the same log finds processes that do not exclude the other
-/// side.
+/// The control: the same check of such a log finds processes that do not exclude the other side.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_log_of_processes_on_two_locks_is_found_bad() {
     let sides = contend(Size { processes: 1, seconds: 2 }, "/ledger", "/another").await;
@@ -73,7 +73,7 @@ async fn the_log_of_processes_on_two_locks_is_found_bad() {
 struct Sides {
     curators: Vec<Vec<HoldRecord>>,
     ours: Vec<Vec<HoldRecord>>,
-    /// When all were there.
+    /// The time during which all processes contended.
     together: Range<u64>,
 }
 
@@ -82,8 +82,8 @@ impl Sides {
         [self.curators.concat(), self.ours.concat()].concat()
     }
 
-    /// While all were there, every process was served, and each side as reader and as writer, in
-    /// each part of the time that is too long to be noise of the machine.
+    /// Checks that while all processes contended, every process was served, and each side as reader
+    /// and as writer, in each part of the time that is too long to be noise of the machine.
     fn assert_all_progress(&self, size: Size) {
         let processes = || self.curators.iter().chain(&self.ours);
         let (begin, whole) = (self.together.start, self.together.end - self.together.start);
@@ -130,7 +130,7 @@ async fn contend(size: Size, curators: &str, ours: &str) -> Sides {
     let java = ["Soak.java", server.addr(), &path(curators), &threads, &seconds];
     let curators = (0..size.processes).map(|_| Child::of(java::command(java[0], &java[1..])));
     let mut curators = begun(curators.collect()).await;
-    // Java takes its time to begin.
+    // Java needs time to start.
     let mut ours = begun((0..size.processes).map(|_| Child::start(&config, &soak)).collect()).await;
     let begin = curators.iter().chain(&ours).map(|(_, records)| records[0].from).max().expect("processes");
     let together = begin..begin + size.seconds * 1_000_000_000;
@@ -144,10 +144,10 @@ async fn contend(size: Size, curators: &str, ours: &str) -> Sides {
     Sides { curators: records_of(curators), ours: records_of(ours), together }
 }
 
-/// A process of either side, and when it held up to now.
+/// A process of either side, and its holds so far.
 type Running = (Child<HoldRecord>, Vec<HoldRecord>);
 
-/// No process is silent for longer.
+/// The longest silence of a process.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Waits until each has held.

@@ -1,5 +1,5 @@
-//! The cells of the suite against a server that has nodes with a time to live. (The servers of most other
-//! tests have none, as out of the box, and refuse idle cells by name.)
+//! The suite's cases about cells on a server that supports nodes with a TTL. (Most other tests use
+//! the default configuration, which does not support them and refuses idle cells.)
 
 use latchwork_conformance::once_more::play_all;
 use latchwork_conformance::servers::Options;
@@ -9,10 +9,10 @@ use tokio::runtime::Runtime;
 
 use crate::common::started;
 
-/// The server looks for what is to go so often. A minute, its default, is long for a test.
+/// How often the server checks for idle nodes. A minute, its default, is too long for a test.
 pub(crate) const ROUNDS: [&str; 2] = ["extendedTypesEnabled=true", "-Dznode.container.checkIntervalMs=250"];
 
-/// The clauses about cells begin so.
+/// The beginnings of the names of clauses about cells.
 const CELLS: [&str; 7] = ["CELL-", "WATCH-", "VALUE-", "COUNTER-", "IDS-", "LATCH-", "CAPABILITIES"];
 
 #[test]

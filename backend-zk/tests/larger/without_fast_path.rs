@@ -1,5 +1,5 @@
-//! The suite on clients without the fast path, which use the plain protocol alone: the fast path saves listings, and no
-//! case counts requests so closely.
+//! The suite on clients without the fast path, which use the plain protocol alone: the fast path
+//! saves listings, and no case counts requests that exactly.
 
 use latchwork_conformance::once_more::{play_all, without_fast_path};
 use latchwork_conformance::servers::Options;

@@ -1,4 +1,4 @@
-//! What others see of a queue on a real server: the data of its nodes, and which queues there are.
+//! The view of other clients on a real server: the data of nodes, and the list of queues.
 
 mod data;
 mod queues;

@@ -12,14 +12,15 @@ use latchwork_core::Claim::Exclusive;
 use latchwork_core::{ErrorKind, Key, Kind, LostReason};
 use zookeeper_client::Acls;
 
-/// Where several wait, a release is announced, and the direct follower enters without a request,
-/// however many were ahead. Where it cannot be announced, the follower lists.
+/// If several clients wait, a release is announced, and the next waiter is admitted without a
+/// request, for any number of nodes ahead. If the release cannot be announced, the next waiter
+/// lists.
 #[tokio::test]
 async fn a_release_admits_its_direct_follower_and_no_other_leave_does() {
     let (config, proxy, [one, other]) = proxied().await;
     let stranger = stranger(server().await.addr()).await;
     let released = format!("/{}/released", config.namespace);
-    // A node that had only one ahead does not announce its release.
+    // A node that had only one node ahead does not announce its release.
     for (key, gives_up, lists) in
         [("a", false, false), ("b", true, true), ("forbidden", false, true), ("gone", false, true)]
     {
@@ -40,7 +41,7 @@ async fn a_release_admits_its_direct_follower_and_no_other_leave_does() {
         if gives_up {
             ahead.pop().unwrap().leave().await.unwrap();
             assert!(still_waits(&one, &queue, &mut admission).await);
-            // The listing for that does not count.
+            // This listing does not count.
             listed = proxy.request(|chunk| holds(chunk, LIST));
         }
         all_hold_and_release(ahead).await;
@@ -52,14 +53,14 @@ async fn a_release_admits_its_direct_follower_and_no_other_leave_does() {
     }
 }
 
-/// It sees its own removal first, on the same connection.
+/// The waiter sees its own removal first, on the same connection.
 #[tokio::test]
 async fn a_release_admits_nobody_whose_own_node_was_removed() {
     let (config, proxy, [client, other]) = proxied().await;
     let stranger = stranger(server().await.addr()).await;
     let queue = address(&config, Kind::Mutex, "a");
     let directory = format!("/{}/mutex/a", config.namespace);
-    // The last of them had others ahead, so its release is announced.
+    // The last of them had other nodes ahead, so its release is announced.
     let ahead = line_up(&other, &queue, 2).await;
     let waiter = waiting(client.join(&join(&queue, Exclusive)).await);
     let mut admission = pin!(waiter.admitted());
@@ -73,7 +74,7 @@ async fn a_release_admits_nobody_whose_own_node_was_removed() {
     assert!(!listed.has_fired(), "the event is enough");
 }
 
-/// The request may have been carried out: repeated, it finds nothing.
+/// The request may have been carried out: a repetition finds no node.
 #[tokio::test]
 async fn a_release_whose_answer_is_lost_is_asked_again() {
     let (config, proxy, [one, other]) = proxied().await;

@@ -12,7 +12,8 @@ use latchwork_core::Claim::Exclusive;
 use latchwork_core::backend::{Backend, Node};
 use latchwork_core::{Address, Kind};
 
-/// Waits twice with `one` behind the last of `ahead`. It lists for that, and learns its predecessor while it waits.
+/// Waits twice with `one` after the last node of `ahead`. The client lists, and learns its
+/// predecessor while it waits.
 async fn learns_its_predecessor(
     proxy: &Proxy,
     queue: &Address,
@@ -32,7 +33,7 @@ async fn learns_its_predecessor(
     }
 }
 
-/// Where the same clients take turns, a waiter far from the head knows its predecessor by name.
+/// If the same clients take turns, a waiter far from the head knows its predecessor by name.
 #[tokio::test]
 async fn a_waiter_behind_the_same_predecessor_again_joins_without_listing_and_lists_when_that_leaves() {
     let (config, proxy, [one, other]) = proxied().await;
@@ -54,7 +55,7 @@ async fn a_waiter_behind_the_same_predecessor_again_joins_without_listing_and_li
         assert!(!listed.has_fired());
         let mut admission = pin!(node.admitted());
         assert!(still_waits(&one, &queue, &mut admission).await);
-        // It gives up, and was not the only one ahead.
+        // The predecessor gives up, and was not the only node ahead.
         ahead.pop().unwrap().leave().await.unwrap();
         assert!(still_waits(&one, &queue, &mut admission).await);
         let last = ahead.pop().unwrap();

@@ -15,7 +15,7 @@ use latchwork_core::Address;
 use latchwork_core::Claim::Exclusive;
 use latchwork_core::backend::{Backend, Node};
 
-/// One holder, and so many waiters behind it.
+/// One holder, and this number of waiters after it.
 async fn line_up(client: &Arc<dyn Backend>, queue: &Address, behind: usize) -> Vec<Arc<dyn Node>> {
     let mut line = vec![admitted(client.join(&join(queue, Exclusive)).await)];
     for _ in 0..behind {
@@ -24,7 +24,7 @@ async fn line_up(client: &Arc<dyn Backend>, queue: &Address, behind: usize) -> V
     line
 }
 
-/// All hold and leave, one after the other.
+/// All nodes hold and leave, one after another.
 async fn all_hold_and_release(line: Vec<Arc<dyn Node>>) {
     for node in line {
         take_a_turn(&node).await;

@@ -23,14 +23,14 @@ async fn tokens_rise_though_the_counter_begins_anew_when_the_directory_was_remov
         let names = stranger.list_children(&queue).await.unwrap();
         assert!(names.len() == 1 && names[0].ends_with("-lock-0000000000"), "{names:?}");
         guard.release().await.unwrap();
-        // The server does this with an empty container, once a minute, and so may have done it.
+        // The server removes an empty container, once a minute, and so may have removed it.
         let deleted = stranger.delete(&queue, None).await;
         assert!(matches!(deleted, Ok(()) | Err(Error::NoNode)), "{deleted:?}");
     }
     coordinator.close().await.unwrap();
 }
 
-/// Ids are reused, and a counter begins anew with its directory: a path may be another node's.
+/// Ids are reused, and a new directory starts a new counter: another node may have the same path.
 #[tokio::test]
 async fn a_second_leave_of_a_node_spares_the_next_of_its_path() {
     let (config, client, stranger) = place().await;
@@ -49,7 +49,7 @@ async fn a_second_leave_of_a_node_spares_the_next_of_its_path() {
     assert!(stranger.list_children(&directory).await.unwrap().is_empty());
 }
 
-/// A repeated join looks for its node by its id, so that id must not be another's.
+/// A repeated join finds its node by its id, so no other node may have this id.
 #[tokio::test]
 async fn a_join_that_failed_behind_its_write_takes_its_id_with_it() {
     let (config, client, stranger) = place().await;

@@ -42,8 +42,8 @@ async fn many_permits_go_round_without_a_sleeper() {
     .await;
 }
 
-/// permits(3): A(2) and B(1) hold, the limit falls to 2, C(1) comes. By the sums B seems not
-/// admitted, and C would wait for it for ever. The holders mark themselves at the change
+/// permits(3): A(2) and B(1) hold, the limit is lowered to 2, and C(1) joins. By the sums B does
+/// not look admitted, and C would wait for it for ever. The holders mark themselves at the change
 /// (CHAIN-LIMIT-CHANGE-MARKS-HOLDERS).
 #[tokio::test]
 async fn a_lowered_limit_puts_nobody_to_sleep() {

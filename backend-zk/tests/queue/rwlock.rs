@@ -16,7 +16,8 @@ async fn a_writer_is_not_admitted_beside_a_downgraded_writer() {
     let queue = address(&config, Kind::RwLock, Key::exact(path.as_str()));
     let writer = waiting(backend.join(&join(&queue, Exclusive)).await);
     assert!(still_waits(&backend, &queue, writer.admitted()).await);
-    // As Curator downgrades: the reader takes the writer's counter, then the writer goes.
+    // A downgrade by Curator: the reader gets the writer's counter, and then the writer's node is
+    // deleted.
     let reading = writing.replace("__WRIT__", "__READ__");
     plant(&stranger, &reading, CreateMode::Ephemeral).await;
     stranger.delete(&writing, None).await.unwrap();

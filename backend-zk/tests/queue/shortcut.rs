@@ -11,7 +11,7 @@ use latchwork_core::Claim::{Exclusive, Shared};
 use latchwork_core::{Kind, LostReason};
 
 /// The events of one connection come in order, so the end of the predecessor proves that the own
-/// node is there. Those at the begin of a new connection have no order.
+/// node exists. Events at the start of a new connection have no order.
 #[tokio::test]
 async fn the_next_waiter_enters_at_once_but_lists_after_a_reconnect() {
     let (config, proxy, [one, other]) = proxied().await;
@@ -20,7 +20,7 @@ async fn the_next_waiter_enters_at_once_but_lists_after_a_reconnect() {
         let ahead = line_up(&other, &queue, behind).await;
         let waiter = waiting(one.join(&join(&queue, Exclusive)).await);
         let mut admission = pin!(waiter.admitted());
-        // Its watches are armed by now.
+        // The waiter's watches are armed by now.
         assert!(still_waits(&one, &queue, &mut admission).await);
         if severed {
             let back = async {
@@ -42,8 +42,8 @@ async fn the_next_waiter_enters_at_once_but_lists_after_a_reconnect() {
     }
 }
 
-/// A node that left before it was watched is as good as its event, behind the watch on the own
-/// node.
+/// If the own node is watched first, a predecessor that left before it was watched is as good as
+/// its event.
 #[tokio::test]
 async fn a_waiter_whose_predecessor_left_before_its_watch_enters_without_listing_unless_it_is_gone_itself() {
     let (config, proxy, [one, other]) = proxied().await;
@@ -62,7 +62,7 @@ async fn a_waiter_whose_predecessor_left_before_its_watch_enters_without_listing
     }
 }
 
-/// To a reader a downgrade is as good as a leave.
+/// For a reader, a downgrade is as good as a leave.
 #[tokio::test]
 async fn a_reader_whose_only_writer_was_downgraded_before_it_was_watched_enters_beside_it() {
     let (config, proxy, [one, other]) = proxied().await;
@@ -75,7 +75,7 @@ async fn a_reader_whose_only_writer_was_downgraded_before_it_was_watched_enters_
     assert!(!listed.has_fired() && holder.state().lost().is_none());
 }
 
-/// A downgraded writer is not there under its name either.
+/// A downgraded writer does not exist under its old name either.
 #[tokio::test]
 async fn a_writer_whose_predecessor_was_downgraded_before_it_was_watched_waits_for_the_reader() {
     let config = config(server().await.addr());

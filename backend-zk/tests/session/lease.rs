@@ -14,14 +14,14 @@ use latchwork_core::Claim::Exclusive;
 use latchwork_core::backend::{Close, Joined};
 use latchwork_core::{Kind, LeaseState, LostReason};
 
-/// A short lease has less time left when a proof is sent than a proof may take in good times.
+/// When a proof is sent, a short lease has less time left than a proof may normally take.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_silence_suspends_a_short_lease_before_it_is_lost_and_another_is_admitted() {
     let (proxy, mut config) = through(server().await.addr()).await;
     let mut direct = config.clone();
     direct.hosts = vec![server().await.addr().to_owned()];
     let other = backend(&direct).await;
-    // It is suspended for a ninth of its TTL: for longer than a machine stands still.
+    // The lease is suspended for a ninth of its TTL, which is longer than a pause of the machine.
     config.ttl = Duration::from_secs(20);
     config.options.set("tick", "4s");
     let backend = backend(&config).await;
@@ -43,7 +43,7 @@ async fn a_silence_suspends_a_short_lease_before_it_is_lost_and_another_is_admit
     backend.close(Close::Abrupt).await.unwrap();
 }
 
-/// As when the host loses its power, or the network a route.
+/// As if the host lost its power, or the network a route.
 #[tokio::test(flavor = "multi_thread")]
 async fn holds_outlive_the_silence_of_the_host_in_use_beside_another() {
     // Several clients, since hosts are tried in any order, the silent one too.
@@ -65,8 +65,8 @@ async fn holds_outlive_the_silence_of_the_host_in_use_beside_another() {
     }));
     let held = held.await;
     other.resume();
-    // The second proof of one of them: the contact that its deadline counts from is as old as it
-    // gets.
+    // The second proof of one client: the contact from which its deadline counts has its greatest
+    // age.
     soon(due.fired()).await.unwrap();
     first.hold(Direction::ToServer);
     first.hold(Direction::ToClient);
@@ -107,7 +107,7 @@ async fn made_again_by_the_next_proof(with_its_directory: bool) {
     }
     deletion.commit().await.unwrap();
     until(async || stranger.list_children(&clients).await.ok().as_ref() == Some(&names)).await;
-    // A proof from before ends earlier, by the margin.
+    // An earlier proof ends before this time, by the margin.
     assert!(tokio::time::timeout(config.ttl, backend.lease().until_lost()).await.is_err());
     let queue = address(&config, Kind::Mutex, "a");
     assert!(matches!(backend.join(&join(&queue, Exclusive)).await, Ok(Joined::Admitted(_))));

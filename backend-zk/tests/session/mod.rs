@@ -1,4 +1,4 @@
-//! The session as a lease: kept, lost, opened anew; and requests whose replies are lost.
+//! The session as a lease: kept, lost, opened again; and requests whose replies are lost.
 
 mod late;
 mod lease;
@@ -16,7 +16,7 @@ use latchwork_core::Config;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// A proxy before a server, and the configuration of a client behind it.
+/// A proxy in front of a server, and the configuration of a client over it.
 async fn through(addr: &str) -> (Proxy, Config) {
     let proxy = Proxy::start(addr).await.unwrap();
     let config = config(&proxy.addr().to_string());
@@ -42,9 +42,9 @@ fn connects(proxy: &Proxy) -> (Arc<Connects>, Event) {
     (connects, hear)
 }
 
-/// Closes a session under its id, as an operator would: the client's connect request on a
-/// connection of our own, and the request to close behind it. Returns when the server has carried
-/// that out.
+/// Closes a session under its id, as an operator would: it sends the client's connect request on a
+/// separate connection, and then the request to close. Returns when the server has carried this
+/// out.
 async fn end_session(addr: &str, connect: &[u8]) {
     let mut stream = TcpStream::connect(addr).await.unwrap();
     stream.write_all(connect).await.unwrap();

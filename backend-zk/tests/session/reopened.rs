@@ -21,7 +21,8 @@ use tokio::runtime::Builder;
 async fn a_session_ends_though_a_request_of_it_is_not_polled(end: impl AsyncFnOnce(&dyn Backend)) {
     alone(async |own| {
         let mut config = config(own.addr());
-        // The server ends one session, after its TTL. The other does not run out where the machine stands still.
+        // The server ends one session, after its TTL. The other session does not expire if the
+        // machine stops for a while.
         config.ttl = Duration::from_secs(12);
         let short = |client: &mut Config| client.request_timeout = Duration::from_secs(5);
         let (proxy, [client, other]) = one_proxied_with(&config, short).await;
@@ -64,8 +65,7 @@ async fn a_closed_session_ends_on_the_server_though_a_request_of_it_is_not_polle
     .await;
 }
 
-/// A client that has lost its session, behind a proxy that holds back the answer to the next
-/// opening.
+/// A client that has lost its session, over a proxy that holds back the answer to the next opening.
 async fn about_to_open(server: &Server) -> (Proxy, Event, Config, Arc<dyn Backend>) {
     let (proxy, mut config) = through(server.addr()).await;
     // Nothing expires while these tests last.
@@ -105,7 +105,7 @@ async fn a_session_that_is_being_opened_is_closed_when_its_client_ends_meanwhile
             soon(opened.fired()).await.unwrap();
             if closed {
                 soon(client.close(Close::Orderly)).await.unwrap();
-                // Not when the opening is over.
+                // Not only when the opening is over.
                 fails(soon(joining).await.unwrap(), ErrorKind::Closed, "its client is closed");
                 assert_eq!(client.join(&elsewhere).await.unwrap_err().kind(), ErrorKind::Closed);
             } else {
@@ -120,8 +120,9 @@ async fn a_session_that_is_being_opened_is_closed_when_its_client_ends_meanwhile
     .await;
 }
 
-/// The session is there, and the answer to its first node is held back. A request has 20 s. Behind its close a
-/// process may end, and what had not reached the server then would never do.
+/// The session exists, and the answer to the create of its first node is held back. A request has
+/// 20 s. After the close a process may exit, and a request that had not reached the server by then
+/// would never reach it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_close_waits_for_the_end_of_the_session_that_is_being_opened_and_nobody_else_does() {
     alone(async |own| {
@@ -155,7 +156,7 @@ async fn joins_that_give_up_before_a_session_is_open_get_it_between_them() {
         let (proxy, config) = through(own.addr()).await;
         let client = backend(&config).await;
         let queue = address(&config, Kind::Mutex, "a");
-        // Makes the directory, so that a join is one trip.
+        // Creates the directory, so that a join is one trip.
         admitted(client.join(&join(&queue, Exclusive)).await).leave().await.unwrap();
         let trip = Duration::from_millis(200);
         proxy.delay(Direction::ToServer, trip);
@@ -197,8 +198,8 @@ async fn a_new_session_does_not_end_with_the_runtime_that_asked_for_it() {
     client.close().await.unwrap();
 }
 
-/// The server ends the session before our clock does: another client closes it under its id, as an
-/// operator would.
+/// The server ends the session before the client's deadline: another client closes it by its id,
+/// like an operator.
 #[tokio::test]
 async fn a_session_that_was_ended_on_the_server_is_lost_at_once_and_the_next_join_has_a_new_one() {
     let addr = server().await.addr();
@@ -213,7 +214,7 @@ async fn a_session_that_was_ended_on_the_server_is_lost_at_once_and_the_next_joi
     soon(async { while lease.changed(LeaseState::Suspended).await != LeaseState::Live {} }).await;
     let connect = connects.lock().unwrap().values().next().cloned().unwrap();
 
-    // The client is kept out meanwhile: it would take its session back before.
+    // The client cannot connect during this, because otherwise it would continue its session first.
     proxy.refuse();
     end_session(addr, &connect).await;
     proxy.resume();

@@ -16,8 +16,8 @@ use latchwork_core::recipes::Permit;
 use latchwork_core::{Config, Coordinator, Ended, Kind, LeaseState, Limit, LostReason, encode};
 use tokio::task::JoinSet;
 
-/// A hold without a watch is marked when the limit has changed: the next waiter is the head behind
-/// it, though no sum shows that.
+/// A hold without a watch is marked when the limit has changed: the next waiter is then the head,
+/// although no sum shows this.
 #[tokio::test(flavor = "multi_thread")]
 async fn permits_beyond_the_watch_budget_are_marked_when_the_limit_changes() {
     let mut config = config(server().await.addr());
@@ -30,10 +30,10 @@ async fn permits_beyond_the_watch_budget_are_marked_when_the_limit_changes() {
     soon(async { while operator.queue().first(9).await.unwrap().len() < 2 {} }).await;
     let data = stranger(server().await.addr()).await;
     let queue = format!("/{}/semaphore/held-2599", config.namespace);
-    // In the order of their numbers, so the holder's first.
+    // In the order of their numbers, so the holder's node is first.
     let marks =
         async || -> Vec<_> { stored(&data, &queue).await.iter().map(|data| is_marked(data)).collect() };
-    // By a round of looks, which comes each three quarters of the TTL.
+    // By a round of checks, each three quarters of the TTL.
     let marked = soon(async {
         loop {
             let marks = marks().await;
@@ -44,7 +44,7 @@ async fn permits_beyond_the_watch_budget_are_marked_when_the_limit_changes() {
         }
     });
     assert_eq!(marked.await, [true, false], "only the holder");
-    // Nor in a round behind that.
+    // And not in a later round either.
     let lease = client.lease();
     lease.clock().sleep_until(lease.clock().now() + lease.ttl()).await;
     assert_eq!(marks().await, [true, false], "only the holder");
@@ -73,7 +73,7 @@ async fn a_release_gives_its_watch_budget_back() {
             for queue in &queues {
                 held.push(admitted(client.join(&join(queue, Permits(1))).await));
             }
-            // The node and the limit of each.
+            // The node and the limit of each hold.
             watches(own, 60).await;
             leave_all(held).await;
             watches(own, 0).await;
@@ -88,14 +88,14 @@ async fn a_release_gives_its_watch_budget_back() {
 async fn a_hold_is_watched_again_after_an_event_only_within_the_budget() {
     alone(async |own| {
         let mut config = config(own.addr());
-        // No look comes while this test lasts.
+        // No check happens during this test.
         config.ttl = Duration::from_secs(60);
         let (client, other) = (backend(&config).await, backend(&config).await);
         let enter = async |backend: &Arc<dyn Backend>, number: usize| {
             let queue = address(&config, Kind::Mutex, long_key(number));
             backend.join(&join(&queue, Exclusive)).await
         };
-        // They need most of the budget for holds, and most of the whole budget.
+        // The holds need most of the budget for holds, and the waits most of the whole budget.
         let (holds, waits) = (0..60, 60..140);
         let held = in_turn(holds.clone().map(async |number| admitted(enter(&client, number).await))).await;
         watches(own, 60).await;
@@ -105,7 +105,7 @@ async fn a_hold_is_watched_again_after_an_event_only_within_the_budget() {
             let node = waiting(enter(&client, number).await);
             waiters.spawn(async move { node.admitted().await });
         }
-        // All waits are watched, and so many of the holds of the other as its budget allows.
+        // All waits are watched, and as many holds of the other client as its budget allows.
         let before = settled_watches(own, 140).await;
         let stranger = stranger(own.addr()).await;
         for number in holds {
@@ -113,7 +113,7 @@ async fn a_hold_is_watched_again_after_an_event_only_within_the_budget() {
             let node = stranger.list_children(&queue).await.unwrap().remove(0);
             stranger.set_data(&format!("{queue}/{node}"), b"changed", None).await.unwrap();
         }
-        // The events have come, and none of them is watched again.
+        // The events have arrived, and no node is watched again.
         watches(own, before - 60).await;
         for _ in 0..10 {
             tokio::time::sleep(Duration::from_millis(100)).await;
@@ -141,8 +141,8 @@ async fn over_budget(config: &Config, count: usize) -> (Coordinator, Vec<Permit>
 mod larger {
     use super::*;
 
-    /// On a new connection the client crate sets all watches again at once. Beyond one message that
-    /// fails, so further holds are looked at instead.
+    /// On a new connection the client crate sets all watches again at once. Beyond the size of one
+    /// message this fails, so further holds are checked instead.
     #[tokio::test(flavor = "multi_thread")]
     async fn thousands_of_holds_survive_a_cut_that_is_shorter_than_their_lease() {
         alone(async |own| {
@@ -155,7 +155,7 @@ mod larger {
             });
             let guards: Vec<_> =
                 soon(stream::iter(acquired).buffer_unordered(64).try_collect()).await.unwrap();
-            // As many of them are watched as the budget allows.
+            // As many holds are watched as the budget allows.
             settled_watches(own, 1).await;
             let lease = client.lease();
             proxy.cut();
@@ -164,14 +164,15 @@ mod larger {
             let then = soon(lease.changed(LeaseState::Suspended)).await;
             assert_eq!(then, LeaseState::Live, "the session did not come back");
             assert!(guards.iter().all(|guard| guard.is_held()));
-            // A hold without a watch learns its removal too, within a TTL (NODE-GONE).
+            // The owner of a hold without a watch is notified of its removal too, within a TTL
+            // (NODE-GONE).
             let last = guards.iter().find(|guard| guard.key() == "held-5999").unwrap();
             let mutex = client.mutex("held-5999").unwrap();
             let sequence = mutex.queue().first(1).await.unwrap()[0].sequence;
             let removed = std::time::Instant::now();
             assert!(mutex.force_release(sequence).await.unwrap());
             assert_eq!(soon(last.lost()).await, Ended::Lost(LostReason::Revoked));
-            // A round of looks takes its time on a busy machine.
+            // A round of checks takes longer on a busy machine.
             let bound = config.ttl + Duration::from_secs(5);
             assert!(removed.elapsed() <= bound, "noticed after {:?}", removed.elapsed());
             assert_eq!(guards.iter().filter(|guard| guard.is_held()).count(), 5999);

@@ -15,7 +15,8 @@ use latchwork_core::recipes::Guard;
 use latchwork_core::{Coordinator, Kind, LeaseState};
 use tokio::task::JoinSet;
 
-/// Further sessions of the client watch what one session cannot, and they may end as well.
+/// Further sessions of the client have the watches that one session cannot have, and they may end
+/// as well.
 async fn waits_outlive_a_cut<G: Guard>(
     kind: &str,
     count: usize,
@@ -23,7 +24,7 @@ async fn waits_outlive_a_cut<G: Guard>(
 ) {
     alone(async |own| {
         let (proxy, mut proxied) = through(own.addr()).await;
-        // No look comes while this test lasts: only watches report.
+        // No re-check happens during this test: only watches report.
         proxied.ttl = Duration::from_secs(60);
         let mut direct = proxied.clone();
         direct.hosts = vec![own.addr().to_owned()];
@@ -32,7 +33,7 @@ async fn waits_outlive_a_cut<G: Guard>(
         let keys: Vec<_> = (0..count).map(|number| format!("held-{number}")).collect();
         let held = stream::iter(&keys).map(|key| acquire(&holder, key)).buffer_unordered(64);
         let held: Vec<_> = soon(held.try_collect()).await.unwrap();
-        // Its owner is the session that all nodes hang on.
+        // Its owner is the session of all nodes.
         let main = soon(client.mutex("main").unwrap().acquire()).await.unwrap();
         let queue = format!("/{}/mutex/main", direct.namespace);
         let node = stranger.list_children(&queue).await.unwrap().remove(0);
@@ -52,7 +53,7 @@ async fn waits_outlive_a_cut<G: Guard>(
             soon(queues.buffered(64).collect::<Vec<_>>()).await
         };
         let before = places().await;
-        // Each of them is watched, and not from the one session alone.
+        // Each node is watched, and not only from one session.
         until(async || sessions(own).await > 3).await;
         settled_watches(own, u64::try_from(count).unwrap()).await;
         let (lease, (connects, _hear)) = (client.lease(), connects(&proxy));
@@ -90,7 +91,7 @@ async fn waits_outlive_a_cut<G: Guard>(
         assert!(granted.iter().all(|hold| hold.is_held()));
         client.close().await.unwrap();
         holder.close().await.unwrap();
-        // What is left is that of the stranger.
+        // Only the session of the foreign client is left.
         until(async || sessions(own).await == 1).await;
     })
     .await;
@@ -100,7 +101,7 @@ async fn waits_outlive_a_cut<G: Guard>(
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wait_that_needs_a_further_session_and_is_not_polled_keeps_no_other_from_it() {
     let mut config = config(server().await.addr());
-    // No look comes while this test lasts.
+    // No re-check happens during this test.
     config.ttl = Duration::from_secs(60);
     let (proxy, [client, holder]) = one_proxied(&config).await;
     let enter = async |number: usize| {
