@@ -23,7 +23,7 @@ async fn write(client: &Coordinator, cell: &Address, write: &CellWrite) -> CellW
     write_cell(client, cell, write).await.unwrap()
 }
 
-/// Makes a write that must be made.
+/// Makes a write that must succeed.
 async fn set(client: &Coordinator, cell: &Address, expected: Expected, value: &str) -> Version {
     written(write_cell(client, cell, &put(expected, value)).await)
 }
@@ -47,8 +47,8 @@ fn names_a(chunk: &[u8]) -> bool {
     contains(chunk, "latchwork/value/a")
 }
 
-/// The condition is decided on the server: the client knew nothing of the end when it asked. The suite ends the lease:
-/// `cell_held_is_not_written_late_beside_the_next_holder`.
+/// The server decides by the condition: the client did not know about the end when it sent the
+/// write. The suite's case ends the lease: `cell_held_is_not_written_late_beside_the_next_holder`.
 #[tokio::test]
 async fn a_write_of_a_hold_that_lands_after_another_node_took_its_name_is_not_made() {
     let (server, other) = served("").await;
@@ -68,7 +68,7 @@ async fn a_write_of_a_hold_that_lands_after_another_node_took_its_name_is_not_ma
     assert_eq!(text(&other, &a).await.as_deref(), Some("before"));
 }
 
-/// The suite cuts connections: cell_unknown_only_for_requests_that_were_sent.
+/// The suite's case cuts connections: cell_unknown_only_for_requests_that_were_sent.
 #[tokio::test]
 async fn a_write_to_a_closed_port_is_surely_not_made() {
     let server = server().await;
@@ -103,7 +103,7 @@ async fn a_cell_is_in_no_queue_and_no_queue_is_in_its_way() {
     let (one, two) = (client(&server, "").await, client(&server, "namespace=b").await);
     let of_two = Address::new("b", Kind::Value, "a").unwrap();
     set(&two, &of_two, Expected::Absent, "kept").await;
-    // Its prefix has the cells of the other namespace.
+    // Its prefix contains the cells of the other namespace.
     let mutex = one.mutex(Key::exact("b/value")).unwrap();
     let held = soon(mutex.try_acquire()).await.unwrap().expect("the lock is free");
     assert_eq!(mutex.queue().first(9).await.unwrap().len(), 1);
@@ -137,7 +137,7 @@ async fn a_key_with_a_long_value_is_a_conflict_and_a_short_one_is_a_cell() {
 async fn a_user_without_permission_is_told_so() {
     let server = server_with_users(Options::new()).await;
     let client = at(&login_config(&server, "app:hunter2", "")).await.unwrap();
-    // The role has the namespace and nothing else.
+    // The role has rights only in the namespace.
     let (ours, exact) = (cell("a"), cell(Key::exact("a")));
     set(&client, &ours, Expected::Absent, "may").await;
     let mut watch = client.backend().watch_cell(&ours);
@@ -147,7 +147,7 @@ async fn a_user_without_permission_is_told_so() {
     let written = write_cell(&client, &exact, &put(Expected::Any, "no")).await;
     fails(written, ErrorKind::Forbidden, "another prefix");
     fails(soon(forbidden.changed()).await, ErrorKind::Forbidden, "another prefix");
-    // The refusal costs the other watch its stream, and no news.
+    // After the refusal the other watch loses its stream, but no change.
     set(&client, &ours, Expected::Any, "again").await;
     soon(watch.changed()).await.unwrap();
     client.close().await.unwrap();
@@ -170,13 +170,13 @@ async fn the_nodes_and_the_ephemeral_cells_of_a_client_are_on_one_lease() {
     assert_eq!(keys(&server, "").await, [""; 0]);
 }
 
-/// On the backend alone: a client that has entered is told of the end by its place among the clients
-/// too, and writes nothing until it has another.
+/// On the backend alone, because a registered client is also notified of the end by its
+/// registration, and writes nothing until it is registered again.
 #[tokio::test]
 async fn a_write_on_a_lease_that_was_revoked_is_not_made_and_the_next_one_opens_another() {
     let (server, other) = served("").await;
     let proxy = Proxy::start(server.addr()).await.unwrap();
-    // Its renewal is no help within this test.
+    // The next renewal is after the end of this test.
     let mut config = config(&server, "ttl=60s");
     config.hosts = vec![proxy.addr().to_string()];
     let backend = latchwork_etcd::connector().connect(&config).await.unwrap();
@@ -190,8 +190,8 @@ async fn a_write_on_a_lease_that_was_revoked_is_not_made_and_the_next_one_opens_
         let lease = lease_of(&server, "a").await;
         assert_ne!(before.replace(lease.clone()), Some(lease.clone()));
         written(soon(backend.write_cell(&a, &ephemeral(Expected::Absent, "before"))).await);
-        // The client hears of the end by the answer to its write: the notice of its node's end waits
-        // in the proxy until the server has that write.
+        // The client is notified of the end by the answer to its write: the event about its node
+        // waits in the proxy until the server has that write.
         proxy.hold(Direction::ToClient);
         etcdctl(&server, &["lease", "revoke", &lease]).await;
         assert_eq!(text(&other, &a).await, None, "the cell ended with its lease");
@@ -211,7 +211,8 @@ async fn a_write_on_a_lease_that_was_revoked_is_not_made_and_the_next_one_opens_
         let (answer, ()) = tokio::join!(soon(writing), until_sent);
         let mut error = answer.unwrap_err();
         if is_held {
-            // The server compares before it puts anything on the lease, so this tells of the node alone.
+            // The server compares before it puts a key on the lease, so this answer is only about
+            // the node.
             assert_eq!(error.lost_reason(), Some(LostReason::Revoked), "{error}");
             error = soon(backend.write_cell(&a, &asked)).await.unwrap_err();
         }

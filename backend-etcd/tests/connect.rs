@@ -1,4 +1,4 @@
-//! Connecting: what a client finds at an address, and how long that takes.
+//! Connecting: the servers that a client finds at an address, and the time until it knows.
 
 use std::time::{Duration, Instant};
 
@@ -23,14 +23,14 @@ pub(crate) async fn refused(url: &str) -> Error {
 async fn a_silent_port_is_unavailable_at_the_deadline() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addr = listener.local_addr().unwrap();
-    // Silent: the kernel accepts the connection, and nobody answers.
+    // Silent: the kernel accepts the connection, and no process answers.
     let started = Instant::now();
     let error = refused(&format!("etcd://{addr}?connect_timeout=500ms")).await;
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(started.elapsed() >= Duration::from_millis(500));
 }
 
-/// As a proxy or a balancer does whose server is down: an etcd may be behind it.
+/// Like a proxy or a load balancer whose server, perhaps an etcd, is down.
 #[tokio::test]
 async fn a_server_that_hangs_up_is_unavailable() {
     let server = server().await;
@@ -89,7 +89,7 @@ async fn what_is_wrong_with_the_server_is_named_and_a_user_that_may_serves_on() 
     }
     let client = app(&server).await;
     let mutex = client.mutex("a").unwrap();
-    // The server forgets the token when it restarts, and a release must succeed all the same.
+    // The server forgets the token when it restarts, and a release must still succeed.
     let hold = mutex.acquire().await.unwrap();
     server.kill().await.unwrap();
     server.launch().await.unwrap();
@@ -119,8 +119,8 @@ async fn waiters_and_holders_outlive_the_log_in_of_their_streams() {
     };
     turn(a.clone(), b.clone()).await;
     turn(b.clone(), a.clone()).await;
-    // The server forgets every log-in while the streams stay open, as it does after five minutes
-    // without use.
+    // The server forgets every login while the streams stay open, as after five minutes without
+    // use.
     as_root(&server, &["auth", "disable"]).await;
     etcdctl(&server, &["auth", "enable"]).await;
     turn(a.clone(), b.clone()).await;
@@ -154,15 +154,15 @@ async fn a_dead_host_of_several_is_borne() {
     client.close().await.unwrap();
 }
 
-/// One that takes connections, and does not answer: its requests go to the others, also those that
-/// have waited for it together.
+/// A host that accepts connections and does not answer: its requests go to the other hosts, also
+/// requests that have waited for it together.
 #[tokio::test]
 async fn a_silent_host_of_several_is_borne_over_tls() {
     let certificates = Certificates::new().unwrap();
     let server = started(Options::new().tls(certificates.server(true))).await;
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (silent, good) = (silent.local_addr().unwrap(), server.tls_addr().unwrap());
-    // A dial is given up after a third of a request's time, since there are three hosts.
+    // A connect is given up after a third of a request's time, because there are three hosts.
     let options = format!("{}&ttl=30s&request_timeout=9s&connect_timeout=30s", certificates.mutual());
     let config = Config::from_url(&format!("etcd+tls://{silent},{good},{good}?{options}")).unwrap();
     let client = at(&config).await.unwrap();
@@ -175,9 +175,10 @@ async fn a_silent_host_of_several_is_borne_over_tls() {
         }
     };
     let longest = join_all((0..100).map(lock_elsewhere)).await.into_iter().max().unwrap();
-    // One dial, and less than a request's whole time.
+    // One connect, and less than the whole time of a request.
     assert!(longest < Duration::from_secs(7), "{longest:?}");
-    // By now it is passed over, but for a request that tries it now and then. Else some ten wait for it.
+    // By now the host is skipped, except by an occasional request that tries it. Otherwise some ten
+    // requests would wait for it.
     let all = Instant::now();
     for key in 0..20 {
         lock_elsewhere(key).await;

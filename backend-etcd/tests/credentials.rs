@@ -1,5 +1,5 @@
-//! Logins: passwords that change under way, a server that begins to ask for them, tokens that run out,
-//! and the permissions that a client needs.
+//! Logins: passwords that change during use, a server that starts to require a login, tokens that
+//! expire, and the permissions that a client needs.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ async fn a_password_that_is_changed_under_way_is_healed_at_the_next_log_in() {
     use_a_lock(&healed, "b").await.unwrap();
     hold.release().await.unwrap();
     healed.close().await.unwrap();
-    // Without a provider there is nothing to heal it with.
+    // Without a provider the client cannot recover.
     let error = fails(use_a_lock(&fixed, "c").await, ErrorKind::Forbidden, "the password has changed");
     assert!(!error.to_string().contains("hunter2"), "{error}");
 }
@@ -58,14 +58,14 @@ async fn a_signed_token_that_runs_out_is_renewed() {
     a_token_that_runs_out_is_renewed(signed).await;
 }
 
-/// The server forgets it when nobody has used it for so long.
+/// The server forgets the token when no client has used it for this time.
 #[tokio::test]
 async fn a_simple_token_that_runs_out_is_renewed() {
     a_token_that_runs_out_is_renewed(["--auth-token-ttl", "2"].map(str::to_owned)).await;
 }
 
-/// The client crate logs in again by itself; with a provider, by what that says then. `arguments`: of a
-/// server whose tokens run out after 2 s.
+/// The client crate logs in again itself, with a provider by its current answer. `arguments`: of a
+/// server whose tokens expire after 2 s.
 async fn a_token_that_runs_out_is_renewed(arguments: [String; 2]) {
     const LOG_INS: &str = r#"grpc_server_started_total{grpc_method="Authenticate","#;
     let server = server_with_users(Options::new().args(arguments)).await;
@@ -77,12 +77,12 @@ async fn a_token_that_runs_out_is_renewed(arguments: [String; 2]) {
         provided.mutex("b").unwrap().acquire().await.unwrap(),
     ];
     let before = metric(&server, LOG_INS).await;
-    // No event tells that a token has run out.
+    // No event reports that a token has expired.
     tokio::time::sleep(Duration::from_secs(5)).await;
     for (client, key) in [(&fixed, "c"), (&provided, "d")] {
         use_a_lock(client, key).await.unwrap();
     }
-    // Else the tokens had not run out.
+    // Otherwise the tokens did not expire.
     let log_ins = metric(&server, LOG_INS).await - before;
     assert!(log_ins >= 2, "{log_ins} log-ins of two clients");
     for hold in holds {
@@ -113,7 +113,7 @@ async fn readwrite_on_the_namespace_is_enough_and_each_half_of_it_is_needed() {
     client.close().await.unwrap();
 }
 
-/// The control of the topology `auth`: its clients have the role of the commands, and no more.
+/// The control of the topology `auth`: its clients have only the role of the documented commands.
 #[tokio::test]
 async fn a_testbed_of_a_narrower_role_has_no_clients() {
     for (right, enough) in [("readwrite", true), ("read", false)] {

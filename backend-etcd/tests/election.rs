@@ -1,4 +1,5 @@
-//! Elections at exact addresses, beside etcd's own `concurrency.Election` (as `etcdctl elect` has it).
+//! Elections at exact addresses, together with etcd's `concurrency.Election` (as in `etcdctl
+//! elect`).
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ async fn ask(client: &Coordinator, data: &[u8], patience: Patience) -> Result<Jo
     soon(client.backend().join(&join)).await
 }
 
-/// Stands for election: whether the node leads at once, and the node.
+/// Campaigns. Returns whether the node leads at once, and the node.
 async fn stand(client: &Coordinator, data: &[u8]) -> (bool, Arc<dyn Node>) {
     entered(ask(client, data, Patience::Wait).await)
 }
@@ -123,7 +124,7 @@ async fn any_bytes_are_a_proposal_and_another_programs_may_be_as_long_as_it_like
     client.close().await.unwrap();
 }
 
-/// As for etcd's programs: a mutex and an election of one name are one queue.
+/// As in etcd's programs, a mutex and an election with one name are one queue.
 #[tokio::test]
 async fn an_election_and_a_mutex_of_one_exact_name_exclude_each_other() {
     let (_server, client) = served("").await;
@@ -134,7 +135,7 @@ async fn an_election_and_a_mutex_of_one_exact_name_exclude_each_other() {
     let held = soon(mutex.try_acquire()).await.unwrap().expect("it is free");
     assert!(matches!(ask(&client, b"", Patience::Try).await, Ok(Joined::Refused)));
     held.release().await.unwrap();
-    // Nor is one where this library keeps keys of its own.
+    // A name under which this library stores its own keys is refused too.
     for own in ["latchwork/counter", "latchwork/data/semaphore/a", "latchwork/value"] {
         let name = Key::exact(own);
         let refused = Address::new("latchwork", Kind::Election, name).unwrap();

@@ -1,4 +1,4 @@
-//! Keys of other programs below a queue: however many and large they are, the queue works.
+//! Keys of other programs below a queue: the queue works with any number and size of them.
 
 use crate::common::{acquiring, client, etcdctl, keys, served, soon};
 use etcd_client::Client;
@@ -59,7 +59,7 @@ async fn seventy_keys_of_a_megabyte_below_a_queue_are_in_nobodys_way() {
     client.close().await.unwrap();
 }
 
-/// At an exact address keys with a lease count, whatever their values are.
+/// At an exact address keys with a lease count, with any value.
 #[tokio::test]
 async fn large_values_at_an_exact_address_are_in_nobodys_way() {
     let (server, client) = served("").await;
@@ -106,7 +106,7 @@ async fn a_queue_is_read_page_by_page() {
 async fn a_reply_that_is_too_long_says_so_and_leaves_nothing() {
     let (server, client) = served("").await;
     let mut program = program(&server).await;
-    // A name can be as long as a request.
+    // A name may be as long as a request.
     let long = "x".repeat(1_400_000);
     for number in 0..50 {
         soon(program.put(format!("latchwork/rwlock/a/{number}{long}"), "", None)).await.unwrap();

@@ -1,4 +1,4 @@
-//! Cells that go when nobody uses them: the leases that they are on.
+//! The leases of idle cells.
 
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ async fn is_there(client: &Coordinator) -> bool {
     soon(client.backend().read_cell(&cell("a"))).await.unwrap().is_some()
 }
 
-/// The leases that there are, as numbers.
+/// The existing leases, as numbers.
 async fn leases(server: &Server) -> Vec<i64> {
     let listed = etcdctl(server, &["lease", "list"]).await;
     let mut leases: Vec<_> = listed.lines().filter_map(|line| i64::from_str_radix(line, 16).ok()).collect();
@@ -33,7 +33,7 @@ async fn leases(server: &Server) -> Vec<i64> {
     leases
 }
 
-/// The leases, but for these.
+/// The leases except these.
 async fn beside(server: &Server, known: &[i64]) -> Vec<i64> {
     leases(server).await.into_iter().filter(|lease| !known.contains(lease)).collect()
 }
@@ -101,7 +101,7 @@ async fn a_write_of_several_requests_ends_in_one_request_timeout() {
     let written = proxy.hold_reply_to(|chunk| contains(chunk, KEY));
     proxy.resume();
     fails(soon(writing).await.unwrap(), ErrorKind::OutcomeUnknown, "the reply is late");
-    // With a timeout of its own, the second request would have ended 10 s after the beginning.
+    // With a separate timeout, the second request would have ended 10 s after the beginning.
     assert!(begun.elapsed() < Duration::from_secs(9), "{:?}", begun.elapsed());
     assert!(written.has_fired());
     proxy.resume();

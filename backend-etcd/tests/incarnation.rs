@@ -1,5 +1,5 @@
-//! A server that is started without its data: holders lose their locks as forgotten, and waiters go
-//! on waiting by themselves.
+//! A server that is started without its data: holders lose their locks as forgotten, and waiters
+//! continue to wait.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ async fn server_in(data: &TempDir) -> Server {
     started(Options::new().args(["--data-dir", folder.to_str().expect("a text")])).await
 }
 
-/// As after a lost disk: the same server without its data.
+/// Like after a lost disk: the same server without its data.
 async fn restart_without_data(server: &Server, data: &TempDir) {
     server.kill().await.unwrap();
     std::fs::remove_dir_all(data.path().join("etcd")).unwrap();
@@ -40,7 +40,7 @@ async fn a_holder_is_forgotten_and_a_waiter_joins_anew() {
     until_keys(&server, "latchwork/mutex/a/", 2).await;
     until_keys(&server, "latchwork/semaphore/s/", 2).await;
     restart_without_data(&server, &data).await;
-    // Within its lease: by a re-check, or by the renewal.
+    // Within the lease: by a re-check, or by the renewal.
     for ended in [soon(held.0.lost()).await, soon(held.1.lost()).await] {
         assert_eq!(ended, Ended::Lost(LostReason::Forgotten));
     }
@@ -48,14 +48,14 @@ async fn a_holder_is_forgotten_and_a_waiter_joins_anew() {
     let (lock, permit) = soon(waiting).await.unwrap();
     let (lock, permit) = (lock.unwrap(), permit.unwrap());
     assert!(lock.is_held() && permit.is_held());
-    // The forgotten hold is not in the way of the next one of its client.
+    // The forgotten hold does not block the next hold of its client.
     lock.release().await.unwrap();
     permit.release().await.unwrap();
     let again = soon(mutex.acquire()).await.unwrap();
     again.release().await.unwrap();
 }
 
-/// The release asks the server, which does not know the node.
+/// The release sends a request to the server, which does not know the node.
 #[tokio::test]
 async fn a_release_behind_a_restart_without_data_says_that_it_was_forgotten() {
     let data = tempfile::tempdir().unwrap();

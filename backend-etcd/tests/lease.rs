@@ -1,4 +1,4 @@
-//! The client's lease: renewed past members that fall silent, and opened anew by any acquire.
+//! The client's lease: renewed although members become silent, and opened again by any acquire.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use latchwork_core::recipes::MutexGuard;
 use latchwork_core::{Claim, Coordinator, Ended, Kind, LostReason};
 use tokio::runtime::Builder;
 
-/// Revokes the lease of a client, and waits until it notices. Answers the hold that it has lost.
+/// Revokes the lease of a client, and waits until it notices. Returns the lost hold.
 async fn revoke(server: &Server, client: &Coordinator) -> MutexGuard {
     let (hold, lease) = (client.mutex("a").unwrap().acquire().await.unwrap(), client.lease());
     etcdctl(server, &["lease", "revoke", &lease_of(server, "a").await]).await;
@@ -37,8 +37,8 @@ fn on_the_wire(lease: &str) -> Vec<u8> {
     bytes
 }
 
-/// The client crate picks the member of a stream at random, so the silent one comes up again and
-/// again.
+/// The client crate selects the member of a stream at random, so the silent member is selected
+/// again and again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_that_falls_silent_costs_no_lease_while_others_answer() {
     let server = Arc::new(server().await);
@@ -62,7 +62,7 @@ async fn a_member_that_falls_silent_costs_no_lease_while_others_answer() {
             proxies[silent].hold(Direction::ToServer);
             proxies[silent].hold(Direction::ToClient);
             let lease = client.lease();
-            // A proof from before ends earlier, by the margin.
+            // An earlier proof ends before this time, by the margin.
             lease.clock().sleep_until(lease.clock().now() + lease.ttl()).await;
             hold.check().is_ok()
         }
@@ -119,7 +119,7 @@ async fn a_lease_that_is_opened_anew_does_not_end_with_the_runtime_that_asked_fo
     hold.release().await.unwrap();
 }
 
-/// A backend that is dropped without a close, as one that is used without a coordinator may be.
+/// A backend that is dropped without a close, which is possible without a coordinator.
 #[tokio::test]
 async fn permits_that_nobody_has_any_more_go_with_their_client() {
     let server = server().await;

@@ -1,4 +1,4 @@
-//! A stored limit that is no number: it is reported as it is, and stays until a limit is set.
+//! A stored limit that is not a number: it is reported unchanged, and remains until a limit is set.
 
 use crate::common::{etcdctl, keys, queue, served};
 use latchwork_conformance::limits::{

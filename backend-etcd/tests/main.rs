@@ -1,4 +1,4 @@
-//! Tests of this backend on real etcd servers, beside what the suite checks.
+//! Tests of this backend on real etcd servers, in addition to the suite.
 //!
 //! `faults`, `larger` and `ensemble` need more time or more servers: `./test --faults` runs them.
 
@@ -26,7 +26,7 @@ mod rechecks;
 mod release_notice;
 mod surroundings;
 
-/// Acts as a client process of another test, which starts this program again with this test alone.
+/// Acts as a client process of another test, which starts this program again with only this test.
 #[test]
 fn contender() {
     let connector = match larger::without_fast_path::started_this_process() {

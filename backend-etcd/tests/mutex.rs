@@ -14,13 +14,14 @@ use latchwork_core::backend::{Join, Joined, Patience};
 use latchwork_core::{Claim, Connector, Ended, ErrorKind, Key, Kind, LostReason, connect};
 use tokio::sync::mpsc;
 
-/// A hold of this length costs a watch of its own: a start and a stop. After a very long one, the watch of the queue is
-/// stopped and started too.
+/// A hold of this length costs a separate watch: a start and a stop. After a very long hold, the
+/// watch of the queue is stopped and started too.
 const LONG_HOLD: Duration = Duration::from_millis(200);
 const MESSAGES_OF_A_LONG_HOLD: u64 = 4;
 
-/// The messages on streams of watches that a server has got for hand-offs between two clients, and those that long
-/// holds explain. Each release finds the other client in the queue.
+/// The messages on streams of watches that a server has received for hand-offs between two clients,
+/// and the number of these messages that long holds explain. At each release, the other client is
+/// in the queue.
 async fn watch_messages(connector: Arc<dyn Connector>, hand_offs: u32) -> (u64, u64) {
     const MESSAGES: &str = "grpc_server_msg_received_total{grpc_method=\"Watch\"";
     let server = server().await;
@@ -50,7 +51,7 @@ async fn watch_messages(connector: Arc<dyn Connector>, hand_offs: u32) -> (u64, 
     (metric(&server, MESSAGES).await, long * MESSAGES_OF_A_LONG_HOLD)
 }
 
-/// The server serves a new watch at its next tick, and an old one at once.
+/// The server serves a new watch at its next tick, and an old watch at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hand_offs_between_two_contenders_start_no_watch() {
     let (messages, of_long_holds) = watch_messages(latchwork_etcd::connector(), 40).await;
@@ -141,7 +142,7 @@ async fn etcdctl_lock_waits_for_us_and_we_for_it() {
 
 #[tokio::test]
 async fn compaction_while_waiting_and_holding_loses_nobody() {
-    // All of this passes within one TTL, and no re-check makes up for a lost event.
+    // All of this happens within one TTL, so no re-check replaces a lost event.
     let (server, a) = served("ttl=5m").await;
     let b = client(&server, "ttl=5m").await;
     let hold = a.mutex("a").unwrap().acquire().await.unwrap();
@@ -152,7 +153,7 @@ async fn compaction_while_waiting_and_holding_loses_nobody() {
     }
     let revision = hold.token().sequence() + 40;
     etcdctl(&server, &["compact", &revision.to_string()]).await;
-    // The client opens its streams anew, from revisions that are compacted.
+    // The client opens its streams again, from revisions that are compacted.
     server.kill().await.unwrap();
     server.launch().await.unwrap();
     assert!(hold.is_held() && !waiting.is_finished());
@@ -189,7 +190,7 @@ async fn a_frozen_server_suspends_then_loses_and_the_next_acquire_recovers() {
     let (mutex, lease) = (client.mutex("a").unwrap(), client.lease());
     let hold = mutex.acquire().await.unwrap();
     server.pause().await.unwrap();
-    // By its own clock, however late this task is told.
+    // By the client's clock, even if this task is notified late.
     lease.clock().sleep_until(lease.clock().now() + lease.ttl()).await;
     assert!(!hold.is_held(), "the server may have ended the lease before");
     assert_eq!(soon(hold.lost()).await, Ended::Lost(LostReason::Expired));
@@ -204,7 +205,7 @@ async fn a_late_join_of_an_abandoned_attempt_finds_its_tombstone() {
     let backend = client.backend();
     for patience in [Patience::Wait, Patience::Try] {
         let join = ask(Kind::Mutex, Claim::Exclusive, None, patience);
-        // The abandon overtakes the join, as requests of one connection may on etcd.
+        // The abandon overtakes the join, which is possible on one connection to etcd.
         backend.abandon(&join).await.unwrap();
         let late = backend.join(&join).await;
         assert!(late.is_err(), "{late:?}");
@@ -216,7 +217,7 @@ async fn a_late_join_of_an_abandoned_attempt_finds_its_tombstone() {
     assert_eq!(keys(&server, "latchwork/").await, [""; 0], "the tombstones went with the lease");
 }
 
-/// After somebody has deleted the node, a late request of the same attempt may create it anew.
+/// After the node was deleted by hand, a late request of the same attempt may create it again.
 #[tokio::test]
 async fn the_leave_of_a_repeated_join_deletes_the_node_of_a_late_request_too() {
     let (server, client) = served("").await;
@@ -232,7 +233,8 @@ async fn the_leave_of_a_repeated_join_deletes_the_node_of_a_late_request_too() {
     client.close().await.unwrap();
 }
 
-/// After a leave the next node bears the name, and a second leave of the first must not delete it.
+/// After a leave the next node has the name, and a second leave of the first node must not delete
+/// it.
 #[tokio::test]
 async fn a_second_leave_of_a_node_spares_the_next_of_its_name() {
     let (server, client) = served("").await;
@@ -259,7 +261,7 @@ async fn a_waiter_that_was_left_is_not_admitted() {
     client.close().await.unwrap();
 }
 
-/// A leave without an answer may land at any time, so no other node may bear the name.
+/// A leave without an answer may arrive at any time, so no other node may have the name.
 #[tokio::test]
 async fn a_leave_that_lands_late_spares_a_node_that_joined_since() {
     let server = server().await;

@@ -68,7 +68,7 @@ async fn data_reaches_no_key_that_was_removed_and_made_anew() {
         is_lost(soon(node.write_data(&b"late"[..].into())).await, LostReason::Revoked);
         assert_eq!(node.state().lost(), Some(LostReason::Revoked), "the holder is notified");
         assert_eq!(value(&server, &key).await, stored, "the new node of the same name is unchanged");
-        // What lies beside the name was an earlier node's.
+        // The separate data of this name belong to an earlier node.
         let kept = if kind == Kind::Group { "first" } else { "" };
         assert_eq!(data(&client, kind).await, [shown(kept, true)]);
         etcdctl(&server, &["del", &key]).await;
@@ -81,7 +81,7 @@ async fn data_reaches_no_key_that_was_removed_and_made_anew() {
     assert!(!written.contains("data"), "a node without data has the layout of earlier versions");
 }
 
-/// The number of writes of a key says who is admitted, and data is no such write.
+/// The number of writes of a key says which nodes are admitted, and a write of data does not count.
 #[tokio::test]
 async fn data_sets_no_mark_of_permits() {
     let (server, client) = served("").await;
@@ -93,7 +93,7 @@ async fn data_sets_no_mark_of_permits() {
     assert_eq!(field(&server, &c_key, "Version").await, Some(1));
     leave(&a).await;
     soon(c.admitted()).await.unwrap();
-    // It has a follower, so it is marked.
+    // The node has a successor, so it is marked.
     soon(async { while field(&server, &c_key, "Version").await != Some(2) {} }).await;
     assert_eq!(data(&client, Kind::Semaphore).await[1], shown("c waits", true));
     for node in [b, c, d] {
@@ -134,7 +134,7 @@ fn nodes(queue: &str, count: usize) -> impl Iterator<Item = String> {
     (0..count).map(move |node| format!("latchwork/mutex/{queue}/{node:x}-{node:032x}"))
 }
 
-/// All queues whose keys begin so, and how many pages and requests that took.
+/// All queues whose keys begin with this text, and the number of pages and requests.
 async fn all(server: &Server, client: &Coordinator, prefix: &str, most: usize) -> (Vec<String>, usize, u64) {
     const RANGES: &str = r#"grpc_server_started_total{grpc_method="Range","#;
     let of = QueuePrefix::new("latchwork", Kind::Mutex, prefix).unwrap();
@@ -171,7 +171,7 @@ async fn a_thousand_queues_are_listed_in_pages_and_what_is_long_is_jumped_over()
     println!("and in one page {requests}");
     assert!(requests <= 4, "{requests}");
     assert_eq!(all(&server, &client, "q99", 3).await.0, names[990..]);
-    // Two long ones cost a request each, and not one for each of their nodes.
+    // Two long queues cost one request each, and not one for each of their nodes.
     for long in ["long", "longer"] {
         plant(&mut program, nodes(long, 5000)).await;
     }
@@ -190,7 +190,7 @@ async fn keys_that_are_no_nodes_list_no_queue_and_hide_none() {
     };
     plant(&mut program, foreign("a", 3000).chain(nodes("a", 1))).await;
     plant(&mut program, foreign("b", 3000)).await;
-    // No key is coded like these.
+    // No key has an encoding like these.
     for odd in ["%2f", "b b", "%zz", "%", ""] {
         plant(&mut program, nodes(odd, 1)).await;
     }

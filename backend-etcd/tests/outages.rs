@@ -1,4 +1,4 @@
-//! The log and the errors of an outage. One test, since it reads the log of its thread.
+//! The log and the errors of an outage. This is one test, because it reads the log of its thread.
 
 use latchwork_conformance::outages::{OutageWords, are_reported};
 use latchwork_conformance::servers::Kind;

@@ -1,4 +1,4 @@
-//! A waiter whose event is lost finds its admission by its own look, and that counts.
+//! A waiter whose event is lost finds its admission by its re-check, and this is counted.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,8 +11,8 @@ use latchwork_conformance::recorder::Recorder;
 async fn an_admission_without_an_event_is_found_and_counted() {
     let (server, events) = (server().await, Arc::new(LostEvents::default()));
     let seen = Arc::clone(&events);
-    // Whatever tells the waiter of the holder's node. The answer to its join shows it the holder: what is left to hear
-    // of is the departure.
+    // Loses every later message about the holder's node. The answer to the join shows the holder,
+    // so only the departure is lost.
     let relay = losing::relay(server.addr(), move |data| {
         let key = seen.node.lock().unwrap();
         let tells = !key.is_empty() && contains(data, key.as_str());
@@ -22,7 +22,7 @@ async fn an_admission_without_an_event_is_found_and_counted() {
         is_lost
     })
     .await;
-    // Its re-check, once a TTL, comes before no event.
+    // The re-check, once a TTL, comes later than any event.
     let mut through = config(&server, "ttl=8s");
     through.hosts = vec![relay.addr()];
     let (holder, recorder) = (at(&config(&server, "ttl=60s")).await.unwrap(), Recorder::new());

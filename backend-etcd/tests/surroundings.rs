@@ -1,4 +1,4 @@
-//! An etcd that is full, asks for a log-in, or has bounds of its own: the errors that users of the
+//! An etcd that is full, requires a login, or has special bounds: the errors that users of the
 //! recipes get, and the locks that they keep.
 
 use std::time::{Duration, Instant};
@@ -31,7 +31,7 @@ async fn a_server_that_grants_more_than_was_asked_is_believed() {
     assert_eq!(keys(&server, "latchwork/").await, [""; 0]);
 }
 
-/// A server that has room for so many bytes, and a client of it.
+/// A server with room for this number of bytes, and a client of it.
 async fn with_quota(bytes: &str, options: &str) -> (Server, Coordinator) {
     let server = started(Options::new().args(["--quota-backend-bytes", bytes])).await;
     let client = client(&server, options).await;
@@ -48,7 +48,7 @@ async fn fill(server: &Server) {
             if refusal.contains("database space exceeded") {
                 break;
             }
-            // A busy server has no time for some.
+            // A busy server refuses some writes for lack of time.
             print!("{refusal}");
         }
     };
@@ -56,7 +56,7 @@ async fn fill(server: &Server) {
     assert!(etcdctl(server, &["alarm", "list"]).await.contains("NOSPACE"));
 }
 
-/// Makes room, and takes the alarm back.
+/// Makes room, and disarms the alarm.
 async fn make_space(server: &Server) {
     etcdctl(server, &["compact", &revision(server).await.to_string()]).await;
     etcdctl(server, &["defrag"]).await;
@@ -144,8 +144,8 @@ async fn a_full_server_deletes_a_node_that_it_takes_no_tombstone_for() {
     client.close().await.unwrap();
 }
 
-/// A server that becomes full may store what it refuses, and a client cannot tell that from one that
-/// was full before.
+/// A server that becomes full may store a write that it refuses, and a client cannot distinguish it
+/// from a server that was full before.
 #[tokio::test]
 async fn a_full_server_leaves_the_write_of_a_cell_unknown_and_deletes_one() {
     let (server, client) = with_quota("2000000", "").await;
@@ -164,7 +164,7 @@ async fn a_full_server_leaves_the_write_of_a_cell_unknown_and_deletes_one() {
     client.close().await.unwrap();
 }
 
-/// A leave with a release notice writes; on a full server it only deletes.
+/// A leave with a release notice writes. On a full server it only deletes.
 #[tokio::test]
 async fn a_full_server_deletes_a_node_that_it_takes_no_release_notice_for() {
     let (server, client) = with_quota("2000000", "").await;
@@ -175,7 +175,7 @@ async fn a_full_server_deletes_a_node_that_it_takes_no_release_notice_for() {
     leave_all(queue).await;
     soon(removed.admitted()).await.unwrap();
     fill(&server).await;
-    // Without an order the limit is of the first names, and only those are sorted.
+    // Without an order, the server takes the first names up to the limit, and sorts only these.
     let oldest = [
         "get",
         "--prefix",
@@ -187,7 +187,8 @@ async fn a_full_server_deletes_a_node_that_it_takes_no_release_notice_for() {
     ];
     etcdctl(&server, &["del", etcdctl(&server, &oldest).await.trim()]).await;
     etcdctl(&server, &["del", "--prefix", "latchwork/client/"]).await;
-    // The refused leave may have removed it; a second one cannot have been the first.
+    // The refused leave may have removed the node, so the second leave cannot report its removal as
+    // its own.
     assert_eq!(removed.leave().await.unwrap_err().kind(), ErrorKind::OutcomeUnknown);
     assert!(matches!(removed.leave().await.unwrap(), Leave::Absent(_)));
     take_a_turn(&first).await;
@@ -198,12 +199,13 @@ async fn a_full_server_deletes_a_node_that_it_takes_no_release_notice_for() {
     client.close().await.unwrap();
 }
 
-/// etcd checks its quota before it proposes a write, and again when it applies it: then it writes,
-/// and refuses.
+/// etcd checks its quota before it proposes a write, and again when it applies the write: then it
+/// writes, and returns a refusal.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_join_that_a_server_refuses_as_it_becomes_full_leaves_no_node() {
     let (server, client) = with_quota("1000000", "").await;
-    // The locks alone would take long to fill it. The size that it tells is a few writes old.
+    // With locks alone it would take long to fill the server. The size that it reports is a few
+    // writes old.
     let some = "x".repeat(20_000);
     let most = async {
         for number in 0.. {
@@ -249,7 +251,7 @@ async fn permissions_that_are_revoked_are_reported_and_held_locks_are_kept_until
     client.close().await.unwrap();
 }
 
-/// The server refuses the watch of one hold, and that of another goes on.
+/// The server refuses the watch of one hold, and the watch of another hold continues.
 #[tokio::test]
 async fn a_hold_of_a_revoked_role_costs_others_no_watch() {
     let server = server_with_users(Options::new()).await;
@@ -294,7 +296,7 @@ async fn a_log_in_from_before_a_change_of_any_role_is_renewed() {
     client.close().await.unwrap();
 }
 
-/// Each acquire asks for a lease. None waits until all acquires before it have failed.
+/// Each acquire needs a lease. No acquire waits until all earlier acquires have failed.
 #[tokio::test]
 async fn many_acquires_that_need_a_lease_from_a_silent_server_fail_soon() {
     const TIMEOUT: Duration = Duration::from_secs(2);
@@ -311,8 +313,8 @@ async fn many_acquires_that_need_a_lease_from_a_silent_server_fail_soon() {
     for answer in soon(join_all(all)).await {
         assert_eq!(answer.unwrap_err().kind(), ErrorKind::Unavailable);
     }
-    // Half of what they take one after the other. Together they take a TTL, and then a last try may be
-    // under way: for its pass, and for its answer.
+    // Half of the time that they take one after another. Together they take a TTL, and then a last
+    // try may be under way, which may wait for its turn and for its answer.
     assert!(asked.elapsed() < TIMEOUT * ACQUIRES / 2, "after {:?}", asked.elapsed());
     proxy.resume();
     soon(client.mutex("m0").unwrap().acquire()).await.unwrap().release().await.unwrap();

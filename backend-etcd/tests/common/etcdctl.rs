@@ -1,4 +1,4 @@
-//! etcdctl: what a server stores, and what an operator does there.
+//! etcdctl: the keys on a server, and the actions of an operator.
 
 use std::ffi::OsStr;
 use std::process::Stdio;
@@ -17,7 +17,7 @@ pub(crate) async fn lease_of(server: &Server, key: &str) -> String {
     node.rsplit('/').next().unwrap().split('-').next().unwrap().to_owned()
 }
 
-/// Makes a server ask for a log-in: `root:secret` may do everything, `app:hunter2` may use the
+/// Makes a server require a login: `root:secret` may do everything, `app:hunter2` may use the
 /// namespace, and `stranger:hunter2` may log in.
 pub(crate) async fn require_log_in(server: &Server) {
     for arguments in [
@@ -42,13 +42,13 @@ pub(crate) async fn as_root(server: &Server, arguments: &[&str]) -> String {
 /// An etcdctl, not started.
 pub(crate) fn command<A: AsRef<OsStr>>(server: &Server, arguments: &[A]) -> Command {
     let mut command = Command::new("etcdctl");
-    // The default timeouts are short.
+    // The default timeouts are too short.
     let patient = ["--dial-timeout=60s", "--command-timeout=60s", "--endpoints", server.addr()];
     command.env("ETCDCTL_API", "3").args(patient).args(arguments).kill_on_drop(true);
     command
 }
 
-/// Runs etcdctl, and answers its output.
+/// Runs etcdctl, and returns its output.
 pub(crate) async fn etcdctl<A: AsRef<OsStr>>(server: &Server, arguments: &[A]) -> String {
     let output = soon(command(server, arguments).output()).await.unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -75,7 +75,7 @@ impl Running {
         assert!(printed.is_err(), "{printed:?}");
     }
 
-    /// As an operator ends it: it gives back what it holds.
+    /// Ends it like an operator: it releases its hold.
     pub(crate) async fn interrupt(mut self) {
         let pid = Pid::from_raw(self.0.id().unwrap().cast_signed()).unwrap();
         kill_process(pid, Signal::INT).unwrap();
@@ -83,14 +83,14 @@ impl Running {
     }
 }
 
-/// All keys with a prefix, but for those of the connected clients and of the layout.
+/// All keys with a prefix, except keys of connected clients and of the layout.
 pub(crate) async fn keys(server: &Server, prefix: &str) -> Vec<String> {
     let listed = etcdctl(server, &["get", "--prefix", "--keys-only", prefix]).await;
     let of_clients = |line: &str| line.contains("/clients/all/") || line.ends_with("/layout/stamp");
     listed.lines().filter(|line| !line.is_empty() && !of_clients(line)).map(str::to_owned).collect()
 }
 
-/// Waits until so many keys have the prefix. No client reports that, so it polls the server.
+/// Waits until this number of keys have the prefix. No client reports this, so it polls the server.
 pub(crate) async fn until_keys(server: &Server, prefix: &str, count: usize) -> Vec<String> {
     soon(async {
         loop {

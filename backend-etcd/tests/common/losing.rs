@@ -1,5 +1,5 @@
-//! A relay before a server that loses single messages on their way to a client, as a broken server or
-//! middlebox does, while the connection stands.
+//! A relay in front of a server that loses single messages to a client, like a broken server or
+//! middlebox, while the connection remains.
 
 use std::io;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ const HEADER: usize = 9;
 /// The type of a frame with a part of a message.
 const DATA: u8 = 0;
 
-/// Whether this data is lost.
+/// Whether these data are lost.
 type Loses = Arc<dyn Fn(&[u8]) -> bool + Send + Sync>;
 
-/// The messages here are small, so that each is the data of one frame.
+/// The messages in these tests are small, so each is the data of one frame.
 pub(crate) async fn relay(upstream: &str, loses: impl Fn(&[u8]) -> bool + Send + Sync + 'static) -> Relay {
     let loses: Loses = Arc::new(loses);
     Relay::start(upstream, move |client, server| serve(client, server, Arc::clone(&loses))).await.unwrap()

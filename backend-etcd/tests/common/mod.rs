@@ -1,4 +1,4 @@
-//! Set-ups of the tests: a server of their own, clients, joins below the recipes, and etcdctl.
+//! Fixtures of the tests: separate servers, clients, joins on the backend level, and etcdctl.
 
 mod etcdctl;
 pub(crate) mod losing;
@@ -21,34 +21,34 @@ pub(crate) use etcdctl::{
     Running, as_root, command, etcdctl, field, keys, lease_of, require_log_in, revision, until_keys, value,
 };
 
-/// The server compares one password after the other, so it is to spend little on each.
+/// The server checks one password after another, so each check must be fast.
 pub(crate) const QUICK_LOG_INS: &str = "--bcrypt-cost=4";
 
 pub(crate) async fn server() -> Server {
     started(Options::new()).await
 }
 
-/// A server of a test's own with these options.
+/// A separate server for a test, with these options.
 pub(crate) async fn started(options: Options) -> Server {
     let options = options.own().args([QUICK_LOG_INS]);
     Server::start(Kind::Etcd, options).await.unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// A server that asks for a log-in, as [`require_log_in`] has it.
+/// A server that requires a login, see [`require_log_in`].
 pub(crate) async fn server_with_users(options: Options) -> Server {
     let server = started(options).await;
     require_log_in(&server).await;
     server
 }
 
-/// A server of a test's own, and a client of it.
+/// A separate server for a test, and a client of it.
 pub(crate) async fn served(options: &str) -> (Server, Coordinator) {
     let server = server().await;
     let client = client(&server, options).await;
     (server, client)
 }
 
-/// An option by which a server signs its tokens, which last this time. The file has the key.
+/// The option for signed tokens with this lifetime. The file contains the key.
 pub(crate) fn signed_tokens(lasts: &str) -> (NamedTempFile, [String; 2]) {
     let file = NamedTempFile::new().unwrap();
     std::fs::write(&file, b"only for this test").unwrap();
@@ -57,7 +57,7 @@ pub(crate) fn signed_tokens(lasts: &str) -> (NamedTempFile, [String; 2]) {
 }
 
 /// The configuration of a client. Unless `options` say otherwise, its requests wait for a server
-/// that stands still for a while, as one with a busy disk does.
+/// that stops for a while, for example because of a busy disk.
 pub(crate) fn config(server: &Server, options: &str) -> Config {
     patient(&format!("{}?{options}", server.url()))
 }
@@ -70,7 +70,7 @@ pub(crate) fn login_config(server: &Server, login: &str, options: &str) -> Confi
 /// The configuration of a URL, patient as [`config`] unless the URL says otherwise.
 pub(crate) fn patient(url: &str) -> Config {
     let mut config = Config::from_url(url).unwrap();
-    // No stall of the machine ends such a lease.
+    // No pause of the machine ends such a lease.
     if !url.contains("ttl=") {
         config.ttl = Duration::from_secs(40);
     }
@@ -99,7 +99,8 @@ pub(crate) async fn proxied(server: &Server, options: &str) -> (Proxy, Coordinat
     (proxy, at(&config).await.unwrap())
 }
 
-/// Waits for the answer to a renewal that is sent after this call. No event reports one, so it polls the client.
+/// Waits for the answer to a renewal that is sent after this call. No event reports it, so it polls
+/// the client.
 pub(crate) async fn renewed(lease: &Lease) {
     let proven = lease.clock().now() + (lease.ttl() - lease.margin());
     until(async || {
@@ -138,7 +139,7 @@ pub(crate) fn ask(kind: Lock, claim: Claim, limit: Option<u32>, patience: Patien
     Join { limit, patience, ..join_of(&queue(kind), claim) }
 }
 
-/// Joins: whether the node is admitted, and the node.
+/// Joins. Returns whether the node is admitted, and the node.
 pub(crate) async fn join(
     client: &Coordinator,
     kind: Lock,
@@ -148,7 +149,7 @@ pub(crate) async fn join(
     entered(client.backend().join(&ask(kind, claim, limit, Patience::Wait)).await)
 }
 
-/// Tries: the node, if it is admitted.
+/// Tries. Returns the node, if it is admitted.
 pub(crate) async fn attempt(
     client: &Coordinator,
     kind: Lock,
@@ -168,7 +169,8 @@ pub(crate) fn wait(node: &Arc<dyn Node>) -> JoinHandle<Result<()>> {
     tokio::spawn(async move { node.admitted().await })
 }
 
-/// Asserts that the wait goes on, for longer than any event of the server takes.
+/// Asserts that the node still waits, after a time that is longer than any event of the server
+/// takes.
 pub(crate) async fn still_waits(wait: &mut JoinHandle<Result<()>>) {
     let ended = tokio::time::timeout(Duration::from_millis(300), wait).await;
     assert!(ended.is_err(), "admitted out of turn: {ended:?}");
@@ -180,9 +182,10 @@ pub(crate) fn acquiring(mutex: &Mutex) -> JoinHandle<Result<MutexGuard>> {
     tokio::spawn(async move { mutex.acquire().await })
 }
 
-/// The sum of the server's metrics whose lines begin so.
+/// The sum of the server's metrics whose lines begin with this text.
 pub(crate) async fn metric(server: &Server, line: &str) -> u64 {
-    // By HTTP/1.1 it would come in chunks, whose lengths stand between lines or within one.
+    // With HTTP/1.1 the page would come in chunks, with their lengths between lines or within a
+    // line.
     let page = servers::ask(server.addr(), "GET /metrics HTTP/1.0\r\n\r\n").await.unwrap();
     let lines = page.lines().filter(|found| found.starts_with(line));
     lines.map(|found| found.rsplit(' ').next().unwrap().parse::<f64>().unwrap() as u64).sum()

@@ -1,5 +1,5 @@
-//! Chaos over three servers that are cut off from each other, and killed, at random: two must never
-//! hold.
+//! Chaos over three servers that are cut off from each other, and killed, at random: two clients
+//! must never hold at once.
 
 use std::sync::Arc;
 

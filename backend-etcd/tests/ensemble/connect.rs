@@ -9,7 +9,7 @@ use latchwork_core::Config;
 use crate::common::at;
 use crate::connect::refused;
 
-/// For example while it elects one.
+/// For example during an election.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connect_waits_until_its_cluster_has_a_leader() {
     let cluster = Ensemble::etcd(3).await.unwrap();
@@ -24,7 +24,7 @@ async fn a_connect_waits_until_its_cluster_has_a_leader() {
     let started = Instant::now();
     let error = refused(&url("3s")).await;
     assert!(started.elapsed() >= Duration::from_secs(3), "{:?}: {error}", started.elapsed());
-    // The other row is ZooKeeper's.
+    // The other row is about ZooKeeper.
     let page = include_str!("../../../src/guide/connecting.md");
     Mistakes::of(page, "## When an ensemble has no quorum")
         .made("most members of an etcd cluster are down, or cut off from each other", &error);

@@ -1,4 +1,4 @@
-//! Chaos over a server that is killed and started again, and stands still, at random.
+//! Chaos on a server that is killed and started again, and stopped for a while, at random.
 
 use latchwork_conformance::child::SoakKind;
 use latchwork_conformance::server_faults::{chaos_beside, restarts_and_stalls};

@@ -1,4 +1,4 @@
-//! Release notices that other programs write, and successors that they make.
+//! Release notices and successors that other programs create.
 
 use super::{Crowd, NODES, last_inbox};
 use crate::common::{etcdctl, keys, soon, still_waits};
@@ -6,8 +6,8 @@ use latchwork_conformance::actions::take_a_turn;
 use latchwork_core::LostReason;
 use latchwork_core::backend::Leave;
 
-/// Any program that may write below the namespace can forge a notice. The check behind the
-/// admission finds out.
+/// Any program that may write in the namespace can forge a notice. The check after the admission
+/// detects it.
 #[tokio::test]
 async fn a_hold_that_a_forged_notice_began_is_lost_and_admits_nobody_as_it_leaves() {
     let mut crowd = Crowd::new(20).await;
@@ -33,7 +33,7 @@ async fn a_hold_that_a_forged_notice_began_is_lost_and_admits_nobody_as_it_leave
     crowd.end().await;
 }
 
-/// The notice for it would hang on that lease.
+/// The notice for the successor would need that lease.
 #[tokio::test]
 async fn a_successor_on_a_lease_that_there_is_not_keeps_nobody() {
     let mut crowd = Crowd::new(1).await;
@@ -47,7 +47,7 @@ async fn a_successor_on_a_lease_that_there_is_not_keeps_nobody() {
     crowd.end().await;
 }
 
-/// A text that is no notice, or is for another node, admits nobody.
+/// A text that is not a notice, or is for another node, admits no node.
 #[tokio::test]
 async fn a_text_that_is_no_notice_for_this_node_admits_nobody() {
     let mut crowd = Crowd::new(20).await;

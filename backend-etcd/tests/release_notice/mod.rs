@@ -15,7 +15,8 @@ use latchwork_core::backend::Node;
 use latchwork_core::{Claim, Coordinator, ErrorKind, Kind, LostReason};
 use tokio::task::JoinHandle;
 
-/// So many nodes watch the queue: one that joins behind them and one more is far from its head.
+/// This number of nodes watch the queue. A node that joins after them and one more node is far from
+/// the head.
 const NEAR: usize = 17;
 const NODES: &str = "latchwork/mutex/a/";
 /// A part of the key of every inbox.
@@ -57,7 +58,7 @@ impl Crowd {
         crowd
     }
 
-    /// Takes and releases so many locks elsewhere, which raises the server's revision.
+    /// Acquires and releases another lock this number of times, which raises the server's revision.
     async fn others_go_on(&self, times: usize) {
         let elsewhere = self.others.mutex("elsewhere").unwrap();
         for _ in 0..times {
@@ -90,8 +91,7 @@ impl Crowd {
     }
 
     /// Delivers the departure and its release notice to the client at once. The server sends them
-    /// one after the other, and on a machine that stands still in between the client would list, as
-    /// it should.
+    /// one after another, and if the machine stops in between, the client lists, as intended.
     async fn delivers_at_once(&self, release: impl Future<Output = ()>) {
         let event = |prefix: &'static str| self.proxy.reply(move |chunk| contains(chunk, prefix));
         let (mut departed, mut notice) = (event(NODES), event(INBOX));
@@ -105,7 +105,7 @@ impl Crowd {
         tokio::join!(release, then);
     }
 
-    /// All nodes ahead but the last hold in turn.
+    /// All nodes ahead except the last hold in turn.
     async fn all_but_the_last(&mut self) -> Arc<dyn Node> {
         let last = self.ahead.pop().unwrap();
         for node in self.ahead.drain(..) {
@@ -114,8 +114,7 @@ impl Crowd {
         last
     }
 
-    /// All nodes ahead hold in turn, and then the client's waiter, which has not listed the queue
-    /// for it.
+    /// All nodes ahead hold in turn, and then the client's waiter, without a listing.
     async fn admits_without_a_listing(mut self, node: Arc<dyn Node>, mut waiting: Waiting) {
         let lists = self.lists();
         let last = self.all_but_the_last().await;
@@ -173,7 +172,7 @@ async fn the_next_node_is_notified_and_does_not_list() {
     crowd.end().await;
 }
 
-/// Its successor lists once. Releases after that admit as before.
+/// The successor lists once. Later releases admit as before.
 #[tokio::test]
 async fn a_node_that_gives_up_costs_one_listing_and_delays_nobody() {
     let mut crowd = Crowd::new(20).await;
@@ -181,13 +180,13 @@ async fn a_node_that_gives_up_costs_one_listing_and_delays_nobody() {
     let mut lists = crowd.lists();
     crowd.ahead.pop().unwrap().leave().await.unwrap();
     soon(lists.fired()).await.unwrap();
-    // A node in the middle gives up too, which concerns its own successor alone.
+    // A node in the middle gives up too, which affects only its successor.
     crowd.ahead.remove(3).leave().await.unwrap();
     still_waits(&mut waiting).await;
     crowd.admits_without_a_listing(node, waiting).await;
 }
 
-/// The server serves a new watch late. The holder finds its successor all the same.
+/// The server serves a new watch late. The holder still finds its successor.
 #[tokio::test]
 async fn a_node_that_gives_up_at_once_delays_nobody() {
     let mut crowd = Crowd::new(20).await;
@@ -205,7 +204,7 @@ async fn a_node_that_gives_up_at_once_delays_nobody() {
     crowd.end().await;
 }
 
-/// The nodes behind the last one that watches the queue may rely on its notice alone.
+/// The nodes after the last one that watches the queue may rely only on its notice.
 #[tokio::test]
 async fn the_last_node_that_watches_the_queue_notifies_when_it_gives_up() {
     let crowd = Crowd::new(0).await;
@@ -227,8 +226,8 @@ async fn the_last_node_that_watches_the_queue_notifies_when_it_gives_up() {
     crowd.end().await;
 }
 
-/// A hold whose node somebody else has removed writes no notice that admits, nor does a waiter that
-/// gives up.
+/// A hold whose node was removed by another client writes no notice that admits, and neither does a
+/// waiter that gives up.
 #[tokio::test]
 async fn a_node_that_was_not_admitted_admits_nobody() {
     let mut crowd = Crowd::new(20).await;
@@ -248,7 +247,7 @@ async fn a_node_that_was_not_admitted_admits_nobody() {
     crowd.end().await;
 }
 
-/// It lists long after its join, when the server has compacted the history since.
+/// The waiter lists long after its join, when the server has compacted the history since.
 #[tokio::test]
 async fn a_waiter_that_reconnects_is_notified_all_the_same() {
     let crowd = Crowd::new(20).await;
