@@ -49,7 +49,7 @@ async fn auth_that_is_switched_on_under_a_running_client_is_met_by_a_provider() 
     assert!(hold.is_held());
     hold.release().await.unwrap();
     provided.close().await.unwrap();
-    fails(use_a_lock(&anonymous, "c").await, ErrorKind::Forbidden, "there is no login");
+    fails(use_a_lock(&anonymous, "c").await, ErrorKind::Forbidden, "the client has no login");
 }
 
 #[tokio::test]

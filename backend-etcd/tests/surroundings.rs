@@ -97,9 +97,9 @@ async fn a_full_server_takes_nothing_from_holders_and_waiters() {
     }
     // The limit may be stored: a server that becomes full stores a write that it refuses.
     let answer = b.semaphore("s", 2).unwrap().set_limit(3).await;
-    let error = fails(answer, ErrorKind::OutcomeUnknown, "there is no space");
+    let error = fails(answer, ErrorKind::OutcomeUnknown, "the database is full");
     says(&error, &["space exceeded"]);
-    let error = fails(at(&config(&server, "")).await, ErrorKind::Misconfigured, "there is no space");
+    let error = fails(at(&config(&server, "")).await, ErrorKind::Misconfigured, "the database is full");
     says(&error, &["connect", "space exceeded"]);
     renewed(&a.lease()).await;
     assert!(held.0.is_held() && held.1.is_held() && held.2.is_held());
@@ -153,7 +153,7 @@ async fn a_full_server_leaves_the_write_of_a_cell_unknown_and_deletes_one() {
     let before = written(write_cell(&client, &cell, &put(Expected::Any, "before")).await);
     fill(&server).await;
     let answer = write_cell(&client, &cell, &put(Expected::Any, "after")).await;
-    let error = fails(answer, ErrorKind::OutcomeUnknown, "there is no space");
+    let error = fails(answer, ErrorKind::OutcomeUnknown, "the database is full");
     says(&error, &["etcdctl alarm disarm"]);
     let read = client.backend().read_cell(&cell).await.unwrap().unwrap();
     assert_eq!((read.version, &*read.value), (before, &b"before"[..]));
@@ -194,7 +194,7 @@ async fn a_full_server_deletes_a_node_that_it_takes_no_release_notice_for() {
     take_a_turn(&first).await;
     take_a_turn(&last).await;
     assert_eq!(keys(&server, "latchwork/mutex/").await, [""; 0]);
-    assert_eq!(keys(&server, "latchwork/client/").await, [""; 0], "there is no release notice");
+    assert_eq!(keys(&server, "latchwork/client/").await, [""; 0], "a full server has no release notice");
     make_space(&server).await;
     client.close().await.unwrap();
 }

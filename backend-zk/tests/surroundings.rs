@@ -62,7 +62,7 @@ async fn a_chroot_that_may_not_be_made_or_used_is_named() {
 async fn a_server_that_insists_on_a_login_says_so() {
     let server = with(&["enforce.auth.enabled=true", "enforce.auth.schemes=digest"]).await;
     let mut config = config(server.addr());
-    says(&fails(at(&config).await, ErrorKind::Forbidden, "there is no login"), &["connect", "log in"]);
+    says(&fails(at(&config).await, ErrorKind::Forbidden, "the client has no login"), &["connect", "log in"]);
     log_in(&mut config, "app");
     let client = at(&config).await.unwrap();
     client.mutex("a").unwrap().acquire().await.unwrap().release().await.unwrap();

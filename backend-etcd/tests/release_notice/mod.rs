@@ -199,7 +199,7 @@ async fn a_node_that_gives_up_at_once_delays_nobody() {
         take_a_turn(&node).await;
     }
     soon(waiting).await.unwrap().unwrap();
-    assert!(notice.has_fired(), "there was no release notice");
+    assert!(notice.has_fired(), "the node wrote no release notice");
     node.leave().await.unwrap();
     crowd.end().await;
 }

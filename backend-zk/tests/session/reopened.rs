@@ -83,7 +83,7 @@ async fn a_join_that_opens_a_session_and_is_not_polled_keeps_no_other_from_it() 
     let mut first = client.join(&joins[0]);
     tokio::select! {
         biased;
-        joined = &mut first => panic!("there is no session: {joined:?}"),
+        joined = &mut first => panic!("joined without a session: {joined:?}"),
         fired = soon(opened.fired()) => fired.unwrap(),
     }
     proxy.resume();
