@@ -26,8 +26,8 @@
 //!
 //! # Limits
 //! If an operator deletes a key by hand or revokes a lease, the holder is notified by its watch. This may
-//! happen after another node was admitted: until then, only the fencing token protects the resource. A
-//! queue is designed for up to 1,000 waiters.
+//! happen after another node was admitted. Until then, only the fencing token protects the resource, if
+//! the holder claims it in the store before its first read. A queue is designed for up to 1,000 waiters.
 //!
 //! The build needs `protoc` and the well-known `.proto` files (Debian: `protobuf-compiler` and
 //! `libprotobuf-dev`).

@@ -3,7 +3,7 @@
 //! # The protocol
 //! A queue is a sorted set of nodes by sequence number, a sorted set of nodes by expiry, and a hash
 //! with the data of each node. Every operation on a queue is one Lua script, and the server runs no
-//! other command during a script. A script drops all expired nodes, does its operation, and then admits
+//! other command during a script. A script drops expired nodes, does its operation, and then admits
 //! nodes by the rule over the whole queue. So no newcomer overtakes a waiter, and a client that crashes
 //! in the middle of the queue delays no other client.
 //!
@@ -41,10 +41,11 @@
 //!
 //! # What Redis cannot guarantee
 //! A failover to an asynchronous replica may lose a lock, and a server that evicts keys may delete locks:
-//! see [`Capabilities`](latchwork_core::Capabilities). The fencing token protects the resource in both
-//! cases, as long as tokens rise. They may fall if a queue's last number is gone *and* the server's clock
-//! is behind that number. The number is gone after a longer idle time than `remember`, an operator's
-//! `DEL`, an eviction, or a failover that lost the last writes.
+//! see [`Capabilities`](latchwork_core::Capabilities). In both cases the fencing token protects the
+//! resource, if the holder claims the token in the store before its first read, and as long as tokens
+//! rise. They may fall if a queue's last number is gone *and* the server's clock shows less than that
+//! number. The number is gone after a longer idle time than `remember`, an operator's `DEL`, an eviction,
+//! or a failover that lost the last writes.
 //!
 //! # Names on the server
 //! A key is `<namespace>:<kind>:{<key>}:<part>`. An exact address has no namespace:
@@ -57,7 +58,7 @@
 //! | `writers` | the writers of a read/write lock |
 //! | `limit` | the stored limit of a semaphore |
 //! | `left` | the tombstones |
-//! | `cell` | a cell, and also the name of its channel. It exists until it is deleted or its client's lease ends |
+//! | `cell` | a cell, and also the name of its channel. It exists until it is deleted, its client's lease ends (ephemeral), or no client uses it for its time to idle |
 //!
 //! The channels are `<namespace>:inbox:<client id>` and, for an observed queue, `…:news`.
 //!

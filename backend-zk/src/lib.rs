@@ -10,7 +10,7 @@
 //! A cell is the plain node `/<namespace>/<kind>/<key>`, or at an exact address
 //! `<path>:latchwork-<kind>/cell`. Its directory is created with the first cell in it, and is never
 //! removed. The data of the node is the value. A cell exists until it is deleted, unless it is an ephemeral
-//! node of its writer.
+//! node of its writer, or a container (an idle cell).
 //!
 //! Nodes of mutexes, read/write locks and elections have the same names as in Curator. So
 //! [`Key::exact`](latchwork_core::Key::exact) of a queue's path shares a lock with
@@ -51,9 +51,9 @@
 //! * An *ephemeral cell* that another client writes, or that is written with another lifetime, is deleted
 //!   and created again in one transaction, which raises the directory's version.
 //! * An *idle cell* (a cell with a time to idle) needs a server that supports nodes with a TTL. The cell is
-//!   a container, and each use of the cell creates a child with a TTL. On such a server every cell has a
-//!   child: the server removes an empty container by its path, even if a new cell was created at that path
-//!   (`cells/idle`).
+//!   a container, and clients report their uses of it as children with a TTL. On such a server every cell
+//!   except an ephemeral one has a child, because the server removes an empty container by its path, even
+//!   if a new cell was created at that path since (`cells/idle`).
 //! * A *watch of a cell or queue* is set again before each answer. It also answers after each gap (a new
 //!   connection or a new session). A write of a node's data also writes the queue's directory, so watches
 //!   of the queue see it.
