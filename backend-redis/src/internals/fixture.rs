@@ -125,7 +125,7 @@ impl Fixture {
     }
 }
 
-/// An admission message names the node's secret. A recheck message needs none.
+/// An admission message names the node's secret. A re-check message needs none.
 fn read_sequence(word: &str) -> i64 {
     let (sequence, secret) =
         word.split_once('.').map_or((word, None), |(number, secret)| (number, Some(secret)));

@@ -238,7 +238,7 @@ impl<'a> History<'a> {
         self.check_messages(caller, script, twin, notified, None).await;
     }
 
-    /// `rechecked`: the node whose owner gets a recheck message from the script, in addition to the
+    /// `rechecked`: the node whose owner gets a re-check message from the script, in addition to the
     /// owner of an unfit head.
     pub(crate) async fn check_messages<T: PartialEq + Debug>(
         &mut self,

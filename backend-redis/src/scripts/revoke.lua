@@ -1,5 +1,5 @@
 -- Removes the node with this sequence number, of any client. Admits and notifies the next node, and
--- sends a recheck message to the owner, whose renewal then finds the node gone.
+-- sends a re-check message to the owner, whose renewal then finds the node gone.
 --
 -- KEYS  seq exp node meta [one] [extra]
 -- ARGV  now (empty: the server's) | shape | sequence

@@ -69,7 +69,7 @@ impl Attempt {
     }
 
     /// Applies the reply to the join, and an admission message that came before it. Returns the
-    /// sequence number of a recheck message that came before it.
+    /// sequence number of a re-check message that came before it.
     pub(super) fn settle(&self, state: NodeWriter, admitted: bool, next_recheck: Moment) -> Option<u64> {
         let now = state.lease().clock().now();
         let mut standing = self.standing.lock();
@@ -101,7 +101,7 @@ impl Attempt {
         }
     }
 
-    /// Applies a recheck message. Returns whether this makes a re-check due.
+    /// Applies a re-check message. Returns whether this makes a re-check due.
     pub(super) fn notify_recheck(&self, sequence: u64) -> bool {
         let mut standing = self.standing.lock();
         match self.state.get() {
@@ -172,7 +172,7 @@ impl Attempt {
         !std::mem::replace(&mut self.standing.lock().leaving, true)
     }
 
-    /// Undoes this after a failed removal, which may be tried again.
+    /// Undoes the mark after a failed removal, which may be tried again.
     pub(crate) fn undo_leave(&self) {
         self.standing.lock().leaving = false;
     }

@@ -57,7 +57,7 @@ impl Inbox {
 
     /// The secret that an admission message must contain in addition to the node's id. Only the
     /// node's data contain it, so only a client that can read the queue knows it. Ids and sequence
-    /// numbers also occur in recheck messages, logs and listings. A published secret is useless,
+    /// numbers also occur in re-check messages, logs and listings. A published secret is useless,
     /// because its node is admitted by then.
     fn secret(&self, id: NodeId) -> u64 {
         self.secrets.hash_one(id)

@@ -11,7 +11,7 @@ import org.apache.zookeeper.CreateMode;
 import org.apache.zookeeper.KeeperException;
 
 /**
- * A Curator client that contends for a lock as it is told on its standard input, and answers each order with a line.
+ * A Curator client that contends for a lock. It reads orders from its standard input, and answers each with a line.
  *
  * <p>Arguments: the server, {@code mutex}, {@code read} or {@code write}, and the lock's path.
  */
@@ -45,7 +45,7 @@ public class Contender {
     client.close();
   }
 
-  /** Takes the lock so often; whoever is inside has made a node, so that an overlap shows. */
+  /** Acquires the lock this number of times. A holder creates a node, so that an overlap is detected. */
   private static String turns(CuratorFramework client, InterProcessLock lock, String inside, int count) throws Exception {
     for (int turn = 0; turn < count; turn++) {
       lock.acquire();

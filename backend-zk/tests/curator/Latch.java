@@ -8,7 +8,7 @@ import org.apache.curator.framework.recipes.leader.Participant;
 import org.apache.curator.retry.RetryOneTime;
 
 /**
- * A Curator client that takes part in an election as it is told on its standard input, and answers each order with a line.
+ * A Curator client that takes part in an election. It reads orders from its standard input, and answers each with a line.
  *
  * <p>Arguments: the server, its id, and the election's path.
  */
@@ -17,7 +17,7 @@ public class Latch {
     CuratorFramework client = CuratorFrameworkFactory.newClient(args[0], 20_000, 15_000, new RetryOneTime(100));
     client.start();
     client.blockUntilConnected();
-    // One that was not started observes.
+    // A participant that is not started only observes.
     LeaderLatch latch = new LeaderLatch(client, args[2], args[1]);
     say("ready");
     BufferedReader orders = new BufferedReader(new InputStreamReader(System.in));

@@ -11,8 +11,8 @@ import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 import org.apache.curator.retry.RetryOneTime;
 
 /**
- * A Curator client whose threads hold a read/write lock again and again, and tell of each time that they held it. It ends
- * after its time.
+ * A Curator client whose threads acquire a read/write lock again and again, and report each hold. It ends after its
+ * time.
  *
  * <p>Arguments: the server, the lock's path, the number of threads, the seconds.
  */
@@ -35,7 +35,7 @@ public class Soak {
     client.close();
   }
 
-  /** The whole process ends with one thread that fails: it is read to its end by nobody. */
+  /** A thread that fails ends the whole process, because no caller reads its result. */
   private static Void orHalt(Callable<Void> work) {
     try {
       return work.call();
