@@ -75,7 +75,7 @@ pub(crate) async fn abandon(session: &Session, join: &Join) -> Result<()> {
         }
         // All nodes of the attempt end with the session.
         Err(Fault::SessionOver) => session.lease.over().map(drop).ok_or_else(Error::closed),
-        Err(fault) => return Err(session.error(fault, "abandon a join")),
+        Err(fault) => return Err(session.error(fault, "remove the node of an abandoned join")),
     };
     session.names.settle(join.id);
     answer
