@@ -46,7 +46,10 @@ fn broken_links(file: &Path, page: &str) -> Vec<String> {
         Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => Some(dest_url.to_string()),
         _ => None,
     });
-    links.filter(|link| !is_good(file, page, link)).map(|link| format!("{}: {link}", file.display())).collect()
+    links
+        .filter(|link| !is_good(file, page, link))
+        .map(|link| format!("{}: {link}", file.display()))
+        .collect()
 }
 
 #[test]

@@ -34,16 +34,18 @@ cases! {
             let cell = context.queue_of(Kind::Value, key);
             let before = write(&two, &cell, put(Expected::Any, "before")).await;
             let asked = [
-                put(Expected::Version(before), "one"),
-                put(Expected::Any, "two"),
+                put(Expected::Version(before), "value-one"),
+                put(Expected::Any, "value-two"),
                 deletion(Expected::Any),
-                put(Expected::Absent, "four"),
+                put(Expected::Absent, "value-four"),
                 // The last of this cell: on Redis the client goes on to renew it, which names the cell too.
-                lasting(Expected::Any, "five", CellLife::Lease),
+                lasting(Expected::Any, "value-five", CellLife::Lease),
             ];
             for asked in asked {
                 let was = read(&two, &cell).await.map(|cell| cell.version);
-                let mut lost = one.link.drop_reply(key);
+                // On Redis a renewal after the last reconnect may name the cell of a leased write before the write is sent.
+                let named = asked.value.as_deref().map_or(key, |value| std::str::from_utf8(value).expect("text"));
+                let mut lost = one.link.drop_reply(named);
                 let asking = async {
                     match is_held {
                         true => soon("write", node.write_cell(&cell, &asked)).await,
