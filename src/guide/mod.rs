@@ -1,34 +1,51 @@
-//! The guide: what to choose, what is promised, and what to do when it goes wrong. Pages of
-//! documentation, no code.
+//! The guide: choose a coordinator, use the recipes, protect data, and operate the service. It has
+//! documentation only.
 //!
-//! | page | answers |
+//! | page | task |
 //! |---|---|
-//! | [`choosing`] | what each backend promises, and its limits |
-//! | [`connecting`] | cargo features, URLs and their options, settings files, connect and close |
+//! | [`choosing`] | choose a coordinator: guarantees, bounds |
+//! | [`redis_limits`], [`zookeeper_limits`], [`etcd_limits`] | the limits of each backend |
+//! | [`versions`] | tested versions of the servers |
+//! | [`connecting`] | connect: cargo features, URLs and their options, settings files |
 //! | [`promises`] | what a lock over a lease can and cannot promise, and what you must do about it |
 //! | [`fencing`] | how a database refuses a stale holder, with full statements |
 //! | [`recipes`] | which recipe to use, and how: work under a lock, owners, read/write locks, semaphores, jobs of many hosts; how a job ends |
-//! | [`coming_from`] | the words of Redisson, Curator, kazoo, etcd and Redlock, and what they are called here |
-//! | [`testing`] | testing your own service, with simulated time and planned faults |
-//! | [`errors`] | every error and every reason of loss, and what to do |
-//! | [`sharing`] | locks shared with Curator and `etcdctl`, and programs that cannot share them |
-//! | [`trust`] | what clients must trust each other with, and the access control that enforces it |
+//! | [`coming_from`] | translate code that uses Redisson, Curator, kazoo, etcd or Redlock |
+//! | [`testing`] | test your service with simulated time and planned faults |
+//! | [`errors`] | every error and every reason of a loss, with its remedy |
+//! | [`sharing`] | share a lock with Curator or `etcdctl` |
+//! | [`trust`] | give each application the least rights |
+//! | [`forgery`] | the effect of forged messages and foreign queue entries |
 //! | [`observing`] | every event and span |
 //! | [`metrics`] | every metric and its labels |
-//! | [`on_call`] | symptoms, causes, commands; alerts; how to find a holder and force a release |
+//! | [`observing_moves`] | events and metrics of moves |
+//! | [`on_call`] | symptoms, causes, commands; alerts; find a holder and force a release |
 //! | [`outages`] | causes of a broken connection, health checks, how long calls take |
 //! | [`on_call_servers`] | holders, limits and values with the server's own client |
 //! | [`rolling_upgrades`] | connected clients, newer builds, a namespace that has moved |
-//! | [`moving`] | moving to another coordinator while locks are held |
-//! | [`left_on_servers`] | what may stay on a server, and what idle keys cost |
-//! | [`own_backend`] | a backend of your own, and the one call that tests it |
+//! | [`moving`] | move to another coordinator while locks are held |
+//! | [`left_on_servers`] | data that can remain on a server, and the cost of idle keys |
+//! | [`own_backend`] | write your own backend, and test it with one call |
+//! | [`glossary`] | terms of this guide |
 //!
-//! Where a page states a guarantee, it names the test that shows it. Names of cases
-//! (`node_death_in_mid_queue`) are those of the conformance suite, which runs each on every
+//! If a page states a guarantee, it names the test that checks it. A name like
+//! `node_death_in_mid_queue` is a case of the conformance suite, which runs each case on every
 //! backend: `./test --backend redis` shows them.
 
 #[doc = include_str!("choosing.md")]
 pub mod choosing {}
+
+#[doc = include_str!("redis_limits.md")]
+pub mod redis_limits {}
+
+#[doc = include_str!("zookeeper_limits.md")]
+pub mod zookeeper_limits {}
+
+#[doc = include_str!("etcd_limits.md")]
+pub mod etcd_limits {}
+
+#[doc = include_str!("versions.md")]
+pub mod versions {}
 
 #[doc = include_str!("connecting.md")]
 pub mod connecting {}
@@ -57,6 +74,9 @@ pub mod sharing {}
 #[doc = include_str!("trust.md")]
 pub mod trust {}
 
+#[doc = include_str!("forgery.md")]
+pub mod forgery {}
+
 #[doc = include_str!("observing.md")]
 pub mod observing {}
 
@@ -67,7 +87,7 @@ pub mod metrics {}
 pub mod on_call {}
 
 #[doc = include_str!("outages.md")]
-// The picture `failover.png`, which a page of documentation cannot reach.
+// The picture `failover.png` inside the page, because rustdoc has no path to a file.
 #[doc = include_str!("failover.html")]
 pub mod outages {}
 
@@ -83,7 +103,10 @@ pub mod moving {}
 #[doc = include_str!("left_on_servers.md")]
 pub mod left_on_servers {}
 
-// The example's sources are shown as text; the example itself is compiled and tested.
+#[doc = include_str!("glossary.md")]
+pub mod glossary {}
+
+// The page shows the example's sources as text. Tests compile and run the example itself.
 #[doc = include_str!("own_backend.md")]
 #[doc = "# The client: `backend.rs`\n```text"]
 #[doc = include_str!("../../examples/own_backend/backend.rs")]
