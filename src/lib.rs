@@ -1,47 +1,40 @@
-//! Distributed coordination recipes over Redis, ZooKeeper, etcd and memory: one meaning, any
-//! coordinator.
+//! Distributed locks and other coordination recipes with the same guarantees on Redis, ZooKeeper,
+//! etcd and memory.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> latchwork::Result<()> {
 //! latchwork::with("memory://", async |coordinator| { // or redis://, zookeeper://, etcd://
 //!     let invoices = coordinator.mutex("invoices/2026-11")?; // validates, no I/O, cheap to clone
 //!     let hold = invoices.acquire().await?; // waits its turn, fair
-//!     println!("writing with fence {}", hold.token()); // the fence travels with the write
-//!     hold.release().await // `Lost`, and why, if another may have held since
+//!     println!("write with token {}", hold.token()); // the database refuses a lower token
+//!     hold.release().await // fails with `Lost` if another client may have held the lock
 //! })
-//! .await // gives everything back on each way out, bounded
+//! .await // releases everything, also after an early `?` or a panic
 //! # }
 //! ```
 //!
-//! [`with`] connects and closes; by hand it is [`connect`] and [`Coordinator::close`].
+//! [`with`] connects and closes. [`connect`] and [`Coordinator::close`] do the same in two calls.
 //!
-//! The cargo features `redis`, `zookeeper` and `etcd` (which needs `protoc` to build) choose the
-//! backends; the URL chooses among them. Latchwork runs on tokio only. The feature `blocking` adds
-//! `block_on()` to every future, for threads without a runtime of their own.
+//! The cargo features `redis`, `zookeeper` and `etcd` (which needs `protoc` to build) add the
+//! backends; the URL selects one of them. Latchwork runs on tokio only. The feature `blocking` adds
+//! `block_on()` to every future, for threads without a runtime.
+//!
+//! **A lock with a lease alone does not protect data**: a process can pause between its check of the
+//! lock and its write. Every exclusive hold has a *fencing token* ([`Fenced::token`]) that rises from
+//! holder to holder. Claim it in the database before the first read, and check it at each write:
+//! [fencing](guide::fencing).
 //!
 //! # The guide
-//! * [Choosing a backend](guide::choosing): what each promises, and its limits.
-//! * [Connecting](guide::connecting): cargo features, URLs and their options, settings files.
-//! * [What a lock can and cannot promise](guide::promises). In short: a lease lock alone does not
-//!   keep data safe, since a process may be paused between its look at the lock and its write.
-//!   Every exclusive hold has a *fencing token* ([`Fenced::token`]) that rises from holder to
-//!   holder: send it with each write, and let the resource refuse a lower one.
-//! * [Fencing with SQL](guide::fencing): `UPDATE ledger SET total = $2, fence = $1 WHERE id = 7 AND
-//!   fence <= $1`.
-//! * [Recipes](guide::recipes): [`Mutex`], [`RwLock`] with downgrade,
-//!   [`Semaphore`] with weights; how a job ends.
-//! * [Coming from](guide::coming_from) Redisson, Curator, kazoo, etcd or Redlock: their words, and
-//!   ours.
-//! * [Testing your service](guide::testing) on memory, with simulated time and planned faults.
-//! * [Every error, and what to do](guide::errors); [on call](guide::on_call);
-//!   [events and metrics](guide::observing).
-//! * [Trust between clients](guide::trust), and the access control that enforces it.
-//! * [Sharing locks](guide::sharing) with Curator and `etcdctl`.
-//! * [Moving to another coordinator](guide::moving) while locks are held.
-//! * [What may stay on a server](guide::left_on_servers), and what idle keys cost.
-//! * [A backend of your own](guide::own_backend), and the suite that it must pass.
+//! | to | read |
+//! |---|---|
+//! | start | [choosing a backend](guide::choosing), [connecting](guide::connecting), [recipes](guide::recipes), [glossary](guide::glossary) |
+//! | change from another library | [coming from](guide::coming_from) Redisson, Curator, kazoo, etcd or Redlock; [sharing](guide::sharing) locks with Curator and `etcdctl` |
+//! | protect data | [promises of a lock](guide::promises), [fencing](guide::fencing), [errors](guide::errors) |
+//! | test | [testing your service](guide::testing) with simulated time and planned faults |
+//! | operate | [on call](guide::on_call), [events and metrics](guide::observing), [trust and access control](guide::trust), [data that remains on a server](guide::left_on_servers), [moving](guide::moving) to another coordinator |
+//! | extend | [your own backend](guide::own_backend) |
 
-// docs.rs shows which feature an item needs; everywhere else this is nothing.
+// docs.rs shows which feature an item needs. Other builds ignore it.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 // Only builds of the documentation and its tests include the guide.
@@ -66,13 +59,13 @@ pub use latchwork_core::{
     Result, Secret, TimeToIdle, Token, Version, facts, seen as telemetry,
 };
 
-/// Tests of your service on memory: simulated time, planned faults, and crashes.
+/// Tests a service on memory: simulated time, planned faults, and crashes.
 pub mod testing {
     pub use latchwork_core::memory::{Link, Memory};
     pub use latchwork_core::{Clock, crash};
 }
 
-/// What operators do: raise the layout, retire a namespace, move locks and values to another coordinator.
+/// Operates namespaces: raises the layout, retires a namespace, moves locks and values to another coordinator.
 pub mod operator {
     use crate::{Config, Error, Result};
 
@@ -83,44 +76,50 @@ pub mod operator {
         MoveState, MoveStatus, Operator, QueuesInUse, ValuesInUse,
     };
 
-    /// Connects as an [`Operator`] to the coordinator that a URL (or a [`Config`]) names.
+    /// Connects as an [`Operator`] to the coordinator that a URL or a [`Config`] names.
     ///
-    /// # Errors
-    /// As [`latchwork::connect`](crate::connect()).
-    ///
-    /// # Cancel safety
-    /// As [`latchwork::connect`](crate::connect()).
+    /// It has the errors and the cancel safety of [`latchwork::connect`](crate::connect()).
     pub async fn connect(to: impl TryInto<Config, Error = impl Into<Error>>) -> Result<Operator> {
         Operator::connect(&crate::connectors(), &to.try_into().map_err(Into::into)?).await
     }
 }
 
-/// Connects to the coordinator that a URL (or a [`Config`]) names.
+/// Connects to the coordinator that a URL or a [`Config`] names.
 ///
-/// `memory://`, `memory://name`, `redis://host[:port][/db]`, `zookeeper://h1,h2,h3/chroot`,
-/// `etcd://h1,h2,h3`; user, password, namespace, TTL and timeouts are parts of the URL or fields of
-/// [`Config`]. One deadline (`connect_timeout`, default 5 s) covers all of it.
+/// | URL | coordinator |
+/// |---|---|
+/// | `memory://`, `memory://name` | a store in this process |
+/// | `redis://host[:port][/db]`, `redis-sentinel://h1,h2,h3/service`, `redis-cluster://h1,h2` | Redis or Valkey |
+/// | `zookeeper://h1,h2,h3/chroot` | ZooKeeper |
+/// | `etcd://h1,h2,h3` | etcd |
+///
+/// [Options](guide::connecting) such as user, password, namespace, TTL and timeouts are parts of the URL
+/// or fields of [`Config`]. One deadline (`connect_timeout`, 5 s by default) covers the whole call.
 ///
 /// # Errors
-/// `InvalidArgument` naming `url` or the field; `Unavailable`, `WrongServer`, `Forbidden` or
-/// `Misconfigured`.
+/// * `InvalidArgument`: the URL or a field is not valid; the error names it.
+/// * `Unavailable`: no server answers in time.
+/// * `WrongServer`: the server is another product.
+/// * `Forbidden`: the login is wrong, or lacks a right.
+/// * `Misconfigured`: the server or the URL needs a change; the text says which.
 ///
 /// # Cancel safety
-/// A dropped connect leaves nothing on the server beyond a lease that runs out.
+/// A dropped call leaves at most a lease on the server, which expires.
 pub async fn connect(to: impl TryInto<Config, Error = impl Into<Error>>) -> Result<Coordinator> {
     latchwork_core::connect(&connectors(), &to.try_into().map_err(Into::into)?).await
 }
 
-/// Connects as [`connect`], runs `work`, and gives everything back on each way out: when the work
-/// succeeds, fails (an early `?`) or panics. For `main` and for jobs: the next process need not
-/// wait for anything of this one.
+/// Connects like [`connect`], runs `work`, and then releases everything: if the work succeeds, fails
+/// (an early `?`) or panics.
+///
+/// Use it in `main` and in jobs, so that the next process does not wait for a lease of this one.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> latchwork::Result<()> {
 /// latchwork::with("memory://", async |coordinator| {
 ///     let hold = coordinator.mutex("invoices/2026-11")?.acquire().await?;
-///     println!("write with fence {}", hold.token());
+///     println!("write with token {}", hold.token());
 ///     Ok(())
 /// })
 /// .await
@@ -128,13 +127,15 @@ pub async fn connect(to: impl TryInto<Config, Error = impl Into<Error>>) -> Resu
 /// ```
 ///
 /// # Errors
-/// As [`connect`]; the work's; else the close's, as [`Coordinator::close`].
+/// * An error of [`connect`].
+/// * The error of the work.
+/// * If the work succeeded, an error of [`Coordinator::close`].
 ///
 /// # Panics
-/// As the work, once everything is given back.
+/// Panics if the work panics, after everything is released.
 ///
 /// # Cancel safety
-/// When dropped, it gives everything back in the background, as long as the runtime lives.
+/// A dropped call releases everything in the background while the runtime runs.
 pub async fn with<T, E>(
     to: impl TryInto<Config, Error = impl Into<Error>>,
     work: impl AsyncFnOnce(Coordinator) -> std::result::Result<T, E>,
@@ -145,35 +146,38 @@ where
     connect(to).await?.close_after(work).await
 }
 
-/// As [`connect`], but returns at once and connects in the first operation: for services that must
-/// start without their coordinator. An operation may then also fail as [`connect`] does. Until it
-/// is connected, the [`lease`](Coordinator::lease) is suspended; handles taken meanwhile follow the
-/// real lease afterwards.
+/// Returns a coordinator at once, and connects in its first operation: for services that must start
+/// without their server.
+///
+/// An operation can then also fail with an error of [`connect`]. Before the connection, the
+/// [`lease`](Coordinator::lease) is suspended; a lease handle from that time follows the real lease
+/// later.
 ///
 /// # Errors
-/// `InvalidArgument` only.
+/// `InvalidArgument`: the URL or a field is not valid; the error names it.
 ///
 /// # Panics
-/// Outside a tokio runtime.
+/// Panics outside of a tokio runtime.
 pub fn connect_lazy(to: impl TryInto<Config, Error = impl Into<Error>>) -> Result<Coordinator> {
     latchwork_core::connect_lazy(&connectors(), &to.try_into().map_err(Into::into)?)
 }
 
-/// Checks a URL (or a [`Config`]) without I/O, also the options that only its backend has: for services that
-/// read their settings before they connect.
+/// Checks a URL or a [`Config`] without I/O, with the options of its backend.
+///
+/// Services use it to check their settings before they connect.
 ///
 /// # Errors
-/// `InvalidArgument` naming the field or the option.
+/// `InvalidArgument`: the error names the field or the option.
 pub fn check(config: impl TryInto<Config, Error = impl Into<Error>>) -> Result<()> {
     latchwork_core::check(&connectors(), &config.try_into().map_err(Into::into)?)
 }
 
-/// The names of the backends in this build, chosen by cargo features.
+/// Returns the names of the backends in this build, which cargo features select.
 pub fn compiled_backends() -> Vec<&'static str> {
     connectors().iter().map(|connector| connector.name()).collect()
 }
 
-/// The connectors of the backends in this build.
+/// Returns the connectors of the backends in this build.
 pub fn connectors() -> Vec<Arc<dyn Connector>> {
     vec![
         #[cfg(feature = "memory")]
@@ -187,7 +191,7 @@ pub fn connectors() -> Vec<Arc<dyn Connector>> {
     ]
 }
 
-// Runs the README's programs as doc tests.
+// Runs the programs of the README as doc tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
