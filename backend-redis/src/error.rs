@@ -92,72 +92,122 @@ impl From<Failure> for Error {
 /// error answer means that nothing was written, and only a missing answer leaves the outcome
 /// unknown.
 pub(crate) fn from_redis(error: RedisError, sent: bool) -> Failure {
-    // Redis 6.2 hides the code of an error inside a script among words, so the whole text is
-    // searched.
-    let text = format!("{} {error}", error.code().unwrap_or_default());
-    let says = |code: &str| text.contains(code);
-    let failure = if says("NOSCRIPT") {
-        let failure = Failure::new(ErrorKind::Unavailable, "the server forgot a script");
-        Failure { again: Some(Again::WithText), ..failure }
-    } else if says("READONLY")
-        || says("MASTERDOWN")
-        || says("UNBLOCKED")
-        || says("used with replica instances")
-    {
-        Failure::new(ErrorKind::Unavailable, "the server is no master now").redial()
-    } else if says("LOADING") {
-        Failure::new(ErrorKind::Unavailable, "the server is loading its data").redial()
-    } else if says("NOAUTH") || says("WRONGPASS") || error.kind() == redis::ErrorKind::AuthenticationFailed {
-        Failure::said(Error::forbidden("to log in", "user or password")).redial()
-    } else if says("NOPERM") || says("can't run this command or subcommand") {
-        Failure::said(Error::forbidden("a command, key or channel", "see the ACL of this user"))
-    } else if says("command not allowed when used memory") {
-        Failure::new(ErrorKind::Unavailable, "the server is out of memory")
-    } else if says("NOREPLICAS") {
-        Failure::new(ErrorKind::Unavailable, "too few replicas follow the server (min-replicas-to-write)")
-    } else if says("MISCONF") {
-        Failure::new(ErrorKind::Unavailable, "the server cannot save its data, and so takes no writes")
-    } else if says("TRYAGAIN") || says("CLUSTERDOWN") {
-        let why = "the cluster does not serve this slot now";
-        Failure { again: Some(Again::Later), ..Failure::new(ErrorKind::Unavailable, why) }
-    } else if says("BUSY ") {
-        Failure::new(ErrorKind::Unavailable, "the server is busy")
-    } else if let Some(key) = out_of_range(&text) {
-        let what = format!(
-            "a number in the key {key} is out of range (from 2^53 on): set it right, or delete the key"
-        );
-        Failure::said(Error::new(ErrorKind::Misconfigured, what))
-    } else if says("WRONGTYPE") {
-        Failure::new(ErrorKind::Conflict, "a key of this queue belongs to another program")
-    } else if let Some((host, _)) = error.redirect_node() {
-        let again = if error.code() == Some("ASK") { Again::Ask } else { Again::Moved };
-        let again = Some(again(host.to_owned()));
-        let why = "another server of a Redis Cluster has this key (redis-cluster://h1,h2)";
-        Failure { again, ..Failure::new(ErrorKind::Misconfigured, why) }
-    } else if error.kind() == redis::ErrorKind::RESP3NotSupported || says("unknown command `HELLO`") {
-        Failure::new(ErrorKind::Misconfigured, "the server is older than Redis 6.2")
-    } else if matches!(error.kind(), redis::ErrorKind::Server(_) | redis::ErrorKind::Extension) {
-        Failure::new(ErrorKind::Misconfigured, "the server refused the request")
-    } else {
-        let kind = if sent { ErrorKind::OutcomeUnknown } else { ErrorKind::Unavailable };
-        let why = if error.is_connection_refusal() {
-            REFUSED
-        } else if error.is_timeout() {
-            SILENT
-        } else if error.is_connection_dropped() {
-            CLOSED
-        } else {
-            "no answer"
-        };
-        Failure { answered: false, ..Failure::new(kind, why).redial() }
+    let (code, words) = answer_of(&error);
+    let begins = |phrase: &str| words.starts_with(phrase);
+    let failure = match code {
+        "NOSCRIPT" => {
+            let failure = Failure::new(ErrorKind::Unavailable, "the server forgot a script");
+            Failure { again: Some(Again::WithText), ..failure }
+        }
+        "READONLY" | "MASTERDOWN" | "UNBLOCKED" => no_master(),
+        // The name of this command is in the place of a code.
+        "WAIT" if begins("cannot be used with replica instances") => no_master(),
+        "LOADING" => Failure::new(ErrorKind::Unavailable, "the server is loading its data").redial(),
+        "NOAUTH" | "WRONGPASS" => login_refused(),
+        _ if error.kind() == redis::ErrorKind::AuthenticationFailed => login_refused(),
+        "NOPERM" => forbidden(),
+        "ERR" if begins("The user executing the script can't run this command or subcommand") => forbidden(),
+        "OOM" => Failure::new(ErrorKind::Unavailable, "the server is out of memory"),
+        "NOREPLICAS" => {
+            Failure::new(ErrorKind::Unavailable, "too few replicas follow the server (min-replicas-to-write)")
+        }
+        "MISCONF" => {
+            Failure::new(ErrorKind::Unavailable, "the server cannot save its data, and so takes no writes")
+        }
+        "TRYAGAIN" | "CLUSTERDOWN" => {
+            let why = "the cluster does not serve this slot now";
+            Failure { again: Some(Again::Later), ..Failure::new(ErrorKind::Unavailable, why) }
+        }
+        "BUSY" => Failure::new(ErrorKind::Unavailable, "the server is busy"),
+        "OUTOFRANGE" => {
+            let key = bracketed(words);
+            let what = format!(
+                "a number in the key {key} is out of range (from 2^53 on): set it right, or delete the key"
+            );
+            Failure::said(Error::new(ErrorKind::Misconfigured, what))
+        }
+        "WRONGTYPE" => Failure::new(ErrorKind::Conflict, "a key of this queue belongs to another program"),
+        "MOVED" | "ASK" if error.redirect_node().is_some() => {
+            let host = error.redirect_node().map_or_else(String::new, |(host, _)| host.to_owned());
+            let again = if code == "ASK" { Again::Ask(host) } else { Again::Moved(host) };
+            let why = "another server of a Redis Cluster has this key (redis-cluster://h1,h2)";
+            Failure { again: Some(again), ..Failure::new(ErrorKind::Misconfigured, why) }
+        }
+        "ERR" if begins("unknown command `HELLO`") => too_old(),
+        _ if error.kind() == redis::ErrorKind::RESP3NotSupported => too_old(),
+        _ if matches!(error.kind(), redis::ErrorKind::Server(_) | redis::ErrorKind::Extension) => {
+            Failure::new(ErrorKind::Misconfigured, "the server refused the request")
+        }
+        _ => {
+            let kind = if sent { ErrorKind::OutcomeUnknown } else { ErrorKind::Unavailable };
+            let why = if error.is_connection_refusal() {
+                REFUSED
+            } else if error.is_timeout() {
+                SILENT
+            } else if error.is_connection_dropped() {
+                CLOSED
+            } else {
+                "no answer"
+            };
+            Failure { answered: false, ..Failure::new(kind, why).redial() }
+        }
     };
     Failure { error: failure.error.because(error), ..failure }
 }
 
-/// The key whose number a script refused as out of range.
-fn out_of_range(text: &str) -> Option<&str> {
-    let (_, key) = text.split_once("OUTOFRANGE [")?;
-    key.rsplit_once(']').map(|(key, _)| key)
+/// The code of a server's answer, and the words after it. Both are empty for an error of the connection.
+///
+/// A code counts at its fixed place only: names of keys, which anybody may choose, occur in the words.
+/// The code of a script's error follows `ERR`, and on Redis 6.2 also the script's place:
+/// `ERR Error running script (call to f_…): @user_script:9: @user_script: 9: -READONLY You can't write`.
+fn answer_of(error: &RedisError) -> (&str, &str) {
+    let (code, words) = (error.code().unwrap_or_default(), error.detail().unwrap_or_default());
+    if code != "ERR" {
+        return (code, words);
+    }
+    let mut words = match words.strip_prefix("Error running script (call to ") {
+        Some(call) => call.split_once("): ").map_or(words, |(_, words)| words),
+        None => words,
+    };
+    while let Some(after) = after_place(words) {
+        words = after;
+    }
+    let words = words.strip_prefix('-').unwrap_or(words);
+    match words.split_once(' ') {
+        Some((code, words)) if code.len() > 1 && code.bytes().all(|byte| byte.is_ascii_uppercase()) => {
+            (code, words)
+        }
+        _ => ("ERR", words),
+    }
+}
+
+/// The words after the place in a script that Redis 6.2 writes before them: `@user_script: 9: words`.
+fn after_place(words: &str) -> Option<&str> {
+    let (place, words) =
+        words.strip_prefix('@').unwrap_or(words).strip_prefix("user_script:")?.split_once(": ")?;
+    place.trim_start().bytes().all(|byte| byte.is_ascii_digit()).then_some(words)
+}
+
+fn no_master() -> Failure {
+    Failure::new(ErrorKind::Unavailable, "the server is no master now").redial()
+}
+
+fn login_refused() -> Failure {
+    Failure::said(Error::forbidden("to log in", "user or password")).redial()
+}
+
+fn forbidden() -> Failure {
+    Failure::said(Error::forbidden("a command, key or channel", "see the ACL of this user"))
+}
+
+fn too_old() -> Failure {
+    Failure::new(ErrorKind::Misconfigured, "the server is older than Redis 6.2")
+}
+
+/// The key that a script names in its refusal: `[key]`, and after it the script's digest on Redis 7.
+fn bracketed(words: &str) -> &str {
+    let key = words.strip_prefix('[').unwrap_or(words);
+    key.rsplit_once(']').map_or(key, |(key, _)| key)
 }
 
 /// No answer in time to a sent request.
@@ -187,3 +237,90 @@ pub(crate) fn only_read(error: Error) -> Error {
 const REFUSED: &str = "the connection was refused";
 const SILENT: &str = "the server was silent";
 const CLOSED: &str = "the connection was closed";
+
+#[cfg(test)]
+mod tests {
+    use redis::parse_redis_value;
+
+    use super::*;
+
+    /// The failure that follows from an error as the server sends it.
+    fn failure(line: &str) -> Failure {
+        let value = parse_redis_value(format!("-{line}\r\n").as_bytes()).expect("an error is a value");
+        from_redis(value.extract_error().expect_err("an error"), true)
+    }
+
+    /// The error of a script, as each version wraps it: Redis 6.2 by a call, by an error of the script and by one that
+    /// it passes on; Redis 7 by a call and by an error of the script.
+    fn in_scripts(said: &str) -> [String; 5] {
+        let running = "ERR Error running script (call to f_8ab1):";
+        [
+            format!("{running} @user_script:9: @user_script: 9: -{said}"),
+            format!("{running} @user_script:9: {said}"),
+            format!("{running} @user_script:9: @user_script: 7: {said}"),
+            format!("{said} script: 8ab1, on @user_script:9."),
+            format!("ERR {said} script: 8ab1, on @user_script:9."),
+        ]
+    }
+
+    #[test]
+    fn errors_of_a_server_are_recognised_by_their_code_also_inside_of_scripts() {
+        for (said, kind, redial) in [
+            ("READONLY You can't write against a read only replica.", ErrorKind::Unavailable, true),
+            ("MASTERDOWN Link with MASTER is down", ErrorKind::Unavailable, true),
+            ("LOADING Redis is loading the dataset in memory", ErrorKind::Unavailable, true),
+            ("NOAUTH Authentication required.", ErrorKind::Forbidden, true),
+            ("NOPERM this user has no permissions to access one of the keys", ErrorKind::Forbidden, false),
+            (
+                "The user executing the script can't run this command or subcommand",
+                ErrorKind::Forbidden,
+                false,
+            ),
+            ("OOM command not allowed when used memory > 'maxmemory'.", ErrorKind::Unavailable, false),
+            ("MISCONF Redis is configured to save RDB snapshots", ErrorKind::Unavailable, false),
+            ("NOREPLICAS Not enough good replicas to write.", ErrorKind::Unavailable, false),
+            ("BUSY Redis is busy running a script.", ErrorKind::Unavailable, false),
+            ("WRONGTYPE Operation against a key holding the wrong kind of value", ErrorKind::Conflict, false),
+            ("OUTOFRANGE [latchwork:{q}:seq]", ErrorKind::Misconfigured, false),
+        ] {
+            for line in in_scripts(said) {
+                let failure = failure(&line);
+                assert_eq!((failure.error.kind(), failure.redial), (kind, redial), "{line}");
+            }
+        }
+        let replica = failure("ERR WAIT cannot be used with replica instances. Please also note");
+        assert!(replica.redial, "{:?}", replica.error);
+        assert_eq!(failure("NOSCRIPT No matching script.").again, Some(Again::WithText));
+        assert_eq!(failure("MOVED 7 10.0.0.1:6379").again, Some(Again::Moved("10.0.0.1:6379".to_owned())));
+        assert_eq!(failure("ASK 7 10.0.0.1:6379").again, Some(Again::Ask("10.0.0.1:6379".to_owned())));
+    }
+
+    /// Keys are chosen by users and by other programs on the server.
+    #[test]
+    fn code_in_the_name_of_a_key_is_no_code() {
+        for key in
+            ["READONLY", "a NOAUTH b", "NOSCRIPT", "BUSY now", "@user_script: 1: -LOADING x", "x] LOADING [y"]
+        {
+            for line in in_scripts(&format!("OUTOFRANGE [{key}]")) {
+                let failure = failure(&line);
+                assert_eq!(
+                    (failure.error.kind(), failure.redial),
+                    (ErrorKind::Misconfigured, false),
+                    "{line}"
+                );
+                assert!(
+                    failure.error.to_string().contains(&format!("in the key {key} is")),
+                    "{}",
+                    failure.error
+                );
+                assert_eq!(failure.again, None, "{line}");
+            }
+            for line in in_scripts(&format!("WRONGTYPE [{key}] is no cell")) {
+                let failure = failure(&line);
+                assert_eq!((failure.error.kind(), failure.redial), (ErrorKind::Conflict, false), "{line}");
+            }
+        }
+        let unknown = failure("ERR unknown command 'READONLY', with args beginning with: 'MOVED' 'LOADING'");
+        assert_eq!((unknown.error.kind(), unknown.redial), (ErrorKind::Misconfigured, false));
+    }
+}

@@ -106,8 +106,9 @@ proptest! {
     }
 
     #[test]
-    fn any_error_of_a_server_is_translated(text in "(OUTOFRANGE )?\\[?(NOSCRIPT|READONLY|BUSY |MOVED )?\\PC{0,40}\\]?") {
-        let failure = error::from_redis(redis::RedisError::from((redis::ErrorKind::Extension, "said", text)), true);
+    fn any_error_of_a_server_is_translated(text in "(ERR )?(Error running script \\(call to f_1\\): )?(@user_script: ?[0-9]{0,2}: )?-?(OUTOFRANGE )?\\[?(NOSCRIPT|READONLY|BUSY |MOVED )?\\PC{0,40}\\]?") {
+        let value = redis::parse_redis_value(format!("-{text}\r\n").as_bytes()).expect("an error is a value");
+        let failure = error::from_redis(value.extract_error().expect_err("an error"), true);
         prop_assert!(failure.answered || failure.redial);
     }
 }

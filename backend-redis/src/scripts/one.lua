@@ -101,13 +101,20 @@ local function shaped(word)
   return word, false
 end
 
+-- Returns whether an error has this code. Redis 6.2 writes it after the place in the script. Names of
+-- keys occur later in the words.
+local function wrongtype(words)
+  words = string.gsub(words, '^@user_script: %d+: %-?', '')
+  return string.sub(words, 1, 9) == 'WRONGTYPE'
+end
+
 -- Returns a command's answer; nothing if the key has a foreign type, so that the script can go on
 -- with its other keys. Any other refusal (for example, the server is a replica now) is an error of
 -- the whole call.
 local function try(...)
   local answer = redis.pcall(...)
   if type(answer) == 'table' and answer.err then
-    if not string.find(answer.err, 'WRONGTYPE', 1, true) then
+    if not wrongtype(answer.err) then
       error(answer.err, 0)
     end
     return nil

@@ -81,7 +81,7 @@ while arg < #ARGV do
   if not ok then
     -- A table since Redis 7.0, a text before.
     local words = type(answer) == 'table' and answer.err or tostring(answer)
-    if not string.find(words, 'WRONGTYPE', 1, true) then
+    if not wrongtype(words) then
       error(answer, 0)
     end
     answer = words
