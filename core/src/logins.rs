@@ -1,8 +1,11 @@
 //! Where the login of a client comes from.
 
 use std::fmt;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
+
+use futures_util::FutureExt;
 
 use crate::config::Config;
 use crate::credentials::{Credentials, CredentialsProvider, Provider};
@@ -45,7 +48,8 @@ impl Logins {
     /// The login to use now.
     ///
     /// # Errors
-    /// Those of the provider, and `Unavailable` when it takes longer than `within`.
+    /// The provider's. `Unavailable` if it takes longer than `within`, or panics: its panic must not end the
+    /// task that connects, or the client would never connect again.
     ///
     /// # Cancel safety
     /// As the provider.
@@ -54,12 +58,13 @@ impl Logins {
             LoginSource::Nobody => Ok(None),
             LoginSource::Fixed(credentials) => Ok(Some(credentials.clone())),
             LoginSource::Provider(provider) => {
-                match tokio::time::timeout(within, provider.credentials()).await {
-                    Ok(given) => given.map(Some),
-                    Err(_) => {
-                        Err(Error::new(ErrorKind::Unavailable, "the provider of credentials took too long"))
-                    }
-                }
+                let asked = AssertUnwindSafe(async { provider.credentials().await }).catch_unwind();
+                let why = match tokio::time::timeout(within, asked).await {
+                    Ok(Ok(given)) => return given.map(Some),
+                    Ok(Err(_panic)) => "the provider of credentials panicked",
+                    Err(_) => "the provider of credentials took too long",
+                };
+                Err(Error::new(ErrorKind::Unavailable, why))
             }
         }
     }
@@ -95,6 +100,27 @@ mod tests {
         let config = Config::new("redis").with_credentials(Slow);
         let error = Logins::of(&config).now(Duration::from_secs(2)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable);
+    }
+
+    /// Panics at its first call.
+    #[derive(Default)]
+    struct Shaky(std::sync::atomic::AtomicBool);
+
+    #[async_trait]
+    impl CredentialsProvider for Shaky {
+        async fn credentials(&self) -> Result<Credentials> {
+            assert!(self.0.swap(true, std::sync::atomic::Ordering::Relaxed), "planted");
+            Ok(Credentials::new("app", "hunter2"))
+        }
+    }
+
+    #[tokio::test]
+    async fn panic_of_a_provider_is_unavailable_and_the_next_call_asks_again() {
+        let logins = Logins::of(&Config::new("redis").with_credentials(Shaky::default()));
+        let error = logins.now(Duration::from_secs(2)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable);
+        let given = logins.now(Duration::from_secs(2)).await.unwrap();
+        assert_eq!(given, Some(Credentials::new("app", "hunter2")));
     }
 
     #[tokio::test]
