@@ -12,23 +12,46 @@
 //! same revision. Only answers to requests that go through etcd's consensus count: a request that
 //! is sent after the answer to another one never sees an older state of the same history. Answers
 //! to keepalives and watches do not count, because a member that lags fills in its own revision.
-//! The result only decides the reason of a loss, and admits no node.
+//!
+//! *Consequence.* A server that was restored from an older copy may know the lease and renew it, but it has
+//! forgotten the nodes that were created later, and admits other clients. So the first answer of another
+//! incarnation ends the lease as `Forgotten`. A false alarm would end a hold early, and admits no client.
+//!
+//! *Two clusters in one URL* answer in turns, and look like incarnations that return. Cluster ids are random, so
+//! the same id returns within a minute only if two clusters answer: then each request fails as `Misconfigured`.
 
-use latchwork_core::seen;
-use parking_lot::Mutex;
+use std::time::Duration;
+
+use latchwork_core::{Error, ErrorKind, Result, seen};
+use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::config::NAME;
 
+/// A cluster id that returns within this time belongs to one of two clusters in the URL. An operator who replaces a cluster
+/// and goes back takes longer.
+const IN_TURNS: Duration = Duration::from_secs(60);
+
 /// The facts that the answers so far have shown.
 #[derive(Debug, Default)]
-pub(crate) struct Incarnations(Mutex<Shown>);
+pub(crate) struct Incarnations(watch::Sender<Shown>);
 
 #[derive(Debug, Default)]
 struct Shown {
     present: Known,
     cluster: u64,
+    // The previous cluster, and the moment of the change.
+    cluster_before: Option<(u64, Instant)>,
+    // The ids of two clusters that answer in turns.
+    two_clusters: Option<[u64; 2]>,
     // The incarnation that granted the current lease.
     of_lease: u64,
+}
+
+impl Shown {
+    fn has_changed(&self) -> bool {
+        self.of_lease != self.present.incarnation
+    }
 }
 
 /// The knowledge at an instant. It must be taken before a request is sent.
@@ -41,36 +64,68 @@ pub(crate) struct Known {
 impl Incarnations {
     /// The current knowledge.
     pub(crate) fn known(&self) -> Known {
-        self.0.lock().present
+        self.0.borrow().present
     }
 
     /// Records the answer to a request that was sent with the knowledge `before`.
     pub(crate) fn answered(&self, before: Known, hosts: &str, cluster: u64, revision: u64) {
-        let mut state = self.0.lock();
-        if before.incarnation != state.present.incarnation {
-            // A faster answer has shown the new incarnation. This answer may come from either.
-            return;
-        }
-        let is_first = state.cluster == 0;
-        if !is_first && (cluster != state.cluster || revision < before.revision) {
-            seen::forgot(NAME, hosts, before.revision, Some(revision));
-            state.present = Known { incarnation: before.incarnation + 1, revision };
-        }
-        state.cluster = cluster;
-        state.present.revision = state.present.revision.max(revision);
+        self.0.send_if_modified(|state| {
+            if before.incarnation != state.present.incarnation {
+                // A faster answer has shown the new incarnation. This answer may come from either.
+                return false;
+            }
+            let is_another = state.cluster != 0 && (cluster != state.cluster || revision < before.revision);
+            if is_another {
+                seen::forgot(NAME, hosts, before.revision, Some(revision));
+                state.present = Known { incarnation: before.incarnation + 1, revision };
+            }
+            if is_another && cluster != state.cluster {
+                if let Some((other, since)) = state.cluster_before
+                    && other == cluster
+                    && since.elapsed() < IN_TURNS
+                {
+                    state.two_clusters = Some([state.cluster, cluster]);
+                }
+                state.cluster_before = Some((state.cluster, Instant::now()));
+            }
+            state.cluster = cluster;
+            state.present.revision = state.present.revision.max(revision);
+            is_another
+        });
     }
 
     /// Records that the current incarnation has granted the current lease.
     pub(crate) fn granted(&self) {
-        let mut state = self.0.lock();
-        state.of_lease = state.present.incarnation;
+        self.0.send_modify(|state| state.of_lease = state.present.incarnation);
     }
 
     /// Whether the server is known to be another incarnation than the one that granted the current
     /// lease.
     pub(crate) fn has_changed(&self) -> bool {
-        let state = self.0.lock();
-        state.of_lease != state.present.incarnation
+        self.0.borrow().has_changed()
+    }
+
+    /// Waits until the server is known to be another incarnation than the one that granted the current lease.
+    pub(crate) async fn changed(&self) {
+        // The sender is borrowed, so it lives.
+        drop(self.0.subscribe().wait_for(Shown::has_changed).await);
+    }
+
+    /// Checks that the answers come from one cluster.
+    ///
+    /// # Errors
+    /// `Misconfigured`: two clusters have answered in turns.
+    pub(crate) fn check_one_cluster(&self) -> Result<()> {
+        match self.0.borrow().two_clusters {
+            Some([one, other]) => {
+                let what = format!(
+                    "the hosts of the URL belong to two etcd clusters ({one:x} and {other:x}), which would both \
+                     admit holders: name the hosts of one cluster"
+                );
+                Err(Error::new(ErrorKind::Misconfigured, what))
+            }
+            None => Ok(()),
+        }
     }
 }
 
@@ -109,6 +164,20 @@ mod tests {
         answers.answered(before, "a", 7, 16);
         answers.answered(answers.known(), "a", 7, 3);
         assert!(!answers.has_changed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn clusters_that_answer_in_turns_are_two_and_a_cluster_that_comes_back_later_is_one() {
+        let answers = at_ten();
+        let answered = |cluster| answers.answered(answers.known(), "a,b", cluster, 11);
+        answered(8);
+        assert!(answers.check_one_cluster().is_ok(), "a new cluster has replaced the old one");
+        tokio::time::sleep(IN_TURNS).await;
+        answered(7);
+        assert!(answers.check_one_cluster().is_ok(), "the operator has gone back");
+        answered(8);
+        let error = answers.check_one_cluster().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
     }
 
     #[test]

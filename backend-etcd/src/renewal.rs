@@ -28,7 +28,17 @@ const STREAMS_PER_PERIOD: u32 = 8;
 /// Renews a lease in the background, until the client is closed. If the task dies, the lease is
 /// lost at its deadline (LEASE-KEEPER).
 pub(crate) fn start(runtime: &Handle, driver: &Driver, session: &Arc<Session>, closed: &CancellationToken) {
-    let renewing = renew_until_lost(driver.clone(), Arc::clone(session));
+    let (driver, session) = (driver.clone(), Arc::clone(session));
+    let renewing = async move {
+        tokio::select! {
+            () = renew_until_lost(driver.clone(), Arc::clone(&session)) => {}
+            () = driver.forgotten() => {
+                // A server with an older copy may still have the lease, and nodes that were released since.
+                session.lease.end(LostReason::Forgotten);
+                give_back(&Handle::current(), driver, session.id, session.lease.clock().clone(), session.lease.ttl());
+            }
+        }
+    };
     runtime.spawn(closed.clone().run_until_cancelled_owned(renewing));
 }
 

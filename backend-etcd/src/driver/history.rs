@@ -15,6 +15,12 @@ use crate::error::{Answer, Past, as_read, no_such_revision};
 const REASON: Duration = Duration::from_secs(1);
 
 impl Driver {
+    /// Waits until the server is known to have forgotten the present lease, or what was created on it since an older
+    /// copy (see [`incarnation`](crate::incarnation)).
+    pub(crate) async fn forgotten(&self) {
+        self.incarnations.changed().await;
+    }
+
     /// Why a key that was created at this revision, on the present lease, is gone.
     pub(crate) async fn why_gone(&self, key: &[u8], created: u64) -> LostReason {
         let forgotten = match tokio::time::timeout(REASON, self.has_created(key, created)).await {

@@ -28,6 +28,7 @@ impl Driver {
     where
         F: Future<Output = Result<T, etcd_client::Error>>,
     {
+        self.incarnations.check_one_cluster()?;
         let (_pass, within) = match kind.is_about_keys {
             true => {
                 let (pass, left) = self.throttle.take(self.request_timeout).await?;

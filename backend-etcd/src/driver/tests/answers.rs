@@ -29,6 +29,13 @@ impl Mode {
     }
 }
 
+/// What the headers of a scripted server's answers say: its cluster, and the revision of its keys. Each below 128.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct State {
+    pub(super) cluster: u8,
+    pub(super) revision: u8,
+}
+
 /// The length of the flag and the size before each message.
 const PREFIX: usize = 5;
 
@@ -37,6 +44,7 @@ pub(super) async fn answer(
     request: Request<RecvStream>,
     mut respond: SendResponse<Bytes>,
     mode: watch::Receiver<Mode>,
+    state: watch::Receiver<State>,
 ) -> Option<()> {
     let (parts, mut body) = request.into_parts();
     let (mut answers, mut read) = (None, Vec::new());
@@ -53,7 +61,7 @@ pub(super) async fn answer(
                 let headers = Response::builder().header("content-type", "application/grpc");
                 answers = Some(respond.send_response(headers.body(()).ok()?, false).ok()?);
             }
-            answers.as_mut()?.send_data(message(parts.uri.path()), false).ok()?;
+            answers.as_mut()?.send_data(message(parts.uri.path(), *state.borrow()), false).ok()?;
         }
     }
     let trailers = HeaderMap::from_iter([("grpc-status".parse().ok()?, HeaderValue::from(0))]);
@@ -71,9 +79,9 @@ fn takes_message(read: &mut Vec<u8>) -> bool {
     is_whole
 }
 
-/// The answer to any request of this method: a header of cluster 1 at revision 1, and fields by their numbers.
-fn message(method: &str) -> Bytes {
-    const HEADER: &[u8] = &[0x0a, 8, 0x08, 1, 0x10, 1, 0x18, 1, 0x20, 1];
+/// The answer to any request of this method: a header, and fields by their numbers.
+fn message(method: &str, State { cluster, revision }: State) -> Bytes {
+    let header = [0x0a, 8, 0x08, cluster, 0x10, 1, 0x18, revision, 0x20, 1];
     let fields: &[u8] = match method.rsplit('/').next() {
         // The lease 7 has 60 s.
         Some("LeaseGrant" | "LeaseKeepAlive") => &[0x10, 7, 0x18, 60],
@@ -84,6 +92,6 @@ fn message(method: &str) -> Bytes {
         // Nothing was found.
         _ => &[],
     };
-    let size = u8::try_from(HEADER.len() + fields.len()).expect("short");
-    [&[0, 0, 0, 0, size], HEADER, fields].concat().into()
+    let size = u8::try_from(header.len() + fields.len()).expect("short");
+    [&[0, 0, 0, 0, size][..], &header, fields].concat().into()
 }

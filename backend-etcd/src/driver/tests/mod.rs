@@ -1,6 +1,7 @@
 //! A scripted server on streams in memory, for tests of the driver's times under a paused clock.
 
 mod answers;
+mod incarnations;
 mod times;
 
 use std::cell::RefCell;
@@ -14,8 +15,7 @@ use tokio::io::{DuplexStream, duplex};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use self::answers::Mode;
-use self::answers::answer;
+use self::answers::{Mode, State, answer};
 
 thread_local! {
     /// The servers of the test of this thread, by host. A paused runtime has one thread.
@@ -26,19 +26,28 @@ thread_local! {
 #[derive(Clone)]
 struct Scripted {
     mode: Arc<watch::Sender<Mode>>,
+    state: Arc<watch::Sender<State>>,
     dials: Arc<Mutex<Vec<Instant>>>,
 }
 
 impl Scripted {
     /// Starts a server for this host, `name:port`.
     fn start(host: &str, mode: Mode) -> Self {
-        let server = Self { mode: Arc::new(watch::Sender::new(mode)), dials: Arc::default() };
+        let server = Self {
+            mode: Arc::new(watch::Sender::new(mode)),
+            state: Arc::new(watch::Sender::new(State { cluster: 1, revision: 1 })),
+            dials: Arc::default(),
+        };
         SERVERS.with_borrow_mut(|servers| servers.insert(host.to_owned(), server.clone()));
         server
     }
 
     fn set(&self, mode: Mode) {
         self.mode.send_replace(mode);
+    }
+
+    fn shows(&self, cluster: u8, revision: u8) {
+        self.state.send_replace(State { cluster, revision });
     }
 
     /// The moments at which a client dialled.
@@ -54,7 +63,7 @@ impl Scripted {
             Mode::Down => Err(io::ErrorKind::ConnectionRefused.into()),
             Mode::Answers | Mode::Silent | Mode::Slow(_) => {
                 let (client, server) = duplex(1 << 16);
-                tokio::spawn(serve(server, self.mode.subscribe()));
+                tokio::spawn(serve(server, self.mode.subscribe(), self.state.subscribe()));
                 Ok(client)
             }
         }
@@ -68,7 +77,7 @@ pub(super) async fn dial(host: &str) -> Option<io::Result<DuplexStream>> {
 }
 
 /// Serves one connection until the client closes it or the server closes it.
-async fn serve(stream: DuplexStream, mode: watch::Receiver<Mode>) {
+async fn serve(stream: DuplexStream, mode: watch::Receiver<Mode>, state: watch::Receiver<State>) {
     let mut closes = mode.clone();
     let serves = async {
         speaks(mode.clone()).await;
@@ -81,7 +90,9 @@ async fn serve(stream: DuplexStream, mode: watch::Receiver<Mode>) {
                 biased;
                 _ = falls_silent.wait_for(|mode| *mode == Mode::Silent) => {}
                 accepted = connection.accept() => match accepted {
-                    Some(Ok((request, respond))) => drop(tokio::spawn(answer(request, respond, mode.clone()))),
+                    Some(Ok((request, respond))) => {
+                        drop(tokio::spawn(answer(request, respond, mode.clone(), state.clone())));
+                    }
                     _ => return,
                 },
             }

@@ -14,8 +14,8 @@ use crate::driver::{Driver, EventKind, StreamEvent, Watch, WatchEvents, WatchReq
 use crate::error::Answer;
 use crate::watch::{OwnNode, Watches, stream};
 
-const HOST: &str = "scripted:2379";
-const OTHER: &str = "other:2379";
+pub(super) const HOST: &str = "scripted:2379";
+pub(super) const OTHER: &str = "other:2379";
 const REQUEST: Duration = Duration::from_secs(4);
 /// Timers count whole milliseconds.
 const ROUNDING: Duration = Duration::from_millis(10);
@@ -24,7 +24,7 @@ fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-async fn connect(hosts: &[&str]) -> Driver {
+pub(super) async fn connect(hosts: &[&str]) -> Driver {
     let settings = Settings {
         endpoints: hosts.iter().map(|host| (*host).to_owned()).collect(),
         logins: Logins::of(&Config::new("etcd")),
@@ -35,7 +35,7 @@ async fn connect(hosts: &[&str]) -> Driver {
     Driver::connect(&settings).await.expect("it dials later")
 }
 
-async fn ask(driver: &Driver) -> Result<(), Error> {
+pub(super) async fn ask(driver: &Driver) -> Result<(), Error> {
     driver.get(b"a").await.map(drop).map_err(Error::from)
 }
 

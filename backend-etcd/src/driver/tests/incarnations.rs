@@ -1,0 +1,64 @@
+//! Servers that were restored from an older copy, and servers of two clusters.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use latchwork_core::{Clock, ErrorKind, LostReason};
+use tokio::runtime::Handle;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::times::{HOST, OTHER, ask, connect};
+use super::{Mode, Scripted};
+use crate::driver::Driver;
+use crate::renewal;
+use crate::session::Session;
+
+const TTL: Duration = Duration::from_secs(60);
+
+/// A session that its renewal keeps.
+async fn kept(driver: &Driver) -> Arc<Session> {
+    let session = Session::grant(&Handle::current(), driver, &Clock::tokio(), TTL).await.expect("granted");
+    let session = Arc::new(session);
+    renewal::start(&Handle::current(), driver, &session, &CancellationToken::new());
+    session
+}
+
+/// The server renews the lease all the time, as a server does whose older copy has it.
+#[tokio::test(start_paused = true)]
+async fn lease_ends_as_forgotten_at_the_first_answer_of_an_older_copy() {
+    let scripted = Scripted::start(HOST, Mode::Answers);
+    scripted.shows(1, 40);
+    let driver = connect(&[HOST]).await;
+    let session = kept(&driver).await;
+    scripted.shows(1, 41);
+    ask(&driver).await.expect("answered");
+    tokio::time::sleep(2 * TTL).await;
+    assert_eq!(session.lease.lost(), None, "the server keeps its data");
+    scripted.shows(1, 30);
+    ask(&driver).await.expect("answered");
+    let lost = timeout(Duration::from_millis(1), session.lease.until_lost()).await;
+    assert_eq!(lost.expect("at once"), LostReason::Forgotten);
+    // A lease that the restored server grants is kept.
+    let session = kept(&driver).await;
+    ask(&driver).await.expect("answered");
+    tokio::time::sleep(2 * TTL).await;
+    assert_eq!(session.lease.lost(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn hosts_of_two_clusters_are_refused() {
+    let (one, other) = (Scripted::start(HOST, Mode::Answers), Scripted::start(OTHER, Mode::Answers));
+    let driver = connect(&[HOST, OTHER]).await;
+    for _ in 0..10 {
+        ask(&driver).await.expect("the control: two hosts of one cluster");
+    }
+    one.shows(1, 1);
+    other.shows(2, 1);
+    let mut refused = None;
+    for _ in 0..10 {
+        refused = ask(&driver).await.err().or(refused);
+    }
+    let error = refused.expect("an error");
+    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+}
