@@ -19,6 +19,9 @@ const SRVR: &str = "the word srvr (4lw.commands.whitelist)";
 pub(crate) async fn read(session: &Session) -> Result<ServerFacts> {
     let settings = &session.settings;
     let answers = join_all(settings.hosts.iter().map(|host| said(host, &settings.transport))).await;
+    for (host, answer) in settings.hosts.iter().zip(&answers) {
+        probe::check_one_group(settings.hosts.len(), host, answer.as_deref().unwrap_or_default())?;
+    }
     let members = match session.driver.members().await {
         Err(Fault::NoNode) => Fact::untold("the server has no /zookeeper/config"),
         answer => {

@@ -29,7 +29,11 @@ pub(crate) async fn probe(settings: &Settings) -> Result<()> {
         async |host: &str| match greet((host, &transport.apart(), scheme), WORD, |_| false, is_of_zookeeper)
             .await?
         {
-            Some(answer) => judge(host, &String::from_utf8_lossy(&answer)),
+            Some(answer) => {
+                let answer = String::from_utf8_lossy(&answer);
+                check_one_group(hosts.len(), host, &answer)?;
+                judge(host, &answer)
+            }
             None => Ok(Probed::Waits(Error::new(ErrorKind::Unavailable, format!("{host}: {HUNG_UP}")))),
         };
     find_server(hosts, clock, probe).await
@@ -75,6 +79,21 @@ pub(crate) fn version(answer: &str) -> Option<&str> {
 
 fn value<'a>(answer: &'a str, name: &str) -> Option<&'a str> {
     answer.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
+}
+
+/// Refuses a server without an ensemble under a URL of several hosts: each of these would admit a holder.
+///
+/// # Errors
+/// `Misconfigured`.
+pub(crate) fn check_one_group(hosts: usize, host: &str, answer: &str) -> Result<()> {
+    if hosts > 1 && role(answer) == Some(Role::Alone) {
+        let what = format!(
+            "{host} is a standalone ZooKeeper, and the URL names {hosts} hosts: servers without an ensemble would \
+             each admit a holder, so name one host, or the servers of one ensemble"
+        );
+        return Err(Error::new(ErrorKind::Misconfigured, what));
+    }
+    Ok(())
 }
 
 /// The meaning of an answer to [`WORD`].
@@ -133,6 +152,17 @@ mod tests {
         assert_eq!(kind(modern), None);
         assert_eq!(kind("srvr is not executed because it is not in the whitelist.\n"), None);
         assert_eq!(kind("Zookeeper version: 3.4.14-4c25d48, built on x\n"), Some(ErrorKind::Misconfigured));
+    }
+
+    #[test]
+    fn standalone_server_among_several_hosts_is_refused() {
+        let of = |mode: &str| format!("Zookeeper version: 3.8.0, built on x\nMode: {mode}\n");
+        for (hosts, mode, refused) in
+            [(1, "standalone", false), (2, "standalone", true), (3, "leader", false), (3, "follower", false)]
+        {
+            let kind = check_one_group(hosts, "h:1", &of(mode)).err().map(|error| error.kind());
+            assert_eq!(kind, refused.then_some(ErrorKind::Misconfigured), "{mode} of {hosts}");
+        }
     }
 
     #[test]
