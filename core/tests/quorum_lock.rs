@@ -231,6 +231,37 @@ async fn a_server_that_has_forgotten_a_hold_does_not_count_until_the_hold_has_en
     }
 }
 
+/// As a service does that initializes at each start.
+#[tokio::test(start_paused = true)]
+async fn initialize_vouches_for_no_server_while_another_one_has_a_marker() {
+    let servers = Servers::initialized(3).await;
+    let [one, two] = servers.clients();
+    one.links[2].cut();
+    let guard = one.lock().acquire().await.unwrap();
+    assert_eq!(held(&guard), [true, true, false]);
+    // The first holder does not hear of it.
+    one.links[1].cut();
+    servers.0[1].wipe();
+    two.lock().initialize().await.unwrap();
+    // One server that is away is no reason to refuse, since another one shows that the quorum is not new.
+    two.links[0].cut();
+    two.lock().initialize().await.unwrap();
+    two.links[0].heal();
+    let second = two.lock().acquire().within(TTL / 2).await;
+    fails(second, ErrorKind::Timeout, "a member may have forgotten");
+    assert!(guard.is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn initialize_writes_nothing_while_a_server_is_away_and_none_is_known_to_have_a_marker() {
+    let servers = Servers::start(3);
+    let client = servers.client();
+    client.links[1].cut();
+    fails(client.lock().initialize().await, ErrorKind::Unavailable, "it may have a marker");
+    client.links[1].heal();
+    fails(client.lock().try_acquire().await, ErrorKind::Unavailable, "no server counts");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_server_that_forgets_between_look_and_join_does_not_count() {
     let servers = Servers::initialized(3).await;

@@ -15,7 +15,7 @@ use super::mutex::Mutex;
 use super::quorum_gathering::Acquisition;
 use super::quorum_guard::QuorumHold;
 use super::quorum_members::QuorumMembers;
-use super::server_count::vouch;
+use super::server_count::{has_marker, vouch};
 use crate::address::Kind;
 use crate::contracts::MAX_CELL_BYTES;
 use crate::decide::Claim;
@@ -172,16 +172,24 @@ impl QuorumLock {
 
     /// Declares that the servers are new: nobody has held anything by this quorum for the last
     /// `longest_ttl`. Without that, the first acquisition ever waits for `longest_ttl`, since a new
-    /// server looks like one that has lost its data. Servers that have a marker are left as they
-    /// are. It counts for all quorums in this namespace on these servers, and is needed once.
+    /// server looks like one that has lost its data. It counts for all quorums in this namespace on these
+    /// servers, and is needed once.
+    ///
+    /// It changes nothing if any server has a marker: the quorum is not new then, and a server without one
+    /// may have lost its data. So a service may call it at each start.
     ///
     /// # Errors
-    /// That of the first server that failed, whose marker was not written: `Unavailable`; `OutcomeUnknown`;
-    /// `Misconfigured`; `Forbidden`; `Closed`; `RuntimeGone`.
+    /// That of the first server that failed, while no server is known to have a marker: `Unavailable`;
+    /// `OutcomeUnknown`; `Misconfigured`; `Forbidden`; `Closed`; `RuntimeGone`.
     ///
     /// # Cancel safety
-    /// Some markers may be written; it may be called again.
+    /// Some markers may be written. The servers without one count after `longest_ttl`.
     pub async fn initialize(&self) -> Result<()> {
+        let found = join_all(self.0.markers.iter().map(has_marker)).await;
+        if found.iter().any(|found| matches!(found, Ok(true))) {
+            return Ok(());
+        }
+        self.of_all("initialize", found.into_iter().map(|found| found.map(drop)).collect())?;
         let vouching = self.0.markers.iter().map(|marker| vouch(marker, &self.0.terms));
         self.of_all("initialize", join_all(vouching).await)
     }

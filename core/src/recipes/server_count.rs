@@ -82,15 +82,17 @@ async fn ask_now(handle: &CellHandle, terms: &Arc<Terms>) -> Result<Counted> {
     Err(Error::new(ErrorKind::Unavailable, "others change the server's marker all the time"))
 }
 
-/// Declares that the server has nothing to forget. Changes no marker that is there.
+/// Whether the server has a marker, of whatever terms.
+pub(super) async fn has_marker(handle: &CellHandle) -> Result<bool> {
+    Ok(read(handle).await?.is_some())
+}
+
+/// Declares that the server, which had no marker, has nothing to forget. Changes no marker that has come since.
 pub(super) async fn vouch(handle: &CellHandle, terms: &Terms) -> Result<()> {
-    if read(handle).await?.is_none() {
-        // Connected by now.
-        let server = handle.client.backend.incarnation();
-        let marker = Marker::new(terms, named(&server)?, NodeId::random().as_u64(), true);
-        write(handle, None, &marker).await?;
-    }
-    Ok(())
+    // The look at the markers has connected the client.
+    let server = handle.client.backend.incarnation();
+    let marker = Marker::new(terms, named(&server)?, NodeId::random().as_u64(), true);
+    write(handle, None, &marker).await
 }
 
 /// The incarnation's name in a marker.
