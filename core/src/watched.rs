@@ -8,7 +8,8 @@
 //! *Why nothing is missed.* The server watches before each read, so a change is either in what is
 //! read, or told afterwards. Reads are linearizable, and the versions of a cell and the sequence
 //! numbers of a queue rise for ever. So what has fallen shows that the server is without its data:
-//! the watch ends as `Forgotten`.
+//! the watch ends as `Forgotten`. A cell that is missing shows it too, if the server that had the cell
+//! was restarted or replaced since then, or has forgotten the client's lease.
 
 mod cell;
 mod queue;
@@ -54,10 +55,38 @@ pub(crate) trait Reader: Default + Send + Sync + 'static {
 /// What a client watches by one kind of reader.
 #[derive(Debug)]
 pub(crate) struct Watches<R: Reader> {
-    watched: Mutex<HashMap<Address, Weak<Watched<R::State>>>>,
+    watched: Mutex<Watching<R::State>>,
     rechecks: Arc<Rechecks>,
     // Cancelled when the client is closed.
     closing: CancellationToken,
+}
+
+/// The watched cells or queues of one client.
+#[derive(Debug)]
+struct Watching<S> {
+    by_address: HashMap<Address, Weak<Watched<S>>>,
+    // The next sweep takes out the watches that have ended at this size. Twice the size after each sweep keeps
+    // the sweeps linear in the number of all watches.
+    sweep_at: usize,
+}
+
+impl<S> Default for Watching<S> {
+    fn default() -> Self {
+        Self { by_address: HashMap::new(), sweep_at: 16 }
+    }
+}
+
+impl<S> Watching<S> {
+    /// Adds a watch. Answers whether the others were swept.
+    fn insert(&mut self, address: Address, watched: Weak<Watched<S>>) -> bool {
+        let sweeps = self.by_address.len() >= self.sweep_at;
+        if sweeps {
+            self.by_address.retain(|_, watched| watched.strong_count() > 0);
+            self.sweep_at = 16.max(2 * self.by_address.len());
+        }
+        self.by_address.insert(address, watched);
+        sweeps
+    }
 }
 
 /// One cell or queue, as the task sees it.
@@ -92,12 +121,11 @@ impl<R: Reader> Watches<R> {
         address: &Address,
     ) -> Arc<Watched<R::State>> {
         let mut watches = self.watched.lock();
-        if let Some(watched) = watches.get(address).and_then(Weak::upgrade)
+        if let Some(watched) = watches.by_address.get(address).and_then(Weak::upgrade)
             && !watched.has_ended()
         {
             return watched;
         }
-        watches.retain(|_, watched| watched.strong_count() > 0);
         let (task, end) =
             WatchTask::<R>::new(Arc::clone(backend), address.clone(), Arc::clone(&self.rechecks));
         let fresh = Arc::new(Watched { views: task.views.subscribe(), _task: end.clone().drop_guard() });
@@ -198,5 +226,35 @@ impl<R: Reader> WatchTask<R> {
                 true
             }
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::address::Kind;
+
+    fn address(number: usize) -> Address {
+        Address::new("n", Kind::Mutex, format!("k{number}")).expect("a good key")
+    }
+
+    fn watched() -> Arc<Watched<()>> {
+        let views = watch::Sender::new(View::Unread).subscribe();
+        Arc::new(Watched { views, _task: CancellationToken::new().drop_guard() })
+    }
+
+    #[test]
+    fn sweeps_are_few_while_all_watches_live_and_take_out_all_that_have_ended() {
+        let mut watching = Watching::default();
+        let mut live = Vec::new();
+        let mut add = |number, live: &mut Vec<_>| {
+            live.push(watched());
+            watching.insert(address(number), live.last().map(Arc::downgrade).expect("just added"))
+        };
+        let sweeps = (0..20_000).filter(|&number| add(number, &mut live)).count();
+        assert!(sweeps < 20, "{sweeps}");
+        live.clear();
+        while !add(20_000, &mut live) {}
+        assert_eq!(watching.by_address.len(), 1);
     }
 }

@@ -1,14 +1,14 @@
 //! Values and counts over a memory store: lost news, versions that fall, outcomes that nobody knows.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::common::{Clients, Plant, clients, connected, connected_to, fails, planted};
-use latchwork_core::backend::VersionedValue;
 use latchwork_core::backend::decide::count::WRITERS;
+use latchwork_core::backend::{Incarnation, VersionedValue};
 use latchwork_core::memory::Memory;
-use latchwork_core::{Clock, Config, ErrorKind, LostReason, Version};
+use latchwork_core::{Clock, Config, Coordinator, ErrorKind, LostReason, Version};
 
 fn text(cell: Option<VersionedValue>) -> Option<String> {
     cell.map(|cell| String::from_utf8(cell.value.to_vec()).expect("text"))
@@ -90,6 +90,70 @@ async fn a_version_that_falls_ends_the_watch_as_forgotten_and_another_begins_ane
     assert!(watch.latest().is_err());
     let mut anew = value.watch().await.unwrap();
     assert_eq!(text(anew.changed().await.unwrap()).as_deref(), Some("restored"));
+}
+
+/// A deletion by another handle looks to this one like a server that has lost the count.
+#[tokio::test(start_paused = true)]
+async fn ids_of_a_count_that_fell_are_forgotten_until_they_are_new_to_the_handle() {
+    let Clients { client, other, .. } = clients();
+    let ids = |of: &Coordinator| of.id_generator("a").unwrap().with_block(1).unwrap();
+    let (ids, theirs) = (ids(&client), ids(&other));
+    assert_eq!((ids.next_id().await.unwrap(), ids.next_id().await.unwrap()), (1, 2));
+    assert!(theirs.delete().await.unwrap());
+    for _ in 0..2 {
+        let error = ids.next_id().await.expect_err("this handle has given it out");
+        assert_eq!(error.lost_reason(), Some(LostReason::Forgotten), "{error}");
+    }
+    assert_eq!(ids.next_id().await.unwrap(), 3);
+    assert!(ids.delete().await.unwrap());
+    assert_eq!(ids.next_id().await.unwrap(), 1, "its own deletion is no loss");
+}
+
+/// The server of a cell is another one from some moment on, without the cell.
+#[derive(Debug, Default)]
+struct Replaced(AtomicBool);
+
+impl Plant for Replaced {
+    fn read(&self, cell: Option<VersionedValue>) -> Option<VersionedValue> {
+        cell.filter(|_| !self.0.load(Ordering::Relaxed))
+    }
+
+    fn incarnation(&self, _real: Incarnation) -> Incarnation {
+        let is_another = self.0.load(Ordering::Relaxed);
+        Incarnation::Started(if is_another { "two" } else { "one" }.to_owned())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn cell_that_a_replaced_server_lacks_ends_watches_and_latches_as_forgotten() {
+    let plant = Arc::new(Replaced::default());
+    let (client, _link) = planted(&Memory::new(Clock::tokio()), &Config::new("memory"), &plant);
+    let latch = client.count_down_latch("a", 2).unwrap();
+    assert_eq!(latch.count_down().await.unwrap(), 1);
+    let value = client.shared_value("a").unwrap();
+    value.write("a").await.unwrap();
+    let mut watch = value.watch().await.unwrap();
+    watch.changed().await.unwrap();
+    let mut waiting = std::pin::pin!(latch.wait());
+    assert!(tokio::time::timeout(Duration::from_millis(1), &mut waiting).await.is_err(), "one is missing");
+    plant.0.store(true, Ordering::Relaxed);
+    // A read follows once a TTL at least.
+    for error in [waiting.await.expect_err("forgotten"), watch.changed().await.expect_err("forgotten")] {
+        assert_eq!(error.lost_reason(), Some(LostReason::Forgotten), "{error}");
+    }
+}
+
+/// The control of the test above: a deletion on the same server.
+#[tokio::test(start_paused = true)]
+async fn deleted_cell_is_no_forgotten_one() {
+    let plant = Arc::new(Replaced::default());
+    let (client, _link) = planted(&Memory::new(Clock::tokio()), &Config::new("memory"), &plant);
+    let value = client.shared_value("a").unwrap();
+    value.write("a").await.unwrap();
+    let mut watch = value.watch().await.unwrap();
+    watch.changed().await.unwrap();
+    value.delete().await.unwrap();
+    assert_eq!(watch.changed().await.unwrap(), None);
 }
 
 #[tokio::test(start_paused = true)]

@@ -11,7 +11,7 @@ use super::count_cell::CountCell;
 use super::handles::addressed;
 use crate::clock::Moment;
 use crate::decide::count::Change;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, LostReason, Result};
 
 /// How many ids a block has, unless [`with_block`](IdGenerator::with_block) says otherwise.
 const BLOCK: u32 = 100;
@@ -25,7 +25,9 @@ const MAX_BLOCK: u32 = 1_000_000;
 /// one handle and its clones, and a block that is reserved later is higher. Ids of two clients that
 /// each have a block are not in the order of time: a block of 1 makes them so.
 ///
-/// *Why no id comes twice.* An add is applied at most once, and its sum is above every sum before.
+/// *Why no id comes twice.* An add is applied at most once, and its sum is above every sum before. A server
+/// that loses data (a Redis that restarts without persistence or fails over) gives ids again. A handle
+/// finds that by a block that is not above its last one, and gives none of it out.
 /// A block whose add has an unknown outcome is never used. What a client has not given out when it
 /// ends is never given out: there are gaps.
 ///
@@ -56,14 +58,18 @@ struct Block {
     ids: Range<u64>,
     // The generator is surely there before.
     until: Option<Moment>,
+    // The last id that this handle has reserved: a later block of the same generator is above it.
+    last: u64,
 }
 
 impl Block {
     fn next(&mut self, now: Moment) -> Option<u64> {
-        match self.until {
-            Some(until) if now >= until => None,
-            _ => self.ids.next(),
-        }
+        if self.is_over(now) { None } else { self.ids.next() }
+    }
+
+    /// Whether the generator may have gone since, and may begin with 1 again.
+    fn is_over(&self, now: Moment) -> bool {
+        self.until.is_some_and(|until| now >= until)
     }
 }
 
@@ -112,7 +118,10 @@ impl IdGenerator {
     ///
     /// # Errors
     /// As [`Counter::add`](super::Counter::add), and `Conflict` when all ids are used up or the
-    /// count was set below zero. Nothing is lost but a block at most: call it again.
+    /// count was set below zero. Nothing is lost but a block at most: call it again. `Lost` with the reason
+    /// `Forgotten` when the new block is not above the last one of this handle: the server has lost data, or another
+    /// handle has deleted the count. It fails so until the count has passed that id, so this handle gives out
+    /// no id twice. A new handle does not know the ids of before: after a loss of data, use another key.
     ///
     /// # Cancel safety
     /// Cancel-safe: a dropped call gives nothing out, and may lose a block.
@@ -124,21 +133,26 @@ impl IdGenerator {
         }
         let until = self.count.handle.time_to_idle().map(|idle| now + idle.get());
         let added = self.count.change(Change::Add(i64::from(self.block))).await;
-        let block = added.and_then(|sum| self.block_up_to(sum.expect("an add always changes the count")));
-        *reserved = Block { ids: self.count.handle.in_context("next_id", block)?, until };
+        let above = if reserved.is_over(now) { 0 } else { reserved.last };
+        let block =
+            added.and_then(|sum| self.block_up_to(sum.expect("an add always changes the count"), above));
+        let ids = self.count.handle.in_context("next_id", block)?;
+        *reserved = Block { until, last: ids.end - 1, ids };
         Ok(reserved.ids.next().expect("a block has an id"))
     }
 
-    fn block_up_to(&self, last: i64) -> Result<Range<u64>> {
+    fn block_up_to(&self, last: i64, above: u64) -> Result<Range<u64>> {
         let first = last - i64::from(self.block) + 1;
         match (u64::try_from(first), u64::try_from(last)) {
+            (Ok(first @ 1..), Ok(_)) if first <= above => Err(Error::lost(LostReason::Forgotten)),
             (Ok(first @ 1..), Ok(last)) => Ok(first..last + 1),
             _ => Err(Error::new(ErrorKind::Conflict, "something else than a count of ids is stored")),
         }
     }
 
     /// Deletes the count: ids begin with 1 again, and come twice. Answers whether it was there. One
-    /// try. Other handles go on with the blocks that they have.
+    /// try. Other handles go on with the blocks that they have, and then fail as `Forgotten` until the count
+    /// has passed these.
     ///
     /// # Errors
     /// As [`Counter::delete`](super::Counter::delete).

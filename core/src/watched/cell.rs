@@ -2,7 +2,7 @@
 
 use super::Reader;
 use crate::address::Address;
-use crate::contracts::{Backend, ChangeWatch, VersionedValue};
+use crate::contracts::{Backend, ChangeWatch, Incarnation, Lease, VersionedValue};
 use crate::error::{Error, LostReason, Result};
 
 /// Reads a cell.
@@ -10,6 +10,30 @@ use crate::error::{Error, LostReason, Result};
 pub(crate) struct CellReader {
     // The highest version that was read.
     last: u64,
+    // The server that had the cell at the last read, as far as the client knew then.
+    server: Option<Server>,
+}
+
+/// A server, by what changes when it loses data.
+#[derive(Debug)]
+struct Server {
+    incarnation: Incarnation,
+    lease: Lease,
+}
+
+impl Server {
+    fn of(backend: &dyn Backend) -> Self {
+        Self { incarnation: backend.incarnation(), lease: backend.lease() }
+    }
+
+    /// Whether a cell that is missing now may have been lost with the server's data, and not deleted.
+    fn may_have_forgotten(&self, now: &Incarnation) -> bool {
+        match (&self.incarnation, now) {
+            (Incarnation::Started(before), Incarnation::Started(now)) => before != now,
+            // It has lost leases too.
+            _ => self.lease.lost() == Some(LostReason::Forgotten),
+        }
+    }
 }
 
 impl Reader for CellReader {
@@ -20,13 +44,18 @@ impl Reader for CellReader {
     }
 
     async fn read(&mut self, backend: &dyn Backend, cell: &Address) -> Result<Self::State> {
+        // Before the read, so that a server that is replaced after its answer is seen at the next read.
+        let server = Server::of(backend);
         let cell = backend.read_cell(cell).await?;
+        let forgotten = match &cell {
+            Some(cell) => cell.version.number() < self.last,
+            None => self.server.take().is_some_and(|had| had.may_have_forgotten(&backend.incarnation())),
+        };
+        if forgotten {
+            return Err(Error::lost(LostReason::Forgotten));
+        }
         if let Some(cell) = &cell {
-            let number = cell.version.number();
-            if number < self.last {
-                return Err(Error::lost(LostReason::Forgotten));
-            }
-            self.last = number;
+            (self.last, self.server) = (cell.version.number(), Some(server));
         }
         Ok(cell)
     }

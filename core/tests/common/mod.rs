@@ -27,6 +27,10 @@ pub(crate) trait Plant: Debug + Send + Sync + 'static {
         real
     }
 
+    fn incarnation(&self, real: Incarnation) -> Incarnation {
+        real
+    }
+
     async fn before_join(&self) -> Result<()> {
         Ok(())
     }
@@ -165,7 +169,7 @@ impl<P: Plant> Backend for Planted<P> {
     }
 
     fn incarnation(&self) -> Incarnation {
-        self.inner.incarnation()
+        self.plant.incarnation(self.inner.incarnation())
     }
 
     async fn list_keys(
