@@ -180,7 +180,8 @@ async fn a_server_that_hangs_up_is_reported_in_time() {
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         let text = error.to_string();
         assert!(
-            text.contains(&format!("{at} hangs up")) || text.contains(&format!("{at}: hangs up")),
+            text.contains(&format!("{at} closes the connection"))
+                || text.contains(&format!("{at}: closes the connection")),
             "{text}"
         );
         assert!(started.elapsed() < Duration::from_secs(5) + NOISE);

@@ -20,29 +20,31 @@ const OLDEST: (u32, u32) = (3, 4);
 /// any client does: up to 3.5.4 at once, in 3.5.5 and 3.5.6 when it was slow too.
 const CRASHING: ((u32, u32), std::ops::Range<u32>) = ((3, 5), 0..7);
 
-/// Opens clients of etcd: `etcd://[user:password@]host[:port][,host…][?option=value&…]`, and with
-/// the feature `tls` `etcd+tls://`.
+/// Opens clients of etcd: `etcd://[user:password@]host[:port][,host…][?option=value&…]`, and `etcd+tls://` with the
+/// feature `tls`.
 ///
-/// [`Config::connect_timeout`] bounds all of it: the search for a server that speaks HTTP/2 (a
-/// Redis or ZooKeeper behind the URL is reported by name), the log-in, the check of the version
-/// (3.4 or later) and of the permissions under the namespace, and the grant of the client's lease.
+/// [`Config::connect_timeout`] limits all steps of connecting: find a server that speaks HTTP/2 (the error names a Redis
+/// or ZooKeeper server), log in, check the version (3.4 or later) and the permissions under the namespace, and grant
+/// the client's lease.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EtcdConnector;
 
-/// The connector of `etcd://`.
+/// Returns the connector of `etcd://`.
 pub fn connector() -> Arc<dyn Connector> {
     Arc::new(EtcdConnector)
 }
 
-/// Deletes all that stands in the namespace of this configuration, and answers how many keys that were.
-/// For a namespace that was made for one run, whose clients have ended: it asks nobody, and holds and
-/// values go with the rest.
+/// Deletes the namespace of this configuration, and returns the number of deleted keys.
+///
+/// It deletes held locks and values too, without a warning to clients: use it for the namespace of one run, after its
+/// clients have ended.
 ///
 /// # Errors
-/// As the connector; `Unavailable` and `OutcomeUnknown`: call it again.
+/// * `Unavailable` or `OutcomeUnknown`: a part may be deleted. Call it again.
+/// * The errors of the connector.
 ///
 /// # Cancel safety
-/// As after an error.
+/// A part may be deleted.
 #[doc(hidden)]
 pub async fn delete_namespace(config: &Config) -> Result<usize> {
     let settings = Settings::read(config)?;
@@ -79,8 +81,7 @@ impl Connector for EtcdConnector {
     }
 }
 
-/// A connector of `etcd://` whose clients run the plain protocol alone: for this crate's tests,
-/// never for users.
+/// Returns a connector whose clients use only the plain protocol, for the tests of this crate.
 #[cfg(feature = "controls")]
 pub fn connector_without_fast_path() -> Arc<dyn Connector> {
     Arc::new(WithoutFastPath)
@@ -149,7 +150,7 @@ async fn check_server(driver: &Driver) -> Result<()> {
         driver.status().await.map_err(Error::from).map_err(|error| match error.kind() {
             // The server speaks gRPC, and has none of etcd's methods.
             ErrorKind::Misconfigured => {
-                Error::wrong_server("etcd", "a gRPC server that is no etcd", "").because(error)
+                Error::wrong_server("etcd", "a gRPC server that is not etcd", "").because(error)
             }
             _ => not_yet(error),
         })?;
@@ -168,7 +169,7 @@ fn check_version(version: &str) -> Result<()> {
         format!("etcd {version} is too old: {}.{} or later is needed", OLDEST.0, OLDEST.1)
     } else if (major, minor) == CRASHING.0 && CRASHING.1.contains(&patch) {
         format!(
-            "etcd {version} crashes when a client gives up a read (etcd-io/etcd#14110, #14891): {}.{}.{} or later is needed",
+            "etcd {version} crashes when a client cancels a read (etcd-io/etcd#14110, #14891): {}.{}.{} or later is needed",
             major, minor, CRASHING.1.end
         )
     } else {
@@ -212,7 +213,7 @@ mod tests {
         for (version, says) in [
             ("3.3.27", "3.4 or later"),
             ("3.5.0-rc.1", "3.5.7 or later"),
-            ("3.5.1", "crashes when a client gives up a read"),
+            ("3.5.1", "crashes when a client cancels a read"),
             ("3.5.6", "3.5.7 or later"),
         ] {
             let error = check_version(version).unwrap_err();

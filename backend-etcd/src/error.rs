@@ -40,7 +40,8 @@ impl Failure {
     pub(crate) fn of_write(self) -> Error {
         match self {
             Failure::Full(error) => {
-                Error::new(ErrorKind::OutcomeUnknown, "a full server may have stored it").because(error)
+                Error::new(ErrorKind::OutcomeUnknown, "the server is full, and may have stored the write")
+                    .because(error)
             }
             other => other.into(),
         }
@@ -50,7 +51,7 @@ impl Failure {
     pub(crate) fn secured_by(self, transport: &Transport) -> Self {
         match transport.failure() {
             Some(failure) if self.was_not_sent() => {
-                Failure::Other(Error::new(ErrorKind::Unavailable, "no secured connection").because(failure))
+                Failure::Other(Error::new(ErrorKind::Unavailable, "no TLS connection").because(failure))
             }
             _ => self,
         }
@@ -111,12 +112,12 @@ impl From<ClientError> for Failure {
             }
             Code::InvalidArgument if says("user name") => Error::forbidden("anonymous access", text),
             Code::NotFound if says("lease not found") => return Failure::LeaseGone,
-            Code::FailedPrecondition if says("authentication is not enabled") => {
-                misconfigured("the URL has a user, and the server knows none")
-            }
+            Code::FailedPrecondition if says("authentication is not enabled") => misconfigured(
+                "the URL has a login, but authentication is off on the server: remove the login, or enable authentication",
+            ),
             _ if is_older_than_the_roles(&error) => unanswered(ErrorKind::Unavailable),
             Code::OutOfRange if says("message length too large") => {
-                let what = "the reply is too long to be read: this queue's prefix has too many keys, or too large ones";
+                let what = "the reply is too long: the prefix of this queue has too many or too large keys";
                 return Failure::TooLong(misconfigured(what).because(error));
             }
             // The revision of a read that takes several pages: the next try reads another.

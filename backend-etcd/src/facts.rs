@@ -25,9 +25,9 @@ fn of(status: Fact<Status>, members: Fact<(u32, u32)>) -> ServerFacts {
         Status { member, leader, .. } if member == leader => Role::Leader,
         _ => Role::Follower,
     });
-    facts.clock = Fact::untold("etcd has no request that tells the time; leases do not depend on it");
+    facts.clock = Fact::untold("etcd has no request for the time; leases do not depend on it");
     facts.memory = status.and_then(|status| match status.quota {
-        0 => Fact::untold("before 3.6 etcd does not tell its quota; when it is full it refuses writes"),
+        0 => Fact::untold("etcd before 3.6 does not report its quota; when it is full, it refuses writes"),
         quota => Fact::Told(MemoryPolicy { limit: Some(quota), when_full: WhenFull::RefusesWrites }),
     });
     // A write is confirmed once a majority of the members has it on disk.

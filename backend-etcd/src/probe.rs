@@ -19,7 +19,9 @@ pub(crate) async fn find_server(hosts: &[String], transport: &Transport) -> Resu
         match greet(host_apart, PREFACE, |start| start.len() >= 9, is_http2).await? {
             Some(_) => Ok(Probed::Serves),
             None => {
-                let what = format!("{host} hangs up: it is no etcd, or is a proxy whose etcd is down");
+                let what = format!(
+                    "{host} closes the connection: it is not etcd, or it is a proxy whose etcd is down"
+                );
                 Err(Error::new(ErrorKind::Unavailable, what))
             }
         }

@@ -39,7 +39,7 @@ async fn a_server_that_hangs_up_is_unavailable() {
     let error = refused(&format!("etcd://{}", proxy.addr())).await;
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     let text = error.to_string();
-    assert!(text.contains(&proxy.addr().to_string()) && text.contains("hangs up"), "{text}");
+    assert!(text.contains(&proxy.addr().to_string()) && text.contains("closes the connection"), "{text}");
 }
 
 async fn app(server: &Server) -> Coordinator {
@@ -48,18 +48,18 @@ async fn app(server: &Server) -> Coordinator {
 
 #[tokio::test]
 async fn what_is_wrong_with_the_server_is_named_and_a_user_that_may_serves_on() {
-    let mut table = Mistakes::of(include_str!("../../src/guide/connecting.md"), "## When etcd is wrong");
+    let mut table = Mistakes::of(include_str!("../../src/guide/connect_errors.md"), "## When etcd is wrong");
     let closed = ClosedPort::take().unwrap();
     let error = refused(&format!("etcd://{}", closed.addr())).await;
     says(&error, &[&closed.addr().to_string()]);
-    table.made("nobody listens at the host", &error);
+    table.made("no server listens at the host", &error);
     for (kind, name) in [(Kind::Redis, "Redis"), (Kind::Zookeeper, "ZooKeeper")] {
         let other = Server::start(kind, Options::new()).await.unwrap_or_else(|error| panic!("{error}"));
         let error = refused(&format!("etcd://{}?connect_timeout=20s", other.addr())).await;
         assert_eq!(error.kind(), ErrorKind::WrongServer, "{error}");
         says(&error, &[&format!("expected etcd, saw {name}")]);
         if kind == Kind::Redis {
-            table.made("another server listens there", &error);
+            table.made("another kind of server listens there", &error);
         }
     }
     let open = server().await;
@@ -71,7 +71,7 @@ async fn what_is_wrong_with_the_server_is_named_and_a_user_that_may_serves_on() 
         refused(&format!("etcd://{login}{}?{times}&namespace={namespace}", server.addr())).await
     };
     for (mistake, login) in [
-        ("the user or the password", "app:hunter2x@"),
+        ("the user or the password is wrong", "app:hunter2x@"),
         ("the server demands a login, and the URL has none", ""),
         ("the user has no `readwrite` on the prefix of the namespace", "stranger:hunter2@"),
     ] {
@@ -99,7 +99,7 @@ async fn what_is_wrong_with_the_server_is_named_and_a_user_that_may_serves_on() 
 
 #[tokio::test]
 async fn what_is_wrong_with_the_namespace_is_named() {
-    let page = include_str!("../../src/guide/connecting.md");
+    let page = include_str!("../../src/guide/connect_errors.md");
     let table = Mistakes::of(page, "## When a namespace is in the way");
     let server = server().await;
     soon(namespaces_are_named(table, latchwork_etcd::connector(), &config(&server, ""))).await;

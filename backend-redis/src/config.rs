@@ -48,7 +48,8 @@ impl Host {
     pub(crate) fn named(address: &str, by: &Host) -> Result<Self> {
         // IPv6 addresses come without brackets there.
         let unusable = || {
-            let what = format!("the cluster's server at {by} names {address:?} as another one");
+            let what =
+                format!("the cluster's server at {by} announces {address:?}, which is not a host and a port");
             Error::new(ErrorKind::Misconfigured, what)
         };
         let (name, port) = split(address).ok_or_else(unusable)?;
@@ -63,7 +64,7 @@ impl Host {
 
     /// From `host:port`, with brackets around an IPv6 address.
     pub(crate) fn parse(address: &str) -> Result<Self> {
-        let bad_port = || Error::invalid("url", format!("{address:?} has no valid port"));
+        let bad_port = || Error::invalid("url", format!("{address:?} has no port from 1 to 65535"));
         let (name, port) = split(address).ok_or_else(bad_port)?;
         Ok(Self { name: name.to_owned(), port })
     }
@@ -187,14 +188,14 @@ impl Settings {
             "" => 0,
             path => path.parse().ok().filter(|database| *database >= 0).ok_or_else(|| {
                 let example = "redis://host/2 or redis-sentinel://h1,h2/service?db=2";
-                Error::invalid("url", format!("{path:?} is no database number: {example}"))
+                Error::invalid("url", format!("{path:?} is not a database number: write {example}"))
             })?,
         };
         if config.options.flag("cluster")? && database != 0 {
-            return Err(Error::invalid("url", "a Redis Cluster has one database: leave out the path"));
+            return Err(Error::invalid("url", "a Redis Cluster has one database: remove the path"));
         }
         if config.user.is_some() && config.password.is_none() {
-            let why = "Redis logs in with a password: redis://user:password@host (any, where the user has `nopass`)";
+            let why = "is missing: write redis://user:password@host (any password if the user has `nopass`)";
             return Err(Error::invalid("password", why));
         }
         let remember = config.options.duration("remember")?.unwrap_or(REMEMBER);
@@ -230,13 +231,16 @@ fn servers(config: &Config, transport: &Transport) -> Result<Servers> {
     let is_cluster = config.options.flag("cluster")?;
     if let Some(service) = service {
         if service.is_empty() {
-            return Err(Error::invalid("sentinel_service", "is empty: redis-sentinel://h1,h2/service"));
+            return Err(Error::invalid("sentinel_service", "is empty: write redis-sentinel://h1,h2/service"));
         }
         if is_cluster {
-            return Err(Error::invalid("cluster", "has no Sentinels: its own servers watch each other"));
+            return Err(Error::invalid(
+                "cluster",
+                "a Redis Cluster has no Sentinels: remove `cluster` or `sentinel_service`",
+            ));
         }
         if user.is_some() && password.is_none() {
-            return Err(Error::invalid("sentinel_password", "is missing: a Sentinel's user has one too"));
+            return Err(Error::invalid("sentinel_password", "is missing: `sentinel_user` needs a password"));
         }
         let hosts = config.hosts_with_port(SENTINEL_PORT)?;
         let hosts = hosts.iter().map(|host| Host::parse(host)).collect::<Result<_>>()?;
@@ -253,7 +257,7 @@ fn servers(config: &Config, transport: &Transport) -> Result<Servers> {
         }));
     }
     if let Some(option) = SENTINEL_OPTIONS.into_iter().find(|name| config.options.get(name).is_some()) {
-        let why = "is for redis-sentinel://h1,h2/service (the option `sentinel_service`)";
+        let why = "is an option of redis-sentinel://h1,h2/service only: remove it, or change the scheme";
         return Err(Error::invalid(option, why));
     }
     let hosts = config.hosts_with_port(PORT)?;
@@ -264,7 +268,7 @@ fn servers(config: &Config, transport: &Transport) -> Result<Servers> {
         [host] => Host::parse(host).map(Servers::One),
         _ => Err(Error::invalid(
             "url",
-            "redis:// takes one host: redis-cluster://h1,h2 and redis-sentinel://h1,h2/service take several",
+            "redis:// takes one host: for several, write redis-cluster://h1,h2 or redis-sentinel://h1,h2/service",
         )),
     }
 }

@@ -20,28 +20,32 @@ use crate::lease::ClientLease;
 use crate::renewal;
 use crate::watch::{Channels, Inbox, recheck};
 
-/// Opens clients of Redis and Valkey: `redis://[[user]:password@]host[:port][/database]`, and
+/// Opens clients of Redis and Valkey.
+///
+/// The URLs are `redis://[[user]:password@]host[:port][/database]`,
 /// `redis-sentinel://[[user]:password@]host[:port],…/service` for a master that Sentinels watch, and
-/// `redis-cluster://[[user]:password@]host[:port],…`; with the feature `tls` `rediss://`,
-/// `rediss-sentinel://` and `rediss-cluster://`.
+/// `redis-cluster://[[user]:password@]host[:port],…`. The feature `tls` adds `rediss://`, `rediss-sentinel://` and
+/// `rediss-cluster://`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RedisConnector;
 
-/// The connector, for a list of connectors.
+/// Returns the connector of `redis://`, for [`latchwork_core::connect`].
 pub fn connector() -> Arc<dyn Connector> {
     Arc::new(RedisConnector)
 }
 
-/// Deletes all that stands in the namespace of this configuration, on each server that has some of it,
-/// and answers how many keys that were. For a namespace that was made for one run, whose clients have
-/// ended: it asks nobody, and holds and values go with the rest.
+/// Deletes the namespace of this configuration on all servers, and returns the number of deleted keys.
+///
+/// It deletes held locks and values too, without a warning to clients: use it for the namespace of one run, after its
+/// clients have ended.
 ///
 /// # Errors
-/// As the connector; `Forbidden` without the right to `SCAN` or `UNLINK`; `Unavailable` and `OutcomeUnknown`: a
-/// part may be deleted, call it again.
+/// * `Unavailable` or `OutcomeUnknown`: a part may be deleted. Call it again.
+/// * `Forbidden` if the login may not call `SCAN` or `UNLINK`.
+/// * The errors of the connector.
 ///
 /// # Cancel safety
-/// As after an error.
+/// A part may be deleted.
 #[doc(hidden)]
 pub async fn delete_namespace(config: &Config) -> Result<usize> {
     sweep(&Settings::of(config)?, &config.namespace).await
@@ -143,9 +147,11 @@ fn warn_of(eviction: Eviction, at: &str) {
     let what = match eviction {
         Eviction::Never => return,
         Eviction::Possible => {
-            "this server may evict locks when its memory is full; set maxmemory-policy noeviction"
+            "this server may evict locks when its memory is full: set maxmemory-policy noeviction"
         }
-        Eviction::Unknown => "INFO is forbidden: unknown whether this server evicts locks, or is a replica",
+        Eviction::Unknown => {
+            "the login may not use INFO, so it is unknown whether this server evicts locks or is a replica: grant +info"
+        }
     };
     seen::advice(NAME, at, &what);
 }
@@ -170,7 +176,8 @@ async fn explain(settings: &Settings, failure: Failure) -> Error {
     match (seen, failure.error.kind()) {
         (Some(Stranger::Named(saw)), _) => Error::wrong_server(expected, &saw, &at).because(failure.error),
         (Some(Stranger::HangsUp), _) => {
-            let what = format!("{at} hangs up: it is no Redis, or is a proxy whose Redis is down");
+            let what =
+                format!("{at} closes the connection: it is not Redis, or it is a proxy whose Redis is down");
             Error::new(ErrorKind::Unavailable, what).because(failure.error)
         }
         // It says that no Sentinel answers.

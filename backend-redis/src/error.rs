@@ -96,7 +96,8 @@ pub(crate) fn from_redis(error: RedisError, sent: bool) -> Failure {
     let begins = |phrase: &str| words.starts_with(phrase);
     let failure = match code {
         "NOSCRIPT" => {
-            let failure = Failure::new(ErrorKind::Unavailable, "the server forgot a script");
+            let failure =
+                Failure::new(ErrorKind::Unavailable, "the server no longer has a script of this client");
             Failure { again: Some(Again::WithText), ..failure }
         }
         "READONLY" | "MASTERDOWN" | "UNBLOCKED" => no_master(),
@@ -111,9 +112,10 @@ pub(crate) fn from_redis(error: RedisError, sent: bool) -> Failure {
         "NOREPLICAS" => {
             Failure::new(ErrorKind::Unavailable, "too few replicas follow the server (min-replicas-to-write)")
         }
-        "MISCONF" => {
-            Failure::new(ErrorKind::Unavailable, "the server cannot save its data, and so takes no writes")
-        }
+        "MISCONF" => Failure::new(
+            ErrorKind::Unavailable,
+            "the server refuses writes, since it cannot save its data to disk",
+        ),
         "TRYAGAIN" | "CLUSTERDOWN" => {
             let why = "the cluster does not serve this slot now";
             Failure { again: Some(Again::Later), ..Failure::new(ErrorKind::Unavailable, why) }
@@ -122,15 +124,18 @@ pub(crate) fn from_redis(error: RedisError, sent: bool) -> Failure {
         "OUTOFRANGE" => {
             let key = bracketed(words);
             let what = format!(
-                "a number in the key {key} is out of range (from 2^53 on): set it right, or delete the key"
+                "a number in the key {key} is out of range (2^53 or more): correct it, or delete the key"
             );
             Failure::said(Error::new(ErrorKind::Misconfigured, what))
         }
-        "WRONGTYPE" => Failure::new(ErrorKind::Conflict, "a key of this queue belongs to another program"),
+        "WRONGTYPE" => Failure::new(
+            ErrorKind::Conflict,
+            "a key of this queue belongs to another program: use another key",
+        ),
         "MOVED" | "ASK" if error.redirect_node().is_some() => {
             let host = error.redirect_node().map_or_else(String::new, |(host, _)| host.to_owned());
             let again = if code == "ASK" { Again::Ask(host) } else { Again::Moved(host) };
-            let why = "another server of a Redis Cluster has this key (redis-cluster://h1,h2)";
+            let why = "another server of a Redis Cluster has this key: connect with redis-cluster://h1,h2";
             Failure { again: Some(again), ..Failure::new(ErrorKind::Misconfigured, why) }
         }
         "ERR" if begins("unknown command `HELLO`") => too_old(),
@@ -189,19 +194,19 @@ fn after_place(words: &str) -> Option<&str> {
 }
 
 fn no_master() -> Failure {
-    Failure::new(ErrorKind::Unavailable, "the server is no master now").redial()
+    Failure::new(ErrorKind::Unavailable, "the server is not a master now").redial()
 }
 
 fn login_refused() -> Failure {
-    Failure::said(Error::forbidden("to log in", "user or password")).redial()
+    Failure::said(Error::forbidden("log in", "check user and password")).redial()
 }
 
 fn forbidden() -> Failure {
-    Failure::said(Error::forbidden("a command, key or channel", "see the ACL of this user"))
+    Failure::said(Error::forbidden("a command, key or channel", "check the ACL of this user"))
 }
 
 fn too_old() -> Failure {
-    Failure::new(ErrorKind::Misconfigured, "the server is older than Redis 6.2")
+    Failure::new(ErrorKind::Misconfigured, "the server is older than Redis 6.2: use 6.2 or newer")
 }
 
 /// The key that a script names in its refusal: `[key]`, and after it the script's digest on Redis 7.
@@ -219,7 +224,7 @@ pub(crate) fn timed_out() -> Failure {
 /// The connection was given up before the answer to a sent request, for this reason if there is
 /// one.
 pub(crate) fn given_up(why: Option<Error>) -> Failure {
-    let error = Error::new(ErrorKind::OutcomeUnknown, "the connection was given up before the answer");
+    let error = Error::new(ErrorKind::OutcomeUnknown, "the connection was dropped before the answer");
     Failure { answered: false, ..Failure::said(error.because_of(why)) }
 }
 
@@ -230,7 +235,7 @@ pub(crate) fn closed() -> Error {
 
 /// A read without an answer can simply be repeated.
 pub(crate) fn only_read(error: Error) -> Error {
-    error.of_harmless("no answer to a reading")
+    error.of_harmless("no answer to a read")
 }
 
 // What an outage looks like from a client.

@@ -55,7 +55,7 @@ async fn one_that_hangs_up_is_unavailable() {
     let proxy = Proxy::start(server.addr()).await.unwrap();
     server.kill().await.unwrap();
     let addr = proxy.addr().to_string();
-    refused_as(&format!("redis://{addr}"), ErrorKind::Unavailable, &[&addr, "hangs up"]).await;
+    refused_as(&format!("redis://{addr}"), ErrorKind::Unavailable, &[&addr, "closes the connection"]).await;
 }
 
 #[tokio::test]
@@ -107,7 +107,7 @@ async fn a_log_in_that_fails_and_one_without_permissions_are_forbidden() {
 
 #[tokio::test]
 async fn what_is_wrong_with_the_server_is_named() {
-    let mut guide = Mistakes::of(include_str!("../../src/guide/connecting.md"), "## When Redis is wrong");
+    let mut guide = Mistakes::of(include_str!("../../src/guide/connect_errors.md"), "## When Redis is wrong");
     let master = own(&[]).await;
     let port = master.addr().rsplit_once(':').unwrap().1.to_owned();
     let replica = own(&["--replicaof", "127.0.0.1", &port]).await;
@@ -115,23 +115,19 @@ async fn what_is_wrong_with_the_server_is_named() {
 
     let closed = ClosedPort::take().unwrap();
     let url = format!("redis://{}", closed.addr());
-    mistaken(&mut guide, "nobody listens at the host", &url, &[&closed.addr().to_string()]).await;
+    mistaken(&mut guide, "no server listens at the host", &url, &[&closed.addr().to_string()]).await;
     names_another_server(ServerKind::Etcd, "etcd").await;
     let error = names_another_server(ServerKind::Zookeeper, "ZooKeeper").await;
-    guide.made("another server listens there", &error);
+    guide.made("another kind of server listens there", &error);
 
     let mut operator = Operator::of(&master).await;
     operator.allow("deaf", &format!("resetchannels {RIGHTS}")).await;
     operator.allow("blind", &format!("{RIGHTS} -info")).await;
     operator.allow("mute", &format!("{RIGHTS} -wait")).await;
     for (mistake, login, options) in [
-        ("the user or the password", "deaf:guessed", ""),
-        ("the user may not use a command, a key or a channel that is needed", "deaf:word", ""),
-        (
-            "the user may not ask whether it does (`INFO`), and the URL has `strict=true`",
-            "blind:word",
-            "?strict=true",
-        ),
+        ("the user or the password is wrong", "deaf:guessed", ""),
+        ("the user lacks a command, key or channel that locks need", "deaf:word", ""),
+        ("the user may not call `INFO`, and the URL has `strict=true`", "blind:word", "?strict=true"),
         ("the URL has `min_replicas`, and the user may not call `WAIT`", "mute:word", "?min_replicas=1"),
     ] {
         mistaken(&mut guide, mistake, &format!("redis://{login}@{}{options}", master.addr()), &[]).await;
@@ -140,7 +136,10 @@ async fn what_is_wrong_with_the_server_is_named() {
     mistaken(&mut guide, "the server has no such database (`/99`)", &url, &[]).await;
     let client = at(&format!("{}?min_replicas=2&request_timeout=3s", master.url())).await.unwrap();
     let error = soon(client.mutex("a").unwrap().acquire()).await.unwrap_err();
-    guide.made("the URL has `min_replicas`, and fewer follow the server: each acquisition fails", &error);
+    guide.made(
+        "the URL has `min_replicas`, and the server has fewer replicas: each acquisition fails",
+        &error,
+    );
     client.close().await.unwrap();
     operator.tell("CONFIG SET maxmemory 64mb").await;
     operator.tell("CONFIG SET maxmemory-policy allkeys-lru").await;
@@ -151,7 +150,7 @@ async fn what_is_wrong_with_the_server_is_named() {
 
 #[tokio::test]
 async fn what_is_wrong_with_the_namespace_is_named() {
-    let page = include_str!("../../src/guide/connecting.md");
+    let page = include_str!("../../src/guide/connect_errors.md");
     let table = Mistakes::of(page, "## When a namespace is in the way");
     let server = own(&[]).await;
     let config = Config::from_url(server.url()).unwrap();

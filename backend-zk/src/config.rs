@@ -68,7 +68,7 @@ impl Settings {
         if chroot.is_none() && namespace == SERVERS_OWN {
             return Err(Error::invalid(
                 "namespace",
-                "/zookeeper is the server's own: choose another name, or a chroot",
+                "/zookeeper belongs to the server: choose another namespace, or a chroot",
             ));
         }
         let sasl = config.options.flag("sasl")?;
@@ -82,7 +82,7 @@ impl Settings {
             _ => {
                 return Err(Error::invalid(
                     "user",
-                    "a login needs a user and a password, and by digest a user without a colon",
+                    "a login needs a user and a password; without SASL, the user must not contain a colon",
                 ));
             }
         }
@@ -120,9 +120,10 @@ impl Settings {
                 Ok(Some((user, login.password)))
             }
             Some(user) if !user.contains(':') => Ok(Some((user, login.password))),
-            _ => {
-                Err(Error::invalid("credentials", "a login needs a user, and by digest one without a colon"))
-            }
+            _ => Err(Error::invalid(
+                "credentials",
+                "a login needs a user; without SASL, the user must not contain a colon",
+            )),
         }
     }
 
@@ -139,7 +140,7 @@ impl Settings {
         Err(Error::new(
             ErrorKind::Misconfigured,
             format!(
-                "a session of {ttl:?} is too short for a tickTime of {:?}: raise ttl above one and a half of it, or set tick to the server's",
+                "a session of {ttl:?} is too short for a tickTime of {:?}: raise ttl above 1.5 times tickTime, or set tick to the server's tickTime",
                 self.tick
             ),
         ))
@@ -181,7 +182,7 @@ fn check_sasl(config: &Config) -> Result<()> {
         return Ok(());
     }
     if !Logins::of(config).are_given() {
-        let why = "logs in, but as nobody: zookeeper://user:password@host?sasl=true, or a provider";
+        let why = "needs a login: write zookeeper://user:password@host?sasl=true, or set a provider";
         return Err(Error::invalid("sasl", why));
     }
     config.user.as_deref().map_or(Ok(()), |user| check_sasl_user("user", user))
@@ -191,7 +192,7 @@ fn check_sasl(config: &Config) -> Result<()> {
 /// behind a `/` or `@` for an instance and a realm.
 fn check_sasl_user(argument: &'static str, user: &str) -> Result<()> {
     match user.contains(['"', '\\', '/', '@']) {
-        true => Err(Error::invalid(argument, "a user of SASL has no quotation mark, \\, / or @ in its name")),
+        true => Err(Error::invalid(argument, "a SASL user must not contain a quotation mark, \\, / or @")),
         false => Ok(()),
     }
 }
@@ -201,7 +202,7 @@ pub(crate) fn ttl_refused(asked: Duration, granted: Duration) -> Error {
     Error::new(
         ErrorKind::Misconfigured,
         format!(
-            "the server grants sessions of at most {granted:?} (maxSessionTimeout), but a TTL of {asked:?} was asked for"
+            "the server grants sessions of at most {granted:?} (maxSessionTimeout), but the TTL is {asked:?}: lower ttl, or raise maxSessionTimeout"
         ),
     )
 }

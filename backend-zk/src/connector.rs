@@ -12,8 +12,8 @@ use crate::config::{NAME, OPTIONS, Settings, check_sasl_is_built};
 use crate::layout::QueuePaths;
 use crate::sweep::sweep;
 
-/// Connects to ZooKeeper: `zookeeper://[user:password@]host[:port],…[/chroot]`, and with the feature
-/// `tls` `zookeeper+tls://`.
+/// Opens clients of ZooKeeper: `zookeeper://[user:password@]host[:port],…[/chroot]`, and `zookeeper+tls://` with the
+/// feature `tls`.
 #[derive(Clone, Copy, Debug)]
 pub struct ZooKeeperConnector {
     fast_path: bool,
@@ -26,32 +26,34 @@ impl Default for ZooKeeperConnector {
     }
 }
 
-/// The connector of this backend, for [`latchwork_core::connect`].
+/// Returns the connector of `zookeeper://`, for [`latchwork_core::connect`].
 pub fn connector() -> Arc<dyn Connector> {
     Arc::new(ZooKeeperConnector::default())
 }
 
-/// For tests: clients that run the plain protocol, without its fast path.
+/// Returns a connector whose clients use only the plain protocol, for tests.
 #[cfg(feature = "controls")]
 pub fn connector_without_fast_path() -> Arc<dyn Connector> {
     Arc::new(ZooKeeperConnector { fast_path: false, ..ZooKeeperConnector::default() })
 }
 
-/// For tests: the connector of a build without the feature `sasl`.
+/// Returns the connector of a build without the feature `sasl`, for tests.
 #[doc(hidden)]
 pub fn connector_without_sasl() -> Arc<dyn Connector> {
     Arc::new(ZooKeeperConnector { sasl: false, ..ZooKeeperConnector::default() })
 }
 
-/// Deletes all that stands in the namespace of this configuration, and answers how many nodes that were.
-/// For a namespace that was made for one run, whose clients have ended: it asks nobody, and holds and
-/// values go with the rest.
+/// Deletes the namespace of this configuration, and returns the number of deleted nodes.
+///
+/// It deletes held locks and values too, without a warning to clients: use it for the namespace of one run, after its
+/// clients have ended.
 ///
 /// # Errors
-/// As the connector; `Unavailable` and `OutcomeUnknown`: a part may be deleted, call it again.
+/// * `Unavailable` or `OutcomeUnknown`: a part may be deleted. Call it again.
+/// * The errors of the connector.
 ///
 /// # Cancel safety
-/// As after an error.
+/// A part may be deleted.
 #[doc(hidden)]
 pub async fn delete_namespace(config: &Config) -> Result<usize> {
     sweep(Settings::read(config)?).await

@@ -105,7 +105,7 @@ impl Fault {
             }
             Fault::Throttled => Error::new(
                 ErrorKind::Unavailable,
-                format!("too many requests of this client are under way: could not {what}"),
+                format!("could not {what}: this client has too many requests in flight"),
             ),
             Fault::Unsent(Tried { hosts, took }) => {
                 Error::new(ErrorKind::Unavailable, "not connected").tried(&request, &hosts, took)
@@ -123,13 +123,13 @@ impl Fault {
                 error.because_of(answer)
             }
             Fault::SessionOver => {
-                Error::new(unanswered, format!("the session ended under a request to {what}"))
+                Error::new(unanswered, format!("the session ended during a request to {what}"))
             }
             Fault::NoNode => {
                 Error::new(ErrorKind::Unavailable, format!("could not {what}: a parent was removed"))
             }
             Fault::NodeExists => {
-                Error::new(ErrorKind::Conflict, format!("could not {what}: it is there already"))
+                Error::new(ErrorKind::Conflict, format!("could not {what}: it exists already"))
             }
             Fault::NoLogin(error) => error,
             Fault::Refused(answer) => {

@@ -23,7 +23,7 @@ pub(crate) async fn read(session: &Session) -> Result<ServerFacts> {
         probe::check_one_group(settings.hosts.len(), host, answer.as_deref().unwrap_or_default())?;
     }
     let members = match session.driver.members().await {
-        Err(Fault::NoNode) => Fact::untold("the server has no /zookeeper/config"),
+        Err(Fault::NoNode) => Fact::untold("the server has no node /zookeeper/config"),
         answer => {
             let answer = answer.map_err(|fault| fault.error_without_trace("read /zookeeper/config"));
             Fact::of(answer, "READ on /zookeeper/config")?
@@ -42,7 +42,7 @@ async fn clock(session: &Session) -> Result<ClockDifference> {
         let stat = session.driver.write(&session.lease.member, session.settings.label.as_bytes()).await;
         let stat = stat.map_err(|fault| match fault {
             // An operator has removed it, and the renewal makes it again.
-            Fault::NoNode => Error::new(ErrorKind::Misconfigured, "the client's own node is gone"),
+            Fault::NoNode => Error::new(ErrorKind::Misconfigured, "the client's own node was removed"),
             fault => fault.error_without_trace("write its own node"),
         })?;
         let since = Duration::from_millis(u64::try_from(stat.mtime).unwrap_or(0));
@@ -69,7 +69,7 @@ fn of(servers: &[(&str, Option<String>)], members: Fact<Vec<u8>>) -> ServerFacts
         true => Fact::Told(Topology::Alone),
         false => members.and_then(|members| ensemble(&members)),
     };
-    facts.memory = Fact::untold("ZooKeeper has no limit but its heap, and evicts nothing");
+    facts.memory = Fact::untold("only the heap limits ZooKeeper, and it evicts nothing");
     // A write is confirmed once a majority of the servers has it on disk.
     facts.persistence = Fact::Told(Persistence::BeforeConfirmed);
     facts
@@ -81,9 +81,10 @@ fn role(hosts: usize, known: &[(&str, Role)]) -> Fact<Role> {
         return Fact::Told(*role);
     }
     let leader = known.iter().find(|(_, role)| *role == Role::Leader);
-    let leads =
-        leader.map_or("none of them says that it leads".to_owned(), |(host, _)| format!("{host} leads"));
-    Fact::Untold(format!("a session is on one of the hosts, and does not show which; {leads}").into())
+    let leads = leader.map_or("none of them reports that it is the leader".to_owned(), |(host, _)| {
+        format!("{host} is the leader")
+    });
+    Fact::Untold(format!("a session does not show on which host it is; {leads}").into())
 }
 
 /// Reads the configuration: a line for each server, `server.1=host:2888:3888:participant;…`.

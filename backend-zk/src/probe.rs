@@ -40,8 +40,8 @@ pub(crate) async fn probe(settings: &Settings) -> Result<()> {
 }
 
 /// A ZooKeeper without a quorum hangs up without a word if it has Netty, that is with TLS.
-const HUNG_UP: &str = "hangs up: it has no quorum, or takes no more connections (maxClientCnxns), or is a proxy \
-                       whose ZooKeeper is down, or is no ZooKeeper";
+const HUNG_UP: &str = "closes the connection: it has no quorum, or it accepts no more connections (maxClientCnxns), or it is a \
+                       proxy whose ZooKeeper is down, or it is not ZooKeeper";
 
 /// What a server answers to [`WORD`]. `None` where it does not answer.
 pub(crate) async fn said(host: &str, transport: &Transport) -> Option<String> {

@@ -138,12 +138,13 @@ async fn a_missing_chroot_is_made_and_holds_all_of_it() {
 
 #[tokio::test]
 async fn what_is_wrong_with_the_server_is_named() {
-    let mut table = Mistakes::of(include_str!("../../src/guide/connecting.md"), "## When ZooKeeper is wrong");
+    let mut table =
+        Mistakes::of(include_str!("../../src/guide/connect_errors.md"), "## When ZooKeeper is wrong");
     let closed = ClosedPort::take().unwrap();
     let mut nowhere = config(&closed.addr().to_string());
     nowhere.connect_timeout = FAR_DEADLINE;
-    table.made("nobody listens at the host", &soon(refused(&nowhere)).await);
-    table.made("another server listens there", &refused_by_another(Kind::Redis, "Redis").await);
+    table.made("no server listens at the host", &soon(refused(&nowhere)).await);
+    table.made("another kind of server listens there", &refused_by_another(Kind::Redis, "Redis").await);
     refused_by_another(Kind::Etcd, "etcd").await;
 
     // The server's own bound is 60 s.
@@ -161,14 +162,14 @@ async fn what_is_wrong_with_the_server_is_named() {
     let owned = format!("owned-{}", config.namespace);
     owner(server.addr()).await.create(&format!("/{owned}"), b"", &mode).await.unwrap();
     (config.ttl, config.path) = (Duration::from_secs(10), owned);
-    table.made("what stands at the chroot is another login's alone", &refused(&config).await);
+    table.made("only another login may use the chroot", &refused(&config).await);
     try_backend(&with_login(&config)).await.unwrap().close(Close::Orderly).await.unwrap();
     table.all_made();
 }
 
 #[tokio::test]
 async fn what_is_wrong_with_the_namespace_is_named() {
-    let page = include_str!("../../src/guide/connecting.md");
+    let page = include_str!("../../src/guide/connect_errors.md");
     let table = Mistakes::of(page, "## When a namespace is in the way");
     let config = config(server().await.addr());
     soon(namespaces_are_named(table, latchwork_zookeeper::connector(), &config)).await;

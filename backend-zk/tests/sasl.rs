@@ -146,22 +146,22 @@ async fn a_session_outlives_a_connection_where_a_login_is_demanded() {
 /// A server without users, and a lenient server, accept a login, but give it no identity.
 #[tokio::test]
 async fn every_mistake_is_called_what_the_guide_says() {
-    let mut table = Mistakes::of(include_str!("../../src/guide/connecting.md"), "## SASL");
+    let mut table = Mistakes::of(include_str!("../../src/guide/tls_errors.md"), "# When SASL fails");
     let without = server().await;
     let lenient = started(users().args(["-Dzookeeper.allowSaslFailedClients=true"])).await;
-    let lets_in = "the server lets those in whose login failed (`zookeeper.allowSaslFailedClients`)";
+    let lets_in = "the server lets in clients whose login failed (`zookeeper.allowSaslFailedClients`)";
     for (server, password, mistake) in
         [(without, RIGHT, "the server has no users"), (&lenient, WRONG, lets_in)]
     {
         let error = refused(&login(server.addr(), "app", password)).await;
         assert_eq!(error.kind(), ErrorKind::Forbidden, "{error}");
-        assert!(error.to_string().contains("forbidden: to log in by SASL"), "{error}");
+        assert!(error.to_string().contains("forbidden: log in by SASL"), "{error}");
         table.made(mistake, &error);
     }
     let strict = strict().await;
-    table.made("the user or the password", &refused(&login(strict.addr(), "app", WRONG)).await);
+    table.made("the user or the password is wrong", &refused(&login(strict.addr(), "app", WRONG)).await);
     let nobody = config(strict.addr()).option("sasl", "true");
-    table.made("there is no login", &refused(&nobody).await);
+    table.made("the URL has no login", &refused(&nobody).await);
     table.all_made();
     // The control: the server accepts a correct login.
     at(&login(lenient.addr(), "app", RIGHT)).await.unwrap().close().await.unwrap();

@@ -82,9 +82,12 @@ pub async fn namespaces_are_named(mut table: Mistakes, connector: Arc<dyn Connec
     let sides = MoveConfig::new(beside("-from"), beside("-to"), "m");
     let the_move = Move::connect(&connectors, &sides).await.expect("connected");
     the_move.start(|_| {}).await.expect("no client prevents the start");
-    table.made("it moves elsewhere, and the URL is not that of the move", &refused(&sides.from).await);
     table.made(
-        "a move that is not done comes to it, and the URL is not that of the move",
+        "it is moving to another server, and the URL is not a `moving:` URL",
+        &refused(&sides.from).await,
+    );
+    table.made(
+        "it is the target of an unfinished move, and the URL is not a `moving:` URL",
         &refused(&sides.to).await,
     );
     the_move.run(|_| {}).await.expect("the move waits for no member");
@@ -115,7 +118,7 @@ mod tests {
 
     use super::*;
 
-    const PAGE: &str = include_str!("../../src/guide/connecting.md");
+    const PAGE: &str = include_str!("../../src/guide/connect_errors.md");
 
     #[test]
     fn what_is_wrong_with_a_url_is_named() {
@@ -124,7 +127,7 @@ mod tests {
             ("an option that the backend does not have", "redis://h?colour=red"),
             ("an option that is given twice", "redis://h?ttl=5s&ttl=6s"),
             ("an option of another backend", "etcd://h?strict=true"),
-            ("a time without a unit", "redis://h?ttl=10"),
+            ("a duration without a unit", "redis://h?ttl=10"),
             ("a TTL below 1 s or above 1 h", "redis://h?ttl=500ms"),
             ("a `+` in an option", "redis://h?label=an+op"),
             ("a host without a name", "zookeeper://a,,b"),
@@ -215,7 +218,7 @@ mod tests {
 
             /// Returns URLs, and the row of the guide's table for each in this build.
             fn rows(self) -> [(&'static str, Option<&'static str>); 8] {
-                let lacks = |has: bool| (!has).then_some("the backend's own");
+                let lacks = |has: bool| (!has).then_some("the feature of the backend");
                 let tls = |has: bool| lacks(has).or((!self.tls).then_some("`tls`, and the URL asks for TLS"));
                 let sasl = (!self.sasl).then_some("`sasl`, and the URL has `sasl=true`");
                 [

@@ -30,11 +30,11 @@ impl Namespace {
     }
 }
 
-/// The place of one queue on a coordinator. Backends take an address, never a string.
+/// The address of one queue or cell on a coordinator: namespace, kind and key.
 ///
-/// `KEY-OPAQUE`: a key is opaque UTF-8 of 1 to 255 bytes, case-sensitive, without hierarchy. It is
-/// encoded here, so that no `/`, `{` or `}` of a user reaches a server raw. `KEY-KINDS`: addresses
-/// of different kinds or namespaces never collide, nor do the keys `a` and `a/b`.
+/// * `KEY-OPAQUE`: a key is opaque UTF-8 of 1 to 255 bytes, case-sensitive, without hierarchy. It is encoded here, so no
+///   `/`, `{` or `}` of a user reaches a server unencoded.
+/// * `KEY-KINDS`: addresses of different kinds or namespaces never collide, and neither do the keys `a` and `a/b`.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Address {
     // Encoded; empty for an exact name. An `Arc`, because every node, hold and clean-up task has an
@@ -48,12 +48,11 @@ pub struct Address {
 }
 
 impl Address {
-    /// The address of `key` for recipes of `kind` in `namespace`.
+    /// Returns the address of `key` for recipes of `kind` in `namespace`.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `namespace` or `key` when it is empty or over 255 bytes. A NUL in a
-    /// key is encoded like any other byte. An exact key must not be empty or hold a NUL; the
-    /// backend judges its length.
+    /// `InvalidArgument` naming `namespace` or `key` if it is empty or longer than 255 bytes, or naming `key` if an exact
+    /// key is empty or contains a NUL byte. The backend checks the length of an exact key.
     pub fn new(namespace: &str, kind: Kind, key: impl Into<Key>) -> Result<Self> {
         Self::within(&Namespace::new(namespace), kind, key.into())
     }
@@ -63,10 +62,10 @@ impl Address {
         let name = Arc::<str>::from(key.text);
         if key.is_exact {
             if name.is_empty() {
-                return Err(Error::invalid("key", "an exact address must not be empty"));
+                return Err(Error::invalid("key", "an exact key must not be empty"));
             }
             if name.contains('\0') {
-                return Err(Error::invalid("key", "an exact address must not hold a NUL byte"));
+                return Err(Error::invalid("key", "an exact key must not contain a NUL byte"));
             }
             return Ok(Self { namespace: Arc::default(), kind, name: Arc::clone(&name), coded: name });
         }
@@ -92,38 +91,38 @@ impl Address {
         }
     }
 
-    /// The kind of recipe.
+    /// Returns the kind of recipe.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// The key as the user wrote it.
+    /// Returns the key as the user wrote it.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The same, for those who keep it.
+    /// Returns the [name](Self::name) as a shared text.
     pub(crate) fn shared_name(&self) -> &Arc<str> {
         &self.name
     }
 
-    /// The encoded namespace, or `None` for an exact address.
+    /// Returns the encoded namespace, or `None` for an exact address.
     pub fn namespace(&self) -> Option<&str> {
         (!self.is_exact()).then_some(&*self.namespace)
     }
 
-    /// The encoded key (for an exact address: the name as it is).
+    /// Returns the encoded key; for an exact address, the unchanged name.
     pub fn coded(&self) -> &str {
         &self.coded
     }
 
-    /// Whether this is another program's name.
+    /// Returns whether the key is [exact](Key::exact).
     pub fn is_exact(&self) -> bool {
         self.namespace.is_empty()
     }
 }
 
-/// The key, escaped where it would act on a terminal.
+/// Shows the key, and escapes characters that would control a terminal.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&shown(&self.name, usize::MAX))

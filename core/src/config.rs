@@ -1,4 +1,4 @@
-//! How to reach a coordinator: what a URL says, as fields.
+//! How to reach a coordinator: the parts of a URL as fields.
 
 mod backend_options;
 mod check;

@@ -16,18 +16,19 @@ use crate::moving::{Participant, SideClient, participate, side_config};
 use crate::registry::Registered;
 use crate::support::no_tls;
 
-/// Connects to the coordinator that `config` names, with the first of `connectors` of that name. The
-/// client registers itself ([`Coordinator::clients`] lists it), and checks the layout
-/// of its namespace.
+/// Connects to the coordinator that `config` names, with the first of `connectors` of that name.
+///
+/// The client registers itself ([`Coordinator::clients`] lists it), and checks the layout of its namespace.
 ///
 /// # Errors
-/// `InvalidArgument` naming `backend` when no connector has the name, or naming the wrong field;
-/// else as [`Connector::connect`], and `Unavailable` at `connect_timeout`. `Misconfigured` also when
-/// the namespace has a newer layout than this build works with; `Forbidden` also when the client may
-/// not register.
+/// * `InvalidArgument` naming `backend` if no connector has the name, or naming the wrong field.
+/// * `Unavailable` at `connect_timeout`.
+/// * `Misconfigured` if the namespace has a newer layout than this build supports.
+/// * `Forbidden` if the client may not register.
+/// * The errors of [`Connector::connect`].
 ///
 /// # Cancel safety
-/// A dropped connect leaves nothing on the server beyond a lease that runs out.
+/// A dropped connect leaves at most a lease on the server, which expires.
 pub async fn connect(connectors: &[Arc<dyn Connector>], config: &Config) -> Result<Coordinator> {
     if let Some(sides) = &config.moving {
         return connect_both(connectors, config, sides).await;
@@ -37,15 +38,15 @@ pub async fn connect(connectors: &[Arc<dyn Connector>], config: &Config) -> Resu
     Ok(Coordinator::with(client.client(), &config, connector))
 }
 
-/// As [`connect`], but returns at once and connects in the first operation, again and again until
-/// it succeeds: for services that must start without their coordinator. A connection attempt goes
-/// on in the background when the operation that began it ends.
+/// Returns a coordinator at once, and [connects](connect) in the first operation: for services that must start without
+/// their coordinator.
 ///
-/// Until it is connected, the [`lease`](Coordinator::lease) is suspended. Handles taken
-/// meanwhile follow the real lease afterwards.
+/// Each operation tries to connect until an attempt succeeds. An attempt continues in the background after the
+/// operation that started it ends. Until the coordinator is connected, its [`lease`](Coordinator::lease) is suspended.
+/// Lease handles that were taken before follow the real lease afterwards.
 ///
 /// # Errors
-/// `InvalidArgument` only.
+/// `InvalidArgument` naming the wrong field.
 ///
 /// # Panics
 /// Outside a tokio runtime.
@@ -64,10 +65,10 @@ pub fn connect_lazy(connectors: &[Arc<dyn Connector>], config: &Config) -> Resul
     Ok(Coordinator::with(client.client(), &config, connector))
 }
 
-/// Checks a configuration as [`connect`] does before any I/O: its fields, its options and its backend.
+/// Checks the fields, options and backend of a configuration without I/O, as [`connect`] does first.
 ///
 /// # Errors
-/// `InvalidArgument` naming the field or the option.
+/// `InvalidArgument` naming the wrong field or option.
 pub fn check(connectors: &[Arc<dyn Connector>], config: &Config) -> Result<()> {
     let Some(sides) = &config.moving else { return choose(connectors, config).map(drop) };
     config.validate()?;
@@ -92,7 +93,7 @@ async fn connect_both(
         // One of no use stands on its server until it is closed, and is listed there.
         (Ok(connected), Err(error)) | (Err(error), Ok(connected)) => {
             if let Err(error) = connected.client.backend.close(Close::Orderly).await {
-                tracing::debug!(%error, "a client of one side alone is left to its lease");
+                tracing::debug!(%error, "a client of one side could not be closed: it remains until its lease expires");
             }
             return Err(error);
         }
@@ -103,7 +104,7 @@ async fn connect_both(
         Ok(()) => Ok(coordinator),
         Err(error) => {
             if let Err(error) = coordinator.close_now().await {
-                tracing::debug!(%error, "a client that is no member of its move is left to its lease");
+                tracing::debug!(%error, "a client that did not join its move could not be closed: it remains until its lease expires");
             }
             Err(error.in_operation("connect"))
         }
@@ -141,7 +142,7 @@ fn choose(connectors: &[Arc<dyn Connector>], config: &Config) -> Result<(Arc<dyn
             Error::invalid(
                 "backend",
                 format!(
-                    "{:?} is none of the backends in this build: {} (cargo features choose them)",
+                    "this build has no backend {:?} (it has {}): enable its cargo feature, or correct the name",
                     config.backend,
                     known.join(", ")
                 ),
@@ -167,9 +168,12 @@ fn check_options(connectors: &[Arc<dyn Connector>], of: &dyn Connector, config: 
     let backend = of.name();
     Err(match at_home {
         Some((option, home)) => {
-            let why = format!("is an option of {home}://, and means nothing to {backend}://");
+            let why = format!("is an option of {home}://, not of {backend}://: remove it");
             Error::invalid(option, why)
         }
-        None => Error::invalid("options", format!("{backend}:// has no option {unknown:?}")),
+        None => Error::invalid(
+            "options",
+            format!("{backend}:// has no option {unknown:?}: correct its name, or remove it"),
+        ),
     })
 }

@@ -1,4 +1,4 @@
-//! What opens clients of one kind of coordinator.
+//! Opens clients of one kind of coordinator.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,53 +14,55 @@ use crate::error::Result;
 /// Opens clients of one kind of coordinator.
 #[async_trait]
 pub trait Connector: fmt::Debug + Send + Sync {
-    /// The backend's name, which is its URL scheme and [`Config::backend`].
+    /// Returns the backend's name: its URL scheme and [`Config::backend`].
     fn name(&self) -> &'static str;
 
-    /// Checks a configuration, with the values of its options, as far as that needs no I/O.
+    /// Checks a configuration and the values of its options, without I/O.
     ///
     /// # Errors
-    /// `InvalidArgument` naming the field or the option.
+    /// `InvalidArgument` naming the wrong field or option.
     fn validate(&self, config: &Config) -> Result<()>;
 
-    /// The names of the [options](crate::Options) that only this backend has. Core refuses a configuration
-    /// with others.
+    /// Returns the names of the [options](crate::Options) that only this backend has. Core refuses a configuration with
+    /// other options.
     fn options(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// Checks a queue's address without I/O. Core calls it for each handle that is made, connected
-    /// or not.
+    /// Checks the address of a queue without I/O. Core calls it for each new handle, connected or not.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `key`, for an exact address that cannot exist on this server.
+    /// `InvalidArgument` naming `key` if the exact address cannot exist on this server.
     fn check(&self, config: &Config, queue: &Address) -> Result<()> {
         let _ = (config, queue);
         Ok(())
     }
 
-    /// Whether this build of the backend speaks TLS. Core refuses a configuration that asks for it
-    /// where this says no, so that nothing is ever sent in the clear by mistake.
+    /// Returns whether this build of the backend speaks TLS. If not, core refuses a configuration with TLS, so that the
+    /// client never sends plain text by mistake.
     fn speaks_tls(&self) -> bool {
         false
     }
 
-    /// The clock that clients of `config` will count by. Core asks for it before a client exists
-    /// ([`connect_lazy`](crate::connect_lazy)), so that the deadlines set until then keep their
-    /// meaning afterwards.
+    /// Returns the clock of the clients of `config`. Core needs it before a client exists
+    /// ([`connect_lazy`](crate::connect_lazy)): deadlines that are set before stay valid afterwards.
     fn clock(&self, config: &Config) -> Clock {
         let _ = config;
         Clock::system()
     }
 
-    /// Connects: name resolution, TCP, a protocol handshake, a check of version and role, and a
-    /// self-test of the permissions that locks need. All of it must fit in
-    /// `config.connect_timeout`, which core enforces too.
+    /// Connects to the server, and checks that it can serve locks.
+    ///
+    /// The steps are: resolve the host, open a TCP connection, do the protocol handshake, check version and role, and
+    /// test the permissions that locks need. They must end within `config.connect_timeout`, which core enforces too.
     ///
     /// # Errors
-    /// `Unavailable`, `WrongServer`, `Forbidden` or `Misconfigured`.
+    /// * `Unavailable` if no server answers in time.
+    /// * `WrongServer` if another kind of server answers.
+    /// * `Forbidden` if the login fails, or lacks a permission.
+    /// * `Misconfigured` if the version, the role or the settings of the server do not fit.
     ///
     /// # Cancel safety
-    /// A dropped connect leaves nothing on the server beyond a lease that runs out.
+    /// A dropped connect leaves at most a lease on the server, which expires.
     async fn connect(&self, config: &Config) -> Result<Arc<dyn Backend>>;
 }

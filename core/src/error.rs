@@ -11,15 +11,14 @@ use std::time::Duration;
 pub use self::kind::{ErrorKind, LostReason};
 use crate::shown::{SENTENCE, in_millis, sentence, shown};
 
-/// The result of every fallible call in this library.
+/// The result of the fallible calls of this library.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// An error of this library: kind, operation, key, context and cause.
+/// An error with its kind, operation, key, context and cause.
 ///
-/// `Display` shows all of it in one line, including the cause, since most services log only the
-/// first line of an error. `source()` therefore goes on behind what that line has shown, so that a
-/// printed chain of causes repeats nothing. [`cause`](Error::cause) is the direct cause. Text of a
-/// server or another crate is escaped and cut, so that it cannot act on a terminal.
+/// `Display` shows all of them in one line, since many services log only the first line of an error. `source()` starts
+/// after the causes that this line shows, so a printed chain of causes repeats nothing. [`cause`](Error::cause) returns
+/// the direct cause. Text from a server or another crate is escaped and shortened, so it cannot control a terminal.
 #[derive(Clone)]
 pub struct Error(Box<Parts>);
 
@@ -35,7 +34,7 @@ struct Parts {
 }
 
 impl Error {
-    /// An error of a kind, with a sentence that says what happened.
+    /// Creates an error of a kind. `context` says what failed and what to do.
     pub fn new(kind: ErrorKind, context: impl Into<Cow<'static, str>>) -> Self {
         Self(Box::new(Parts {
             kind,
@@ -47,32 +46,32 @@ impl Error {
         }))
     }
 
-    /// A bad argument.
+    /// Creates an `InvalidArgument`: `name` is the argument, and `why` says what is wrong with it.
     pub fn invalid(name: &'static str, why: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorKind::InvalidArgument { name }, why)
     }
 
-    /// A loss.
+    /// Creates a `Lost`.
     pub fn lost(reason: LostReason) -> Self {
         Self::new(ErrorKind::Lost(reason), "")
     }
 
-    /// A refusal: the right that the login lacks (`what`), and the cure or the server's words (`why`).
+    /// Creates a `Forbidden`: `what` is the call or right that the login lacks, and `why` the remedy or the server's text.
     pub fn forbidden(what: &str, why: &str) -> Self {
         Self::new(ErrorKind::Forbidden, joined(what, why))
     }
 
-    /// Another kind of server than the URL promises. `saw` is the server that answered, `at` its address.
+    /// Creates a `WrongServer`: `saw` is the server that answered, and `at` its address.
     pub fn wrong_server(expected: &'static str, saw: &str, at: &str) -> Self {
         Self::new(ErrorKind::WrongServer, joined(&format!("expected {expected}, saw {saw}"), at))
     }
 
-    /// The coordinator was closed.
+    /// Creates a `Closed`.
     pub fn closed() -> Self {
         Self::new(ErrorKind::Closed, "the coordinator was closed")
     }
 
-    /// What this backend cannot do: the [capability](crate::Capabilities) that it lacks.
+    /// Creates an `Unsupported`: `capability` is the [capability](crate::Capabilities) that the backend lacks.
     pub fn unsupported(capability: &'static str, why: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorKind::Unsupported { capability }, why)
     }
@@ -91,9 +90,8 @@ impl Error {
         self
     }
 
-    /// Adds to an outage what was tried, where, and how long that took: `join at 10.0.0.7:6379
-    /// after 2.001s: the server was silent`. Leaves an error of another kind as it is: there the
-    /// server has answered, or was not asked. For backends.
+    /// Adds the request, the address and the duration to an `Unavailable` or `OutcomeUnknown`: `join at 10.0.0.7:6379
+    /// after 2.001s: the server was silent`. Does not change an error of another kind. For backends.
     #[must_use]
     pub fn tried(mut self, what: &str, at: &str, took: Duration) -> Self {
         if matches!(self.0.kind, ErrorKind::Unavailable | ErrorKind::OutcomeUnknown) {
@@ -108,8 +106,8 @@ impl Error {
         self
     }
 
-    /// Turns an unknown outcome into `Unavailable`, for a request that does no harm when it was carried out,
-    /// such as a read. Leaves an error of another kind as it is. For backends.
+    /// Turns an `OutcomeUnknown` into `Unavailable`, for a request that is harmless to repeat, such as a read. Does not
+    /// change an error of another kind. For backends.
     #[must_use]
     pub fn of_harmless(self, context: &'static str) -> Self {
         match self.0.kind {
@@ -118,7 +116,7 @@ impl Error {
         }
     }
 
-    /// Says that the call may have been carried out: it is not retryable.
+    /// Marks the call as possibly done, so the error is not retryable.
     #[cfg(feature = "blocking")]
     #[must_use]
     pub(crate) fn perhaps_done(mut self) -> Self {
@@ -133,7 +131,7 @@ impl Error {
         self
     }
 
-    /// Adds the cause, where one is known.
+    /// Adds the cause, if there is one.
     #[must_use]
     pub fn because_of(self, source: Option<impl StdError + Send + Sync + 'static>) -> Self {
         match source {
@@ -142,28 +140,28 @@ impl Error {
         }
     }
 
-    /// The direct cause, if there is one: an error of this library, or of the client crate. Its
-    /// text is unescaped; `Display` of this error shows it escaped.
+    /// Returns the direct cause: an error of this library, or of the client crate. Its text is not escaped; `Display`
+    /// of this error escapes it.
     pub fn cause(&self) -> Option<&(dyn StdError + Send + Sync + 'static)> {
         self.0.source.as_deref()
     }
 
-    /// The kind of error.
+    /// Returns the kind.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// The operation that failed.
+    /// Returns the operation that failed.
     pub fn operation(&self) -> Option<&'static str> {
         self.0.operation
     }
 
-    /// The key.
+    /// Returns the key.
     pub fn key(&self) -> Option<&str> {
         self.0.key.as_deref()
     }
 
-    /// The invalid argument, for `InvalidArgument`.
+    /// Returns the name of the argument, for `InvalidArgument`.
     pub fn argument(&self) -> Option<&'static str> {
         match self.0.kind {
             ErrorKind::InvalidArgument { name } => Some(name),
@@ -171,7 +169,7 @@ impl Error {
         }
     }
 
-    /// Why it was lost, for `Lost`.
+    /// Returns the reason of the loss, for `Lost`.
     pub fn lost_reason(&self) -> Option<LostReason> {
         match self.0.kind {
             ErrorKind::Lost(reason) => Some(reason),
@@ -179,7 +177,7 @@ impl Error {
         }
     }
 
-    /// Whether the same call may succeed later, and this one surely did nothing.
+    /// Returns whether the same call may succeed later, and this call had no effect on the server.
     ///
     /// `OutcomeUnknown` is not retryable: a retry of `counter.add` would count twice. Neither is the
     /// `Timeout` of `block_on_timeout`.
@@ -187,8 +185,8 @@ impl Error {
         matches!(self.0.kind, ErrorKind::Unavailable | ErrorKind::Timeout) && !self.0.perhaps_done
     }
 
-    /// Whether it may pass: what is [retryable](Self::is_retryable), and an unknown outcome. For code
-    /// that finds out an unknown outcome, or whose request is harmless to repeat, such as a backend.
+    /// Returns whether the error is [retryable](Self::is_retryable) or an `OutcomeUnknown`. For code that can find out an
+    /// unknown outcome, or whose request is harmless to repeat, such as a backend.
     pub fn may_pass(&self) -> bool {
         self.is_retryable() || self.0.kind == ErrorKind::OutcomeUnknown
     }
@@ -215,7 +213,7 @@ impl fmt::Display for Error {
             ErrorKind::Timeout => f.write_str("the deadline passed")?,
             ErrorKind::Lost(reason) => write!(f, "lost: {reason}")?,
             ErrorKind::NotHeld => f.write_str("not held")?,
-            ErrorKind::Deadlock => f.write_str("it would wait for itself")?,
+            ErrorKind::Deadlock => f.write_str("deadlock: the owner would wait for itself")?,
             ErrorKind::Conflict => f.write_str("conflict")?,
             ErrorKind::Unsupported { capability } => write!(f, "unsupported here: {capability}")?,
             ErrorKind::Forbidden => f.write_str("forbidden")?,
@@ -224,7 +222,7 @@ impl fmt::Display for Error {
             ErrorKind::Misconfigured => f.write_str("misconfigured")?,
             ErrorKind::WrongServer => f.write_str("wrong server")?,
             ErrorKind::Closed => f.write_str("closed")?,
-            ErrorKind::RuntimeGone => f.write_str("the coordinator's runtime is gone")?,
+            ErrorKind::RuntimeGone => f.write_str("the coordinator's runtime has ended")?,
             ErrorKind::InChildProcess => f.write_str("a blocking call in a forked process")?,
             ErrorKind::InAsyncCode => f.write_str("a blocking call in async code")?,
         }
@@ -256,7 +254,7 @@ impl fmt::Debug for Error {
 }
 
 impl StdError for Error {
-    /// The first cause behind [`cause`](Error::cause) that `Display` has not shown.
+    /// Returns the first cause after [`cause`](Error::cause) that `Display` does not show.
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         let said = self.to_string();
         let mut cause = self.0.source.as_deref()?.source();

@@ -251,6 +251,6 @@ fn a_host_that_is_no_name_and_no_number_is_refused_in_a_url_and_in_a_table() {
     for error in
         [Config::from_url("zookeeper://a.0x").expect_err("no host"), table.validate().expect_err("no host")]
     {
-        assert!(error.to_string().contains("\"a.0x\" is no host"), "{error}");
+        assert!(error.to_string().contains("\"a.0x\" is not a host name or address"), "{error}");
     }
 }

@@ -139,12 +139,20 @@ async fn a_mistake_in_a_file_is_an_invalid_argument_that_names_the_field() {
     let files = Files::new(&authority);
     Transport::of(&files.config(), None).unwrap().prepare().await.expect("these are good");
     for (name, text, says) in [
-        ("ca", "", "no certificate"),
-        ("ca", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "a bad certificate"),
-        ("ca", "-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n", "no PEM"),
-        ("cert", "nothing", "no certificate"),
-        ("cert", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "a bad certificate"),
-        ("key", "nothing", "no private key"),
+        ("ca", "", "no PEM certificate"),
+        (
+            "ca",
+            "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+            "a certificate that cannot be used",
+        ),
+        ("ca", "-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n", "not valid PEM"),
+        ("cert", "nothing", "no PEM certificate"),
+        (
+            "cert",
+            "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+            "a certificate that cannot be used",
+        ),
+        ("key", "nothing", "no PEM private key"),
         ("key", "-----BEGIN PRIVATE KEY-----\nhunter2h\n-----END PRIVATE KEY-----\n", "cannot be used"),
         ("key", other.1.as_str(), "not the private key of the certificate"),
     ] {

@@ -7,6 +7,8 @@
 //! | [`redis_limits`], [`zookeeper_limits`], [`etcd_limits`] | the limits of each backend |
 //! | [`versions`] | tested versions of the servers |
 //! | [`connecting`] | connect: cargo features, URLs and their options, settings files |
+//! | [`connecting_securely`] | logins, SASL, TLS |
+//! | [`connect_errors`], [`tls_errors`] | each mistake at connect, with its error |
 //! | [`promises`] | what a lock over a lease can and cannot promise, and what you must do about it |
 //! | [`fencing`] | how a database refuses a stale holder, with full statements |
 //! | [`recipes`] | which recipe to use, and how: work under a lock, owners, read/write locks, semaphores, jobs of many hosts; how a job ends |
@@ -49,6 +51,15 @@ pub mod versions {}
 
 #[doc = include_str!("connecting.md")]
 pub mod connecting {}
+
+#[doc = include_str!("connecting_securely.md")]
+pub mod connecting_securely {}
+
+#[doc = include_str!("connect_errors.md")]
+pub mod connect_errors {}
+
+#[doc = include_str!("tls_errors.md")]
+pub mod tls_errors {}
 
 #[doc = include_str!("promises.md")]
 pub mod promises {}

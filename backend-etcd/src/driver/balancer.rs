@@ -64,7 +64,7 @@ struct Host {
 
 impl Host {
     fn new(host: &str, settings: &Settings) -> Result<Self> {
-        let bad = || Error::invalid("url", format!("{host:?} is no address"));
+        let bad = || Error::invalid("url", format!("{host:?} is not a host name or address"));
         // The scheme here only says that the transport's own TLS has no part in it.
         let endpoint =
             Endpoint::from_shared(format!("http://{host}")).map_err(|error| bad().because(error))?;

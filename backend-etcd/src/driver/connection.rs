@@ -167,7 +167,11 @@ impl Driver {
 pub(super) async fn login(logins: &Logins, within: Duration) -> Answer<Option<(String, String)>> {
     let Some(login) = logins.now(within).await? else { return Ok(None) };
     let Some(user) = login.user else {
-        return Err(Error::invalid("credentials", "etcd logs in with a user: the provider gave none").into());
+        return Err(Error::invalid(
+            "credentials",
+            "etcd logs in with a user and a password: the provider returned no user",
+        )
+        .into());
     };
     Ok(Some((user, login.password.expose().to_owned())))
 }

@@ -15,13 +15,13 @@ impl RequestKind {
     pub(super) const TRANSACTION: Self = Self::about_keys("txn", "a transaction");
     pub(super) const DELETION: Self = Self::about_keys("delete", "a deletion");
     pub(super) const READ: Self = Self::about_keys("range", "a read");
-    pub(super) const HISTORY: Self = Self::about_keys("history", "a look at the past of a key");
-    pub(super) const STATE: Self = Self::other("status", "a look at its state");
-    pub(super) const MEMBERS: Self = Self::other("members", "a look at the members");
+    pub(super) const HISTORY: Self = Self::about_keys("history", "a read of the history of a key");
+    pub(super) const STATE: Self = Self::other("status", "a status request");
+    pub(super) const MEMBERS: Self = Self::other("members", "a list of the members");
     pub(super) const GRANT: Self = Self::other("grant", "the grant of a lease");
     pub(super) const CELL_GRANT: Self = Self::other("grant", "the grant of a cell's lease");
-    pub(super) const LEASE_LEFT: Self = Self::other("lease", "a look at a lease");
-    pub(super) const REVOCATION: Self = Self::other("revoke", "the end of a lease");
+    pub(super) const LEASE_LEFT: Self = Self::other("lease", "a read of a lease");
+    pub(super) const REVOCATION: Self = Self::other("revoke", "the revocation of a lease");
     pub(super) const RENEWAL: Self = Self::other("renew", "the renewal of a lease");
     pub(super) const WATCH: Self = Self::other("watch", "a stream of watches");
 

@@ -25,7 +25,7 @@ async fn a_connect_waits_until_its_cluster_has_a_leader() {
     let error = refused(&url("3s")).await;
     assert!(started.elapsed() >= Duration::from_secs(3), "{:?}: {error}", started.elapsed());
     // The other row is about ZooKeeper.
-    let page = include_str!("../../../src/guide/connecting.md");
+    let page = include_str!("../../../src/guide/connect_errors.md");
     Mistakes::of(page, "## When an ensemble has no quorum")
         .made("most members of an etcd cluster are down, or cut off from each other", &error);
 

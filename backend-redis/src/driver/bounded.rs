@@ -139,7 +139,7 @@ impl Frames {
         };
         let digits = std::str::from_utf8(&line[1..]).ok().map(str::trim_end);
         let length: i64 =
-            digits.and_then(|digits| digits.parse().ok()).ok_or("a length that is no number")?;
+            digits.and_then(|digits| digits.parse().ok()).ok_or("a length that is not a number")?;
         let Ok(length) = u64::try_from(length) else {
             // A null, which has no content.
             self.end_of_value();

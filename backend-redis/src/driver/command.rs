@@ -24,7 +24,7 @@ pub(crate) fn by_pattern(cursor: u64, pattern: &str, count: usize) -> Cmd {
 
 /// The answer of such a step: where the next one begins, and the keys.
 pub(crate) fn scanned(reply: Reply) -> Result<(u64, Vec<Vec<u8>>)> {
-    let malformed = || Error::new(ErrorKind::Misconfigured, "the server's answer is none to SCAN");
+    let malformed = || Error::new(ErrorKind::Misconfigured, "the server's answer to SCAN is not valid");
     let Reply::List(parts) = reply else { return Err(malformed()) };
     let Ok([Reply::Text(cursor), Reply::List(keys)]) = <[Reply; 2]>::try_from(parts) else {
         return Err(malformed());

@@ -93,7 +93,8 @@ impl ConfirmingConnection {
         let only_said = |value| {
             said(value).map(reply).map_err(|failure| match failure.again {
                 Some(Again::Moved(_) | Again::Ask(_)) => {
-                    Error::new(ErrorKind::Unavailable, "the queue has moved").because(failure.error)
+                    Error::new(ErrorKind::Unavailable, "the queue has moved or is moving to another server")
+                        .because(failure.error)
                 }
                 _ => only_unavailable(failure.error),
             })

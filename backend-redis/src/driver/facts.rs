@@ -62,5 +62,5 @@ fn text(reply: Reply) -> Option<String> {
 }
 
 fn malformed(question: &str) -> Error {
-    Error::new(ErrorKind::Misconfigured, format!("the server's answer is none to {question}"))
+    Error::new(ErrorKind::Misconfigured, format!("the server's answer to {question} is not valid"))
 }

@@ -71,7 +71,7 @@ async fn judge(
             redis::cmd("HELLO").query_async(connection).await.map_err(unsent)?;
         let role = hello.get("role").cloned().map(redis::from_redis_value::<String>);
         if matches!(role, Some(Ok(role)) if role != "master") {
-            let why = "the server is a replica: locks live on the master";
+            let why = "the server is a replica: connect to the master";
             return Err(Failure::replica(Error::new(ErrorKind::Misconfigured, why)));
         }
     }

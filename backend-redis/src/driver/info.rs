@@ -25,11 +25,11 @@ pub(crate) fn judge(info: Option<&str>, strict: bool, in_cluster: bool) -> Resul
     match eviction {
         Eviction::Possible if strict => {
             let policy = info.and_then(|info| Info(info).get("maxmemory_policy")).unwrap_or("?");
-            misconfigured(format!("strict: maxmemory-policy {policy} evicts locks; set noeviction"))
+            misconfigured(format!("strict: maxmemory-policy {policy} evicts locks: set noeviction"))
         }
-        Eviction::Unknown if strict => {
-            misconfigured("strict: this server does not say whether it evicts locks")
-        }
+        Eviction::Unknown if strict => misconfigured(
+            "strict: this server does not say whether it evicts locks: grant +info to this login",
+        ),
         eviction => Ok(eviction),
     }
 }
@@ -74,18 +74,18 @@ impl<'a> Info<'a> {
         }
         let clustered = self.get("redis_mode") == Some("cluster") || self.get("cluster_enabled") == Some("1");
         if clustered && !in_cluster {
-            return misconfigured("the server is a node of a Redis Cluster: redis-cluster://h1,h2");
+            return misconfigured("the server is in a Redis Cluster: connect with redis-cluster://h1,h2");
         }
         if in_cluster && !clustered {
-            return misconfigured("the server is no node of a Redis Cluster: redis://host");
+            return misconfigured("the server is not in a Redis Cluster: connect with redis://host");
         }
         if self.get("redis_mode") == Some("sentinel") {
-            return misconfigured("the server is a Sentinel: redis-sentinel://h1,h2/service");
+            return misconfigured("the server is a Sentinel: connect with redis-sentinel://h1,h2/service");
         }
         if is_replica(self.0) {
             let part = |field| self.get(field).unwrap_or("?");
             let master = format!("{}:{}", part("master_host"), part("master_port"));
-            return misconfigured(format!("the server is a replica of {master}: locks live on the master"));
+            return misconfigured(format!("the server is a replica of {master}: connect to the master"));
         }
         Ok(())
     }

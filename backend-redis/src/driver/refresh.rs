@@ -98,12 +98,12 @@ async fn first_map(settings: &Settings, seeds: &[Host], bound: Duration) -> Answ
         match asked(settings, seed, each).await {
             Ok(ranges) => return Ok(ranges),
             Err(failure) => {
-                tracing::debug!(%seed, error = %failure.error, "no map from this host");
+                tracing::debug!(%seed, error = %failure.error, "this host returned no map of the slots");
                 refused = Some(failure.or_more_telling(refused));
             }
         }
     }
-    let none = || Failure::said(Error::new(ErrorKind::Unavailable, "no host of the cluster is named"));
+    let none = || Failure::said(Error::new(ErrorKind::Unavailable, "no host of the cluster is known"));
     Err(refused.unwrap_or_else(none))
 }
 
@@ -116,7 +116,8 @@ async fn asked(settings: &Settings, host: &Host, bound: Duration) -> Answer<Vec<
         let error = match failure.error.kind() {
             ErrorKind::Forbidden => Error::forbidden("CLUSTER SLOTS", &words),
             _ if words.contains("cluster support disabled") => {
-                let what = format!("the server at {host} is no node of a Redis Cluster: redis://host");
+                let what =
+                    format!("the server at {host} is not in a Redis Cluster: connect with redis://host");
                 Error::new(ErrorKind::Misconfigured, what)
             }
             _ => return failure,
@@ -161,7 +162,7 @@ async fn keep_fresh(cluster: Weak<Cluster>, stale: Arc<Notify>, seeds: Arc<[Host
         let Some(cluster) = cluster.upgrade() else { return };
         match fresh(&cluster, &seeds).await {
             Ok(known) => cluster.apply(&known, true),
-            Err(error) => tracing::debug!(%error, "no map of the cluster"),
+            Err(error) => tracing::debug!(%error, "no server returned a map of the slots"),
         }
         tokio::time::sleep(TOGETHER).await;
     }

@@ -304,6 +304,6 @@ impl Driver {
 
 /// The refusal of a write under a hold whose keys are in another slot than the value.
 pub(crate) fn of_two_slots() -> Error {
-    let why = "a Redis Cluster writes a value under a hold only where both have one key, and so one server";
+    let why = "on a Redis Cluster, write_while needs a hold of the same key as the value, so that one server has both";
     Error::unsupported("held_writes", why)
 }

@@ -61,7 +61,7 @@ pub(super) async fn master(sentinels: &Sentinels, bound: Duration) -> Answer<Hos
     match refused {
         Some(failure) if failure.answered => Err(failure),
         silent => {
-            let what = format!("no Sentinel answers of {sentinels}");
+            let what = format!("no Sentinel answers at {sentinels}");
             let error = Error::new(ErrorKind::Unavailable, what);
             let error = error.because_of(silent.map(|failure| failure.error));
             Err(Failure { answered: false, ..Failure::said(error) })
@@ -166,7 +166,7 @@ async fn ask_at(
     match named(&mut connection, service).await.map_err(failed)? {
         Ok(Some(master)) => Ok((connection, master)),
         Ok(None) => Err(misconfigured("watches no service")),
-        Err(_) => Err(misconfigured("names no host and port of")),
+        Err(_) => Err(misconfigured("reports no valid host and port for the service")),
     }
 }
 
@@ -189,11 +189,11 @@ fn explain(failure: Failure, sentinel: &Host) -> Failure {
     let what = format!("the Sentinel at {sentinel}");
     let error = match failure.error.kind() {
         ErrorKind::Forbidden => {
-            let asked = if failure.redial { "to log in at" } else { "SENTINEL or SUBSCRIBE at" };
+            let asked = if failure.redial { "log in at" } else { "SENTINEL or SUBSCRIBE at" };
             Error::forbidden(&format!("{asked} {what}"), &words)
         }
         _ if failure.answered && words.contains("unknown command") => {
-            let saw = format!("a server at {sentinel} that is no Sentinel");
+            let saw = format!("a server at {sentinel} that is not a Sentinel");
             Error::wrong_server("Redis Sentinel", &saw, "")
         }
         ErrorKind::OutcomeUnknown => Error::new(ErrorKind::Unavailable, what),

@@ -43,7 +43,8 @@ pub(super) struct Range {
 
 /// The answer to `CLUSTER SLOTS` of the server at `asked`, which may leave out its own name.
 pub(super) fn ranges(reply: Reply, asked: &Host) -> Result<Vec<Range>> {
-    let malformed = || Error::new(ErrorKind::Misconfigured, "the server's answer is none to CLUSTER SLOTS");
+    let malformed =
+        || Error::new(ErrorKind::Misconfigured, "the server's answer to CLUSTER SLOTS is not valid");
     let Reply::List(ranges) = reply else { return Err(malformed()) };
     ranges.into_iter().map(|range| range_of(range, asked).ok_or_else(malformed)).collect()
 }

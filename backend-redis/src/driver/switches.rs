@@ -46,7 +46,7 @@ impl Word {
 }
 
 fn elsewhere(master: &Host) -> Error {
-    Error::new(ErrorKind::Unavailable, format!("a Sentinel says that {master} is the master now"))
+    Error::new(ErrorKind::Unavailable, format!("a Sentinel reports that {master} is the master now"))
 }
 
 /// Who must know of a new master.
@@ -154,7 +154,7 @@ impl Listener {
         let (mut connection, master) = match asking.await {
             Ok(listened) => listened,
             Err(failure) => {
-                tracing::debug!(error = %failure.error, "this Sentinel is not listened to");
+                tracing::debug!(error = %failure.error, "the client cannot listen to this Sentinel");
                 return false;
             }
         };

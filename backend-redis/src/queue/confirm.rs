@@ -238,7 +238,7 @@ async fn dial(client: &Client, server: &OfServer, bound: Duration) -> Result<Con
 fn renewed(client: &Arc<Client>, attempt: &Arc<Attempt>, sent: Moment, reply: Reply) -> Result<bool> {
     let (_, queues) = scripts::renewed(reply)?;
     let Some(Ok((flags, answers))) = queues.into_iter().next() else {
-        let why = "a key of this queue belongs to another program: delete it, or lock another key";
+        let why = "a key of this queue belongs to another program: use another key";
         return Err(Error::new(ErrorKind::Conflict, why));
     };
     client.act_on(flags, &attempt.queue);

@@ -182,17 +182,17 @@ async fn a_hand_off_costs_the_bus_one_message_to_each_other_server() {
 #[tokio::test]
 async fn what_is_wrong_with_the_servers_is_named() {
     let mut guide =
-        Mistakes::of(include_str!("../../../src/guide/connecting.md"), "## When a cluster is wrong");
+        Mistakes::of(include_str!("../../../src/guide/connect_errors.md"), "## When a cluster is wrong");
     let single = own(&[]).await;
-    let mistake = "the URL has `redis-cluster://`, and the host is of no cluster";
+    let mistake = "the URL has `redis-cluster://`, and the host is not in a cluster";
     let url = format!("redis-cluster://{}", single.addr());
-    mistaken(&mut guide, mistake, &url, &[single.addr(), "no node of a Redis Cluster"]).await;
-    let mistake = "nobody listens at the hosts of the URL";
+    mistaken(&mut guide, mistake, &url, &[single.addr(), "is not in a Redis Cluster"]).await;
+    let mistake = "no server listens at the hosts of the URL";
     let hosts = "127.0.0.1:1,127.0.0.1:2";
     mistaken(&mut guide, mistake, &format!("redis-cluster://{hosts}"), &[hosts, "refused"]).await;
     let cluster = ClusteredRedis::start(CALM).await.unwrap();
     let first = &cluster.servers()[0];
-    let mistake = "the URL has `redis://`, and the host is of a cluster";
+    let mistake = "the URL has `redis://`, and the host is in a cluster";
     mistaken(&mut guide, mistake, &format!("redis://{first}"), &["redis-cluster://"]).await;
     let error = refused("redis-cluster://h/2").await;
     assert_eq!(error.argument(), Some("url"), "{error}");
@@ -201,7 +201,7 @@ async fn what_is_wrong_with_the_servers_is_named() {
         operator.allow("blind", RIGHTS).await;
         operator.allow("app", &format!("{RIGHTS} +cluster|slots")).await;
     }
-    let mistake = "the user may not ask who has which slot (`CLUSTER SLOTS`)";
+    let mistake = "the user may not call `CLUSTER SLOTS`";
     let url = format!("redis-cluster://blind:word@{first}");
     mistaken(&mut guide, mistake, &url, &["forbidden: CLUSTER SLOTS"]).await;
     guide.all_made();

@@ -106,20 +106,20 @@ async fn what_is_wrong_with_tls_is_named() {
     let by_name = |options: &str| url(&cluster, options).replace(IP, NAME);
     let mutual = certificates.mutual();
     let others = Certificates::new().unwrap();
-    let mut guide = Mistakes::of(include_str!("../../../src/guide/connecting.md"), "## TLS in a cluster");
+    let mut guide = Mistakes::of(include_str!("../../../src/guide/tls_errors.md"), "## TLS in a cluster");
     let plain = &cluster.servers()[0];
     let no_name = "the certificate is not for 127.0.0.1";
     for (mistake, url, word) in [
-        ("nobody who is trusted has signed a server's certificate", by_name(&others.mutual()), "localhost:"),
+        ("no trusted authority signed a server's certificate", by_name(&others.mutual()), "localhost:"),
         ("a server's certificate has another name than the URL", url(&cluster, &mutual), no_name),
         ("a server's certificate has another name than the cluster gives it", by_name(&mutual), no_name),
         (
-            "the servers demand a client certificate, and there is none",
+            "the servers demand a client certificate, and the URL has none",
             by_name(&certificates.trusting()),
             "localhost:",
         ),
         (
-            "the servers do not know who signed the client's certificate",
+            "the servers do not trust the authority of the client's certificate",
             by_name(&certificates.of_a_stranger().unwrap()),
             "localhost:",
         ),

@@ -193,9 +193,9 @@ async fn what_is_wrong_with_the_sentinels_is_named() {
     let (sentinels, service) = (watched.sentinels(), WatchedRedis::SERVICE);
     let [first, second, third] = [0, 1, 2].map(|place: usize| sentinels[place].clone());
     let mut guide =
-        Mistakes::of(include_str!("../../../src/guide/connecting.md"), "## When Sentinels are wrong");
+        Mistakes::of(include_str!("../../../src/guide/connect_errors.md"), "## When Sentinels are wrong");
 
-    let mistake = "nobody listens at the hosts of the URL";
+    let mistake = "no server listens at the hosts of the URL";
     let url = format!("redis-sentinel://127.0.0.1:1,127.0.0.1:2/{service}");
     let words = ["no Sentinel answers", "127.0.0.1:1", "127.0.0.1:2", "refused"];
     mistaken(&mut guide, mistake, &url, &words).await;
@@ -203,7 +203,7 @@ async fn what_is_wrong_with_the_sentinels_is_named() {
     let url = format!("redis-sentinel://{first},{second}/other");
     mistaken(&mut guide, mistake, &url, &[&first, "watches no service \"other\""]).await;
     let server = own(&[]).await;
-    let mistake = "the URL has `redis-sentinel://`, and the host is no Sentinel";
+    let mistake = "the URL has `redis-sentinel://`, and the host is not a Sentinel";
     let url = format!("redis-sentinel://{}/{service}", server.addr());
     mistaken(&mut guide, mistake, &url, &["expected Redis Sentinel"]).await;
     let mistake = "the URL has `redis://`, and the host is a Sentinel";
@@ -214,7 +214,7 @@ async fn what_is_wrong_with_the_sentinels_is_named() {
     let [old, replica] = [master, (master + 1) % 3].map(|server| watched.servers()[server].clone());
     let behind = Proxy::start(first.as_str()).await.unwrap();
     behind.readdress([(port(&old), port(&replica))]);
-    let mistake = "a Sentinel is behind, and names a replica";
+    let mistake = "a Sentinel has old information, and names a replica";
     let url = format!("redis-sentinel://{}/{service}?connect_timeout=2s", behind.addr());
     let words = [replica.as_str(), "the Sentinels name as the master", "is a replica of"];
     mistaken(&mut guide, mistake, &url, &words).await;
@@ -232,7 +232,7 @@ async fn what_is_wrong_with_the_sentinels_is_named() {
     for login in ["", "sentinel_password=wrong", "sentinel_user=app&sentinel_password=wrong"] {
         let error = refused(&at_all(login)).await;
         assert!(error.kind() == ErrorKind::Forbidden, "{login}: {error}");
-        said(&error, &["to log in at the Sentinel at", &second]);
+        said(&error, &["log in at the Sentinel at", &second]);
         assert!(!error.to_string().contains("wrong"), "{error}");
         if login.is_empty() {
             guide.made("the Sentinels demand another login", &error);

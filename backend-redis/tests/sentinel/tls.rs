@@ -74,7 +74,7 @@ async fn servers_that_are_named_by_names_are_checked_by_those() {
     let (watched, certificates) = secured(NAME, &[NAME], false).await;
     // The control: the address is not in the certificate.
     let by_address = url(&watched, &certificates.trusting()).replace(NAME, IP);
-    let words = ["the Sentinel at 127.0.0.1:", "connect by a name that it has"];
+    let words = ["the Sentinel at 127.0.0.1:", "connect by a name in the certificate"];
     refused_as(&by_address, ErrorKind::WrongServer, &words).await;
     survives_a_failover(&watched, &certificates.trusting()).await;
 }
@@ -101,11 +101,11 @@ async fn what_is_wrong_with_tls_is_named() {
     let (service, mutual) = (WatchedRedis::SERVICE, certificates.mutual());
     let sentinel = watched.sentinels().swap_remove(0);
     let others = Certificates::new().unwrap();
-    let mut guide = Mistakes::of(include_str!("../../../src/guide/connecting.md"), "## TLS at Sentinels");
+    let mut guide = Mistakes::of(include_str!("../../../src/guide/tls_errors.md"), "## TLS at Sentinels");
     let no_name = "the certificate is not for 127.0.0.1";
     for (mistake, url, words) in [
         (
-            "nobody who is trusted has signed a Sentinel's certificate",
+            "no trusted authority signed a Sentinel's certificate",
             by_name(&others.mutual()),
             &["the Sentinel at localhost:"][..],
         ),
@@ -120,12 +120,12 @@ async fn what_is_wrong_with_tls_is_named() {
             &[no_name],
         ),
         (
-            "the servers demand a client certificate, and there is none",
+            "the servers demand a client certificate, and the URL has none",
             by_name(&certificates.trusting()),
             &["the Sentinel at localhost:"],
         ),
         (
-            "the servers do not know who signed the client's certificate",
+            "the servers do not trust the authority of the client's certificate",
             by_name(&certificates.of_a_stranger().unwrap()),
             &["the Sentinel at localhost:"],
         ),

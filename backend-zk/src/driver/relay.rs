@@ -133,7 +133,9 @@ impl Way {
             // No timeout, and the session zero: it is over.
             answer[8..20].fill(0);
             local.write_all(&answer).await?;
-            return Err(io::Error::other("the server grants this session less than at its opening"));
+            return Err(io::Error::other(
+                "the server now grants this session a shorter timeout than when it was opened",
+            ));
         }
         local.write_all(&answer).await?;
         let mut watches = Vec::new();

@@ -29,9 +29,9 @@ pub(super) async fn check(client: &Client) -> Answer<()> {
     match client.list_auth_users().await {
         Ok(users) if users.iter().any(|user| user.scheme() == SCHEME) => Ok(()),
         Ok(_) => {
-            let why = "the server took no login: it has no section `Server` in a JAAS file, or user or password are \
-                wrong and it lets such clients in (zookeeper.allowSaslFailedClients)";
-            Err(Fault::NoLogin(Error::forbidden("to log in by SASL", why)))
+            let why = "the server accepted no login: its JAAS file has no section `Server`; or user or password are wrong, \
+                and the server lets such clients in (zookeeper.allowSaslFailedClients)";
+            Err(Fault::NoLogin(Error::forbidden("log in by SASL", why)))
         }
         // Before ZooKeeper 3.7 nobody can ask. Without an identity no node can be made.
         Err(DriverError::Unimplemented) => Ok(()),

@@ -102,7 +102,7 @@ async fn connects_with_the_quorum(ensemble: &Ensemble, mut config: Config) {
     let error = try_backend(&config).await.expect_err("nobody serves");
     assert!(started.elapsed() >= config.connect_timeout, "{:?}: {error}", started.elapsed());
     // The other row is about etcd.
-    let page = include_str!("../../../src/guide/connecting.md");
+    let page = include_str!("../../../src/guide/connect_errors.md");
     Mistakes::of(page, "## When an ensemble has no quorum")
         .made("most servers of a ZooKeeper ensemble are down, or cut off from each other", &error);
 

@@ -182,7 +182,7 @@ mod tests {
     fn what_is_no_coordinator_is_refused_by_its_name() {
         for (name, says) in [
             ("mysql", "\"mysql\" is neither a URL"),
-            ("redis-sentinel://:pw@a", "names no service"),
+            ("redis-sentinel://:pw@a", "has no service name"),
             ("redis://h?tll=3s", "tll"),
         ] {
             let (what, next) = source(name).unwrap_err().into_parts();

@@ -28,6 +28,6 @@ async fn an_etcd_without_a_quorum() {
 #[tokio::test]
 async fn version_topology_and_role_are_facts_and_the_clock_is_not_told() {
     let server = Server::start(Kind::Etcd, Options::new().own()).await.expect("an etcd");
-    let facts = ["\"etcd 3.", "one server alone", "leader", "no request that tells the time"];
+    let facts = ["\"etcd 3.", "a single server", "leader", "no request for the time"];
     finds(&patient(&server), &facts).await;
 }

@@ -73,7 +73,7 @@ async fn version_topology_and_role_are_facts() {
     let primary = redis(&[]).await;
     says(primary.url(), "good", "server", "Redis ").await;
     says(primary.url(), "good", "role", "primary").await;
-    says(primary.url(), "note", "topology", "one server alone").await;
+    says(primary.url(), "note", "topology", "a single server").await;
     let (host, port) = primary.addr().rsplit_once(':').expect("a port");
     let replica = redis(&["--replicaof", &format!("{host} {port}")]).await;
     let follows = async {

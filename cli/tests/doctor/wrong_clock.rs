@@ -23,7 +23,7 @@ async fn redis(seconds: i32) -> (Server, TempDir) {
 
 #[tokio::test]
 async fn a_redis_whose_clock_is_a_minute_behind_or_ahead() {
-    for (seconds, words) in [(-60, "60.0 s behind ours"), (60, "60.0 s ahead of ours")] {
+    for (seconds, words) in [(-60, "60.0 s behind this machine"), (60, "60.0 s ahead of this machine")] {
         let (server, _library) = redis(seconds).await;
         names(server.url(), words).await;
     }

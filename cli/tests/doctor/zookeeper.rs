@@ -34,6 +34,6 @@ async fn a_zookeeper_without_the_chroot_where_none_may_be_made() {
 #[tokio::test]
 async fn version_topology_role_and_clock_are_facts() {
     let server = Server::start(Kind::Zookeeper, Options::new().own()).await.expect("a ZooKeeper");
-    let facts = ["\"server\": \"ZooKeeper 3.", "one server alone", "the only server", "ours (±", "on disk"];
+    let facts = ["\"server\": \"ZooKeeper 3.", "a single server", "the only server", "clock (±", "on disk"];
     finds(&patient(&server), &facts).await;
 }

@@ -75,7 +75,7 @@ async fn an_operators_removal_ends_the_command_at_once_and_it_is_said() {
     assert!(begun.elapsed() < TTL / 4, "{:?}", begun.elapsed());
     let over = run.over().await;
     assert_eq!(over.code(), 121, "{}", over.said);
-    assert!(over.said.contains("removed by another") && over.said.contains("no grace"), "{}", over.said);
+    assert!(over.said.contains("it was removed") && over.said.contains("no grace"), "{}", over.said);
 }
 
 /// A daemon of the command, in a separate session, also ends when the hold is lost.

@@ -90,25 +90,28 @@ async fn mistakes(kind: Kind, demanding: &Secured) -> BTreeMap<&'static str, Err
                 open(&server.url("&server_name=elsewhere")).await.expect("the server has this other name");
             coordinator.close().await.expect("closed");
             // What the system trusts does not include the tests' authority.
-            seen.insert("nobody who is trusted has signed it", refusal(&server.at("")).await);
+            seen.insert(
+                "no trusted authority signed the server's certificate",
+                refusal(&server.at("")).await,
+            );
         }
     }
     let none = refusal(&demanding.url("")).await;
-    seen.insert("the server demands a client certificate, and there is none", none);
+    seen.insert("the server demands a client certificate, and the URL has none", none);
     let theirs = certificates.of_a_stranger().expect("written");
     let error = refusal(&demanding.at(&theirs)).await;
-    seen.insert("the server does not know who signed the client's certificate", error);
+    seen.insert("the server does not trust the authority of the client's certificate", error);
     let expired = certificates.expired().expect("written");
     seen.insert("the client's certificate has expired", refusal(&demanding.at(&expired)).await);
     let file = |name: &str| certificates.path(name).display().to_string();
     seen.insert("a URL without TLS, and a server with it", refusal(&format!("{kind}://{tls}")).await);
     let plainly = format!("{scheme}://{plain}?{}", certificates.mutual());
     seen.insert("a URL with TLS, and a server without it", refusal(&plainly).await);
-    seen.insert("a file is not there", refusal(&format!("{scheme}://{tls}?ca=/nowhere.pem")).await);
+    seen.insert("a file does not exist", refusal(&format!("{scheme}://{tls}?ca=/nowhere.pem")).await);
     certificates.write("garbled.pem", "-----BEGIN").expect("written");
-    seen.insert("a file is garbled", refusal(&format!("{scheme}://{tls}?ca={}", file("garbled.pem"))).await);
+    seen.insert("a file is not PEM", refusal(&format!("{scheme}://{tls}?ca={}", file("garbled.pem"))).await);
     let other = format!("&cert={}&key={}", file("client.pem"), file("stranger.key"));
-    seen.insert("the key of another certificate", refusal(&demanding.url(&other)).await);
+    seen.insert("`key` belongs to another certificate", refusal(&demanding.url(&other)).await);
     let half = format!("&cert={}", file("client.pem"));
     seen.insert("a certificate without a key", refusal(&demanding.url(&half)).await);
     let unused = format!("{kind}://{plain}?{}", certificates.trusting());
@@ -124,7 +127,7 @@ async fn every_mistake_is_called_what_the_guide_says(kind: Kind) {
     hold.release().await.expect("released");
     coordinator.close().await.expect("closed");
 
-    let mut table = Mistakes::of(include_str!("../../../src/guide/connecting.md"), "# When TLS fails");
+    let mut table = Mistakes::of(include_str!("../../../src/guide/tls_errors.md"), "# When TLS fails");
     for (mistake, error) in mistakes(kind, &demanding).await {
         println!("{kind}: {error}");
         table.made(mistake, &error);
@@ -182,7 +185,7 @@ async fn without_a_file_those_are_trusted_whom_the_system_trusts(kind: Kind) {
     let url = server.at("");
     let stranger = Authority::new("a stranger").expect("made");
     server.certificates.write("other.pem", stranger.certificate()).expect("written");
-    for (file, says) in [("ca.pem", "it is trusted"), ("other.pem", "nobody who is trusted has signed")] {
+    for (file, says) in [("ca.pem", "it is trusted"), ("other.pem", "no trusted authority has signed")] {
         let name = format!("tls::{kind}::without_a_file_those_are_trusted_whom_the_system_trusts");
         let mut program = tokio::process::Command::new(std::env::current_exe().expect("this program"));
         program.args(["--exact", &name, "--nocapture"]).env(URL, &url).kill_on_drop(true);

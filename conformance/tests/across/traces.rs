@@ -40,11 +40,14 @@ async fn a_hold_is_a_span_and_its_loss_is_logged_once() {
     drop(lost);
     let warned = log.lines("lost before its release");
     assert_eq!(warned.len(), 1, "{warned:?}");
-    for word in ["WARN", "key=\"lost\"", &token, "its fixed end was reached"] {
+    for word in ["WARN", "key=\"lost\"", &token, "its fixed end (max_hold) was reached"] {
         assert!(warned[0].contains(word), "{word} in {}", warned[0]);
     }
     let spans = log.lines("latchwork.hold");
     let ends: Vec<_> = spans.iter().filter(|line| line.contains("close")).collect();
     assert_eq!(ends.len(), 2, "{spans:?}");
-    assert!(!ends[0].contains("lost=its") && ends[1].contains("lost=its fixed end was reached"), "{ends:?}");
+    assert!(
+        !ends[0].contains("lost=its") && ends[1].contains("lost=its fixed end (max_hold) was reached"),
+        "{ends:?}"
+    );
 }

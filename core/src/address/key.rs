@@ -10,8 +10,10 @@ const CODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'_').remove(b'.').remove(b'-'
 /// The longest key and namespace, in bytes.
 pub const MAX_KEY_BYTES: usize = 255;
 
-/// The key of a recipe. A `&str` or a `String` is a key in the namespace of the coordinator, encoded by
-/// this library (KEY-OPAQUE). [`Key::exact`] makes the name that another program uses (KEY-EXACT).
+/// The key of a recipe.
+///
+/// A `&str` or a `String` becomes a key in the namespace of the coordinator, encoded by this library (KEY-OPAQUE).
+/// [`Key::exact`] is a name that another program uses (KEY-EXACT).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
     pub(super) text: String,
@@ -19,14 +21,14 @@ pub struct Key {
 }
 
 impl Key {
-    /// A name that another program uses: no namespace and no encoding. The backend checks it for
-    /// what its server refuses. On ZooKeeper it is the path of the lock's directory, on etcd the
-    /// lock's name as `etcdctl lock` takes it, on Redis the text inside the braces of the keys.
+    /// Creates a key from a name that another program uses, without namespace and encoding.
     ///
-    /// Clients of all namespaces meet at an exact key, and share a semaphore's stored limit.
-    /// Kinds stay apart: a mutex, a read/write lock and a semaphore of one exact key are three
-    /// things (KEY-KINDS). (On etcd a mutex and an election of one exact key are one queue, as they
-    /// are for etcd's own programs.)
+    /// On ZooKeeper, it is the path of the lock's directory; on etcd, the name for `etcdctl lock`; on Redis, the text
+    /// inside the braces of the keys. The backend refuses names that its server cannot store.
+    ///
+    /// Clients of all namespaces share an exact key, and the stored limit of its semaphore. Kinds do not share it: a
+    /// mutex, a read/write lock and a semaphore of one exact key are independent (KEY-KINDS). Exception: on etcd, a mutex
+    /// and an election of one exact key are one queue, as for etcd's own programs.
     ///
     /// ```
     /// use latchwork_core::Key;
@@ -43,7 +45,9 @@ impl Key {
     /// `InvalidArgument` naming `key` for an exact key.
     pub(crate) fn in_namespace(self, recipe: &str) -> Result<String> {
         if self.is_exact {
-            let why = format!("no other program has the layout of a {recipe}: no exact address is taken");
+            let why = format!(
+                "a {recipe} cannot have an exact key, since no other program has its layout: give a key as text"
+            );
             return Err(Error::invalid("key", why).on(self.text));
         }
         Ok(self.text)
@@ -68,8 +72,8 @@ impl From<&String> for Key {
     }
 }
 
-/// The key encoding: every byte outside `[A-Za-z0-9_.-]` as `%XX`. A text of dots only is encoded
-/// too, since ZooKeeper refuses `.` and `..` and they mean something in paths.
+/// Encodes a key: every byte outside `[A-Za-z0-9_.-]` becomes `%XX`. A text of only dots is encoded too, since `.` and
+/// `..` have a meaning in paths, and ZooKeeper refuses them.
 pub fn encode(text: &str) -> String {
     if text.bytes().all(|byte| byte == b'.') {
         return "%2E".repeat(text.len());

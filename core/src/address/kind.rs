@@ -1,8 +1,7 @@
 //! The kinds of recipes.
 
-/// The kinds of recipe. Kinds never collide: `mutex("a")` and `semaphore("a")` are two things
-/// (KEY-KINDS). A reentrant mutex is of [`Kind::Mutex`], since it excludes the mutex of the same
-/// key.
+/// The kind of a recipe. Kinds never collide: `mutex("a")` and `semaphore("a")` are independent (KEY-KINDS). A
+/// reentrant mutex has the kind [`Kind::Mutex`], since it excludes the mutex of the same key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Kind {
@@ -36,7 +35,7 @@ pub enum Kind {
     Clients,
     /// The layout of a namespace.
     Layout,
-    /// The notes of a quorum's clients about a server's memory.
+    /// The records of quorum clients: they show whether a server lost its data.
     Quorum,
 }
 
@@ -65,18 +64,18 @@ impl Kind {
         Kind::Quorum,
     ];
 
-    /// Whether its queues take shared claims.
+    /// Returns whether queues of this kind accept shared claims.
     pub fn takes_shared(self) -> bool {
         matches!(self, Kind::RwLock | Kind::Group | Kind::Barrier | Kind::DoubleBarrier | Kind::Clients)
     }
 
-    /// Whether its queues can be watched (WATCH-QUEUE). On some servers a watched queue makes each change
-    /// more expensive, so the other kinds are not watched.
+    /// Returns whether queues of this kind can be watched (WATCH-QUEUE). On some servers, a watch makes each change of
+    /// the queue more expensive, so the other kinds have no watches.
     pub fn is_observed(self) -> bool {
         matches!(self, Kind::Election | Kind::Group | Kind::Clients)
     }
 
-    /// The name of the kind in a server's keys.
+    /// Returns the name of the kind in the keys of a server.
     pub fn as_str(self) -> &'static str {
         match self {
             Kind::Mutex => "mutex",

@@ -7,7 +7,7 @@ use percent_encoding::percent_decode_str;
 use super::{Address, Kind, Namespace, check_length, encode};
 use crate::error::{Error, Result};
 
-/// The queues, or the cells, of one kind in a namespace, whose keys begin alike (NODE-QUEUES, CELL-LIST).
+/// Selects the queues or cells of one kind in a namespace whose keys have a prefix (NODE-QUEUES, CELL-LIST).
 #[derive(Clone, Debug)]
 pub struct QueuePrefix {
     namespace: Namespace,
@@ -17,11 +17,11 @@ pub struct QueuePrefix {
 }
 
 impl QueuePrefix {
-    /// The addresses of `kind` in `namespace` whose keys begin with `prefix` (empty: all of them).
+    /// Selects the addresses of `kind` in `namespace` whose keys begin with `prefix` (empty: all keys).
     ///
     /// # Errors
-    /// `InvalidArgument` naming `namespace` or `prefix` when it is over 255 bytes, or naming
-    /// `namespace` when it is empty.
+    /// `InvalidArgument` naming `namespace` or `prefix` if it is longer than 255 bytes, or naming `namespace` if it is
+    /// empty.
     pub fn new(namespace: &str, kind: Kind, prefix: &str) -> Result<Self> {
         check_length("namespace", namespace)?;
         if !prefix.is_empty() {
@@ -38,23 +38,22 @@ impl QueuePrefix {
         Self { namespace: namespace.clone(), ..self.clone() }
     }
 
-    /// The encoded namespace.
+    /// Returns the encoded namespace.
     pub fn namespace(&self) -> &str {
         &self.namespace.coded
     }
 
-    /// The kind.
+    /// Returns the kind.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// What the encoded keys begin with. Others may begin with it too: [`queue`](Self::queue)
-    /// decides.
+    /// Returns a prefix of all selected encoded keys. Other keys may have it too: [`queue`](Self::queue) checks a key.
     pub fn coded(&self) -> &str {
         &self.coded
     }
 
-    /// The address of an encoded key, if it is one of these. `None` for text that encodes no key.
+    /// Returns the address of an encoded key. `None` if the key is not selected, or the text is not an encoded key.
     pub fn queue(&self, coded: &str) -> Option<Address> {
         let key = percent_decode_str(coded).decode_utf8().ok()?;
         if !key.starts_with(&self.prefix) || encode(&key) != coded {
@@ -63,18 +62,18 @@ impl QueuePrefix {
         Address::within(&self.namespace, self.kind, key.into_owned().into()).ok()
     }
 
-    /// Refuses a kind whose addresses are no cells.
+    /// Checks that the kind has cells.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `kind`.
+    /// `InvalidArgument` naming `kind` if it has queues.
     pub fn check_cells(&self) -> Result<()> {
         match Kind::CELLS.contains(&self.kind) {
             true => Ok(()),
-            false => Err(Error::invalid("kind", format!("{} is kept in no cell", self.kind.as_str()))),
+            false => Err(Error::invalid("kind", format!("the kind {} has no cells", self.kind.as_str()))),
         }
     }
 
-    /// Whether this address is one of these.
+    /// Returns whether this address is selected.
     pub fn contains(&self, address: &Address) -> bool {
         address.namespace() == Some(self.namespace())
             && address.kind() == self.kind

@@ -12,48 +12,49 @@ use crate::label::check_visible;
 /// Parts of the names of options whose values are secret.
 const SECRET: [&str; 4] = ["pass", "pwd", "secret", "token"];
 
-/// The options that only one backend has, by name: see the crate of the backend. [`connect`](crate::connect())
-/// refuses one that the backend does not have.
+/// Holds the options of one backend, by name: the crate of the backend lists them.
+/// [`connect`](crate::connect()) refuses an option that the backend does not have.
 ///
-/// A value is shown by `Debug` and written by serde, unless its name contains `pass`, `pwd`, `secret` or
-/// `token`.
+/// `Debug` and serde hide the value of an option whose name contains `pass`, `pwd`, `secret` or `token`.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Options(BTreeMap<String, String>);
 
 impl Options {
-    /// The value of an option, as it was written.
+    /// Returns the value of an option as text.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
 
-    /// Sets an option, in the place of an earlier value.
+    /// Sets an option, and replaces an earlier value.
     pub fn set(&mut self, name: impl Into<String>, value: impl Into<String>) {
         self.0.insert(name.into(), value.into());
     }
 
-    /// Sets an option that is a duration.
+    /// Sets an option to a duration.
     pub fn set_duration(&mut self, name: impl Into<String>, value: Duration) {
         self.set(name, humantime::format_duration(value).to_string());
     }
 
-    /// The names of all options.
+    /// Returns the names of all options.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
 
-    /// An option that is `true` or `false`; without it `false`.
+    /// Reads an option that is `true` or `false` (default `false`).
     ///
     /// # Errors
-    /// `InvalidArgument` naming the option.
+    /// `InvalidArgument` naming the option if it has another value.
     pub fn flag(&self, name: &'static str) -> Result<bool> {
-        let read = |text: &str| text.parse().map_err(|_| Error::invalid(name, "must be true or false"));
+        let read = |text: &str| {
+            text.parse().map_err(|_| Error::invalid(name, format!("{text:?} is neither true nor false")))
+        };
         self.get(name).map_or(Ok(false), read)
     }
 
-    /// An option that is a duration.
+    /// Reads an option that is a duration.
     ///
     /// # Errors
-    /// `InvalidArgument` naming the option.
+    /// `InvalidArgument` naming the option if its value is not a duration.
     pub fn duration(&self, name: &'static str) -> Result<Option<Duration>> {
         self.get(name).map(|text| duration(name, text)).transpose()
     }
@@ -114,7 +115,7 @@ impl Serialize for Options {
 impl<'de> Deserialize<'de> for Options {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
         #[derive(Deserialize)]
-        #[serde(untagged, expecting = "an option is a text, a whole number, true or false")]
+        #[serde(untagged, expecting = "an option must be a string, a whole number, true or false")]
         enum Scalar {
             Text(String),
             Flag(bool),

@@ -18,16 +18,26 @@ pub(crate) fn backend_name(backend: &str) -> &'static str {
 }
 
 impl Config {
-    /// Checks what every backend requires of a configuration.
+    /// Checks the fields that all backends have.
     ///
     /// # Errors
-    /// `InvalidArgument` naming the field.
+    /// `InvalidArgument` naming the wrong field.
     pub fn validate(&self) -> Result<()> {
         check_ttl(self.ttl)?;
         match (&self.moving, self.backend == MOVING) {
             (Some(sides), true) => sides.validate()?,
-            (Some(_), false) => return Err(Error::invalid("moving", "is of the backend \"moving\"")),
-            (None, true) => return Err(Error::invalid("moving", "is missing: a move has two sides")),
+            (Some(_), false) => {
+                return Err(Error::invalid(
+                    "moving",
+                    "needs the backend \"moving\": delete it, or change `backend`",
+                ));
+            }
+            (None, true) => {
+                return Err(Error::invalid(
+                    "moving",
+                    "is missing: the backend \"moving\" needs `from`, `to` and `move`",
+                ));
+            }
             (None, false) => {}
         }
         for (name, timeout) in
@@ -39,10 +49,13 @@ impl Config {
         }
         self.check_tls()?;
         if self.credentials.0.is_some() && (self.user.is_some() || self.password.is_some()) {
-            return Err(Error::invalid("credentials", "a provider and a fixed login: give one of them"));
+            return Err(Error::invalid(
+                "credentials",
+                "a provider and a fixed login are set: remove one of them",
+            ));
         }
         if self.credentials.0.is_some() && self.backend == "memory" {
-            return Err(Error::invalid("credentials", "memory:// has no login"));
+            return Err(Error::invalid("credentials", "memory:// has no login: remove the provider"));
         }
         self.options.check()?;
         Address::new(&self.namespace, Kind::Mutex, "probe")?;
@@ -75,14 +88,14 @@ impl Config {
         if let Some((name, _)) = given.into_iter().find(|(_, given)| *given && !self.tls) {
             let plain = Scheme::of(self);
             let tls = plain.with_tls();
-            return Err(Error::invalid(
-                name,
-                format!("is of TLS, which {plain}:// does not speak: write {tls}://"),
-            ));
+            return Err(Error::invalid(name, format!("needs TLS, and {plain}:// has none: write {tls}://")));
         }
         for (name, missing) in [("key", self.cert.is_some()), ("cert", self.key.is_some())] {
             if missing && self.cert.is_some() != self.key.is_some() {
-                return Err(Error::invalid(name, "is missing: a client certificate is `cert` and `key`"));
+                return Err(Error::invalid(
+                    name,
+                    "is missing: a client certificate needs both `cert` and `key`",
+                ));
             }
         }
         for (name, path) in [("ca", &self.ca), ("cert", &self.cert), ("key", &self.key)] {
@@ -100,29 +113,26 @@ pub(super) fn check_host(argument: &'static str, host: &str) -> Result<()> {
     let refuse = |why: String| Err(Error::invalid(argument, why));
     if host.contains("://") {
         return refuse(
-            "a host has no scheme: give a URL instead of the fields, or a field for each part of it"
-                .to_owned(),
+            "a host must not contain a scheme: give one URL, or a field for each part of it".to_owned(),
         );
     }
     if host.contains('@') {
-        return refuse(
-            "a host must not hold a login (user and password have fields of their own)".to_owned(),
-        );
+        return refuse("a host must not contain a login: use the fields `user` and `password`".to_owned());
     }
     let (name, port) = match host.rsplit_once(':') {
         Some((name, port)) if !port.contains(']') => (name, Some(port)),
         _ => (host, None),
     };
     if name.contains(':') && !name.starts_with('[') {
-        return refuse("a host has more than one colon: an IPv6 address stands in brackets".to_owned());
+        return refuse("a host has more than one colon: write an IPv6 address in brackets".to_owned());
     }
     if port.is_some_and(|port| port.parse::<u16>().map_or(true, |port| port == 0)) {
-        return refuse(format!("what follows {name:?}: is not a port from 1 to 65535"));
+        return refuse(format!("the port of host {name:?} is not a number from 1 to 65535"));
     }
     // The url crate silently drops line ends, and name resolution does not.
     let blank = name.contains(|c: char| c.is_whitespace() || c.is_control());
     match Url::parse(&format!("http://{name}/")) {
         Ok(url) if !blank && url.path() == "/" && url.host_str().is_some() => Ok(()),
-        _ => refuse(format!("{name:?} is no host")),
+        _ => refuse(format!("{name:?} is not a host name or address")),
     }
 }

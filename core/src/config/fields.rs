@@ -1,4 +1,4 @@
-//! What a configuration has, and what it has by default.
+//! The fields of a configuration, and their defaults.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,12 +16,13 @@ use crate::secret::Secret;
 /// The backend's name in a configuration of both sides.
 pub(crate) const MOVING: &str = "moving";
 
-/// How to reach a coordinator, and with which settings. Parsed from a URL ([`Config::from_url`],
-/// [`str::parse`]), or read from a file by serde, as a table of these fields or as a URL in a
-/// string. It is written as a table, without the password.
+/// Describes how to reach a coordinator, and its settings.
 ///
-/// No error of this library quotes a password, but the error of a file's parser may quote the file.
-/// (With the crate `toml`, show `error.message()`, which does not.)
+/// It is parsed from a URL ([`Config::from_url`], [`str::parse`]), or read by serde from a table of these fields or
+/// from a string with a URL. serde writes it as a table, without the password.
+///
+/// No error of this library quotes a password, but the error of a file parser may quote the file. (With the crate
+/// `toml`, show `error.message()`, which does not.)
 ///
 /// ```
 /// use latchwork_core::Config;
@@ -35,49 +36,45 @@ pub(crate) const MOVING: &str = "moving";
 pub struct Config {
     /// `memory`, `redis`, `zookeeper` or `etcd`; `moving` for a client of two [sides](Self::moving).
     pub backend: String,
-    /// `host` or `host:port`; for `memory` at most one, the shared store's name.
+    /// The servers, each as `host` or `host:port`; for `memory`, at most one: the name of the shared store.
     pub hosts: Vec<String>,
-    /// What follows the host: a Redis database number, a ZooKeeper chroot.
+    /// The path after the hosts: a Redis database number, or a ZooKeeper chroot.
     pub path: String,
     /// The user name.
     pub user: Option<String>,
-    /// The password. Read, never written.
+    /// The password. serde reads it and never writes it.
     #[serde(skip_serializing)]
     pub password: Option<Secret>,
-    /// Whether the client speaks TLS: what `rediss://` (and `rediss-sentinel://`,
-    /// `rediss-cluster://`), `zookeeper+tls://` and `etcd+tls://` ask for. It is for all servers:
-    /// the Sentinels, the master that they name, each server of a cluster. It needs the crate
-    /// feature `tls`.
+    /// Whether the client speaks TLS with all servers, including Sentinels and each server of a cluster. In a URL,
+    /// the schemes `rediss://`, `rediss-sentinel://`, `rediss-cluster://`, `zookeeper+tls://` and `etcd+tls://` set
+    /// it. Needs the crate feature `tls`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub tls: bool,
-    /// TLS: a file with the certificates (PEM) of those who may sign the server's; without it, those
-    /// that the system trusts.
+    /// TLS: a PEM file with the certificates of the authorities that may sign the server's certificate (default: the
+    /// authorities that the system trusts).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca: Option<PathBuf>,
-    /// TLS: a file with the client's certificate (PEM), and those between it and a CA. It goes with
-    /// [`key`](Self::key). All these files are read again at each dial, so that what is renewed on
-    /// disk is used from the next connection on.
+    /// TLS: a PEM file with the client's certificate and its intermediate certificates. Needs [`key`](Self::key). The
+    /// client reads all TLS files again at each dial, so the next connection uses renewed files.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cert: Option<PathBuf>,
-    /// TLS: a file with the private key (PEM) of [`cert`](Self::cert).
+    /// TLS: a PEM file with the private key of [`cert`](Self::cert).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<PathBuf>,
-    /// TLS: the name that the server's certificate must have, where it is not the host's: a tunnel, or
-    /// an address instead of a name. Of several servers each must have it, those too that Sentinels
-    /// and a Redis Cluster name.
+    /// TLS: the name that the certificate of each server must contain, if it is not the host name: for example with a
+    /// tunnel, or if the URL has an address. Applies also to the servers that Sentinels and a Redis Cluster announce.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_name: Option<String>,
     /// The namespace of all keys (default `latchwork`).
     pub namespace: String,
-    /// The coordinator's name, 1 to 255 bytes: tells several coordinators of one program apart, and
-    /// orders their locks in a [`MultiLock`](crate::recipes::MultiLock). Use the same name in all
-    /// processes.
+    /// The coordinator's name, 1 to 255 bytes: identifies it if a program has several, and orders their locks in a
+    /// [`MultiLock`](crate::recipes::MultiLock). Use the same name in all processes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The TTL to ask for, 1 s to 1 h (default 10 s).
+    /// The TTL of the lease, 1 s to 1 h (default 10 s).
     #[serde(with = "humantime_serde")]
     pub ttl: Duration,
-    /// One deadline for all of connecting (default 5 s).
+    /// The deadline for all steps of connecting (default 5 s).
     #[serde(with = "humantime_serde")]
     pub connect_timeout: Duration,
     /// The timeout of one request (default 2 s).
@@ -85,15 +82,14 @@ pub struct Config {
     pub request_timeout: Duration,
     /// The label shown in listings (default: host, process id and a short random client id).
     pub label: Option<String>,
-    /// How many replicas must confirm each acquisition (default 0), unless the acquisition says it
-    /// ([`Acquire::min_replicas`](crate::recipes::Acquire::min_replicas), which has what that is worth).
-    /// Redis has it, and other backends refuse it.
+    /// How many replicas must confirm each acquisition (default 0). Only Redis has this.
+    /// [`Acquire::min_replicas`](crate::recipes::Acquire::min_replicas) sets it for one acquisition, and explains its limits.
     #[serde(skip_serializing_if = "is_none_asked")]
     pub min_replicas: u32,
     /// The options that only this backend has, such as `tick` of ZooKeeper or `strict` of Redis.
     #[serde(flatten)]
     pub options: Options,
-    /// The two coordinators of a move, where the backend is `moving`.
+    /// The two coordinators of a move, if the backend is `moving`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub moving: Option<Box<MoveConfig>>,
     /// Gives the login at each dial, in the place of `user` and `password`.
@@ -110,10 +106,10 @@ pub struct Config {
     pub(crate) participates: Option<Arc<str>>,
 }
 
-/// A move between two coordinators: for a client that [takes part in it](crate::decide::moving).
+/// Names both coordinators of a move, for a client that [takes part in it](crate::decide::moving).
 ///
-/// As a URL it is `moving:?from=<URL>&to=<URL>&move=<name>`, where each URL is coded: `%26` stands for an
-/// `&` in it, `%25` for a `%`.
+/// The URL form is `moving:?from=<URL>&to=<URL>&move=<name>`. In the two URLs inside, `&` is written as `%26` and `%`
+/// as `%25`.
 ///
 /// ```
 /// use latchwork_core::Config;
@@ -125,11 +121,11 @@ pub struct Config {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MoveConfig {
-    /// The old side: where the locks are before the move.
+    /// The old side: the coordinator of the locks before the move.
     pub from: Config,
-    /// The new side: where they are after it.
+    /// The new side: the coordinator of the locks after the move.
     pub to: Config,
-    /// The name of the move, the same for all who take part: 1 to 200 bytes.
+    /// The name of the move, the same in all participants: 1 to 200 bytes.
     #[serde(rename = "move")]
     pub name: String,
 }
@@ -153,11 +149,11 @@ fn is_none_asked(min_replicas: &u32) -> bool {
     *min_replicas == 0
 }
 
-/// Replaces an endless timeout (`Duration::MAX`) in a backend whose client adds it to an instant.
+/// The timeout that a backend uses instead of `Duration::MAX`, if its client crate adds the timeout to an instant.
 pub const ENDLESS: Duration = Duration::from_secs(24 * 3600);
 
 impl Config {
-    /// The defaults for a backend.
+    /// Returns a configuration with default values for a backend.
     pub fn new(backend: impl Into<String>) -> Self {
         Self {
             backend: backend.into(),
@@ -186,34 +182,34 @@ impl Config {
         }
     }
 
-    /// With an option of the backend.
+    /// Sets an [option of the backend](Self::options).
     #[must_use]
     pub fn option(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.options.set(name, value);
         self
     }
 
-    /// With a provider that gives the login at each dial, in the place of `user` and `password`.
+    /// Sets a provider that returns the login at each dial. It replaces `user` and `password`.
     #[must_use]
     pub fn with_credentials(mut self, provider: impl CredentialsProvider + 'static) -> Self {
         self.credentials = Provider(Some(Arc::new(provider)));
         self
     }
 
-    /// For the client of an [`Operator`](crate::Operator). A URL or a file cannot set this.
+    /// Makes this the configuration of an [`Operator`](crate::Operator)'s client. A URL or a file cannot set this.
     #[must_use]
     pub fn as_operator(mut self) -> Self {
         self.operator = true;
         self
     }
 
-    /// As what its clients register.
+    /// Returns the kind of client that registers with this configuration.
     pub(crate) fn who(&self) -> Who<'_> {
         Who::of(self.operator, self.participates.as_deref())
     }
 
-    /// For one of the two clients of who takes part in a move: for tests that play one. Others connect to
-    /// both sides [at once](Self::of_move).
+    /// Makes this the configuration of one of a participant's two clients, for tests. A participant connects to
+    /// [both sides](Self::of_move).
     #[doc(hidden)]
     #[must_use]
     pub fn as_participant(mut self, name: &str) -> Self {
@@ -221,8 +217,9 @@ impl Config {
         self
     }
 
-    /// As a build that works with layouts up to this one: for tests of rolling upgrades. It changes
-    /// what a client says of itself and demands of the [stamp](crate::registry), and nothing else.
+    /// Makes the client behave as a build that supports layouts up to `layout`, for tests of rolling upgrades. It
+    /// changes only the layout that the client registers, and the layout that it accepts in the
+    /// [stamp](crate::registry).
     #[doc(hidden)]
     #[must_use]
     pub fn as_of_layout(mut self, layout: u32) -> Self {
@@ -230,13 +227,16 @@ impl Config {
         self
     }
 
-    /// The hosts, with `port` added to those without one.
+    /// Returns the hosts as `host:port`. A host without a port gets `port`.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `url` when there is no host.
+    /// `InvalidArgument` naming `url` if there are no hosts.
     pub fn hosts_with_port(&self, port: u16) -> Result<Vec<String>> {
         if self.hosts.is_empty() {
-            return Err(Error::invalid("url", format!("{}:// needs a host", self.backend)));
+            return Err(Error::invalid(
+                "url",
+                format!("{0}:// needs a host: write {0}://host", self.backend),
+            ));
         }
         let has_port = |host: &str| host.rfind(':').is_some_and(|colon| !host[colon..].contains(']'));
         Ok(self

@@ -149,7 +149,7 @@ mod tests {
             assert!(error.unwrap_err().contains("a URL such as"));
         }
         for error in read(r#"{ backend = "redis", "host" = ["h"] }"#) {
-            assert!(error.unwrap_err().contains("an option is a text"));
+            assert!(error.unwrap_err().contains("an option must be a string"));
         }
     }
 

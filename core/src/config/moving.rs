@@ -5,11 +5,11 @@ use super::options::decode;
 use crate::error::{Error, Result};
 use crate::label::check_visible;
 
-/// The longest name of a move: it stands in keys.
+/// The longest name of a move, which is a part of keys.
 const MAX_NAME_BYTES: usize = 200;
 
 impl MoveConfig {
-    /// A move of this name.
+    /// Creates a move with this name.
     pub fn new(from: Config, to: Config, name: impl Into<String>) -> Self {
         Self { from, to, name: name.into() }
     }
@@ -26,19 +26,26 @@ impl MoveConfig {
         check_visible("move", &self.name)?;
         for (argument, side) in [("from", &self.from), ("to", &self.to)] {
             if side.moving.is_some() {
-                return Err(Error::invalid(argument, "is a move itself"));
+                return Err(Error::invalid(
+                    argument,
+                    "is itself the URL of a move: give the URL of one coordinator",
+                ));
             }
-            side.validate().map_err(|error| Error::invalid(argument, "is not usable").because(error))?;
+            side.validate()
+                .map_err(|error| Error::invalid(argument, "is not a valid configuration").because(error))?;
         }
         match self.from.is_one_place_with(&self.to) {
-            true => Err(Error::invalid("to", "is the same namespace of the same coordinator as `from`")),
+            true => Err(Error::invalid(
+                "to",
+                "is the same namespace of the same coordinator as `from`: give another server or namespace",
+            )),
             false => Ok(()),
         }
     }
 }
 
 impl Config {
-    /// For a client that takes part in a move between two coordinators.
+    /// Creates the configuration of a client that takes part in a move.
     pub fn of_move(sides: MoveConfig) -> Self {
         Self { moving: Some(Box::new(sides)), ..Self::new(MOVING) }
     }
@@ -58,20 +65,24 @@ impl Config {
                 "label" => ("label", &mut label),
                 "name" => ("name", &mut own_name),
                 other => {
-                    let why = format!("unknown option {other:?} (an & inside a URL is written as %26)");
+                    let why = format!("a move has no option {other:?}: inside the two URLs, write & as %26");
                     return Err(Error::invalid("url", why));
                 }
             };
             if value.contains('+') {
-                return Err(Error::invalid(argument, "has a + in it: write %2B, or %20 for a space"));
+                return Err(Error::invalid(argument, "contains a +: write %2B, or %20 for a space"));
             }
             if slot.replace(decode(argument, value)?).is_some() {
-                return Err(Error::invalid("url", format!("the option {option:?} is given twice")));
+                return Err(Error::invalid(
+                    "url",
+                    format!("the option {option:?} is given twice: delete one of them"),
+                ));
             }
         }
         let side = |argument, url: Option<String>| {
             let url = url.ok_or_else(|| Error::invalid(argument, "is missing").because(shape()))?;
-            Self::from_url(&url).map_err(|error| Error::invalid(argument, "is no URL").because(error))
+            Self::from_url(&url)
+                .map_err(|error| Error::invalid(argument, "is not a valid URL").because(error))
         };
         let (from, to) = (side("from", from)?, side("to", to)?);
         let name = name.ok_or_else(|| Error::invalid("move", "is missing").because(shape()))?;

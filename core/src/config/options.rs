@@ -35,19 +35,19 @@ impl Config {
             let bad = |why: String| Err(Error::invalid("url", why));
             let argument = OPTIONS.into_iter().find(|known| *known == option).unwrap_or("url");
             if !given.insert(option.clone()) {
-                return bad(format!("the option {option:?} is given twice"));
+                return bad(format!("the option {option:?} is given twice: delete one of them"));
             }
             // A form decodes + as a space, and a settings file takes it literally: two names for
             // one lock.
             if value.contains('+') {
-                let why = format!("the option {option:?} has a + in it: write %2B, or %20 for a space");
+                let why = format!("the option {option:?} contains a +: write %2B, or %20 for a space");
                 return Err(Error::invalid(argument, why));
             }
             let value = decode(argument, value)?;
             match (argument, option.as_str()) {
                 ("url", "db") if self.options.get("sentinel_service").is_some() => self.path = value,
                 ("url", "db") => {
-                    return bad("`db` is an option of redis-sentinel://; elsewhere the database is the path"
+                    return bad("`db` is an option of redis-sentinel://: at redis://, write the database as the path, as in redis://host/2"
                         .to_owned());
                 }
                 ("url", _) => self.options.set(option, value),
@@ -70,8 +70,9 @@ impl Config {
             "connect_timeout" => self.connect_timeout = duration(option, &value)?,
             "request_timeout" => self.request_timeout = duration(option, &value)?,
             "min_replicas" => {
-                self.min_replicas =
-                    value.parse().map_err(|_| Error::invalid("min_replicas", "must be a whole number"))?;
+                self.min_replicas = value.parse().map_err(|_| {
+                    Error::invalid(option, format!("{value:?} is not a whole number from 0 to {}", u32::MAX))
+                })?;
             }
             other => unreachable!("{other} is not among the options"),
         }
@@ -86,10 +87,10 @@ pub(super) fn decode(argument: &'static str, text: &str) -> Result<String> {
     let bad = |why: &'static str| Err(Error::invalid(argument, why));
     let coded = |rest: &str| rest.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
     if text.split('%').skip(1).any(|rest| !coded(rest)) {
-        return bad("has a % in it that begins no %XX: write it as %25");
+        return bad("contains a % that does not start a code such as %2F: write it as %25");
     }
     let Ok(decoded) = percent_encoding::percent_decode_str(text).decode_utf8() else {
-        return bad("is not UTF-8 when decoded");
+        return bad("is not valid UTF-8 after decoding its %XX codes");
     };
     check_visible(argument, &decoded)?;
     Ok(decoded.into_owned())

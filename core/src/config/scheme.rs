@@ -4,14 +4,14 @@ use std::fmt;
 
 use super::fields::Config;
 
-/// What the hosts of a URL are.
+/// The role of the hosts in a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hosts {
     /// The servers with the locks.
     Servers,
-    /// Sentinels, which name the server.
+    /// Sentinels, which name the master.
     Sentinels,
-    /// Some servers of a Redis Cluster, which know the others.
+    /// Some servers of a Redis Cluster, which know all servers.
     Cluster,
 }
 
@@ -19,14 +19,14 @@ pub enum Hosts {
 const OF_REDIS: [(Hosts, &str); 3] =
     [(Hosts::Sentinels, "-sentinel"), (Hosts::Cluster, "-cluster"), (Hosts::Servers, "")];
 
-/// What the scheme of a URL says.
+/// The parts of a URL's scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scheme<'a> {
     /// The backend's name.
     pub backend: &'a str,
-    /// What the hosts are. Redis alone has others than servers.
+    /// The role of the hosts.
     pub hosts: Hosts,
-    /// Whether TLS is asked for.
+    /// Whether the client speaks TLS.
     pub tls: bool,
 }
 
@@ -55,7 +55,7 @@ impl<'a> Scheme<'a> {
         Scheme { backend: &config.backend, hosts, tls: config.tls }
     }
 
-    /// The same, with TLS.
+    /// Returns the same scheme with TLS.
     #[must_use]
     pub fn with_tls(self) -> Self {
         Self { tls: true, ..self }

@@ -24,10 +24,9 @@ impl Config {
         format!("{MOVING}:?from={from}&to={to}&move={name}{options}")
     }
 
-    /// The URL that makes this configuration, but for its password and the [secret options](super::Options):
-    /// for people, and for programs that are told where a lock is. Options that are as they are by default
-    /// are left out. What no URL says (a provider of credentials, an operator's
-    /// client) is left out too.
+    /// Returns this configuration as a URL, without the password and the [secret options](super::Options). Default
+    /// values are left out, and so are settings that a URL cannot express (a credentials provider, an operator's
+    /// client).
     ///
     /// ```
     /// use latchwork_core::Config;

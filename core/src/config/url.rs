@@ -16,26 +16,25 @@ const OTHERS_TLS_SCHEMES: [(&str, &str); 4] = [
 ];
 
 impl Config {
-    /// Reads `scheme://[user[:password]@]host[:port][,host…][/path][?option=value&…]`. Options:
-    /// `namespace`, `name`, `ttl`, `connect_timeout`, `request_timeout`, `label`, `min_replicas`. `rediss://`,
-    /// `rediss-sentinel://`, `rediss-cluster://`, `zookeeper+tls://` and `etcd+tls://` ask for TLS, and also
-    /// have the options `ca`, `cert`, `key` and `server_name`. Durations are written like `10s` or `500ms`.
-    /// All other options are [of the backend](super::Options), such as `strict` and `remember` of Redis, or
-    /// `tick` and `sasl` of ZooKeeper: [`connect`](crate::connect()) refuses options that the backend does not have.
+    /// Reads `scheme://[user[:password]@]host[:port][,host…][/path][?option=value&…]`.
     ///
-    /// `redis-cluster://h1,h2` names some servers of a Redis Cluster,
-    /// `redis-sentinel://h1,h2/service` Sentinels and the service that they watch, with the
-    /// database in the option `db` and the login of the Sentinels in `sentinel_user` and
-    /// `sentinel_password`.
+    /// All backends have the options `namespace`, `name`, `ttl`, `connect_timeout`, `request_timeout`, `label` and
+    /// `min_replicas`. The schemes with TLS (`rediss://`, `rediss-sentinel://`, `rediss-cluster://`,
+    /// `zookeeper+tls://` and `etcd+tls://`) also have `ca`, `cert`, `key` and `server_name`. A duration is a number
+    /// with a unit, such as `10s` or `500ms`. All other options belong to [one backend](super::Options), such as
+    /// `strict` and `remember` to Redis, or `tick` and `sasl` to ZooKeeper: [`connect`](crate::connect()) refuses
+    /// options that the backend does not have.
+    ///
+    /// `redis-cluster://h1,h2` names some servers of a Redis Cluster. `redis-sentinel://h1,h2/service` names Sentinels
+    /// and the service that they watch. Its option `db` is the database; `sentinel_user` and `sentinel_password` are
+    /// the login at the Sentinels.
     ///
     /// `moving:?from=<URL>&to=<URL>&move=<name>` names both coordinators of a move ([`MoveConfig`](super::MoveConfig)).
     ///
-    /// `%XX` stands for a byte of UTF-8; all else is literal. A control character is refused in
-    /// either form.
+    /// `%XX` is a byte of UTF-8, and all other text is literal. A control character is refused in both forms.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `url`, `user`, `password` or the option; the message never holds
-    /// the password.
+    /// `InvalidArgument` naming `url`, `user`, `password` or the option. The message never contains the password.
     pub fn from_url(text: &str) -> Result<Self> {
         let bad = |why: &str| Error::invalid("url", why.to_owned());
         if let Some(rest) = text.strip_prefix("moving:") {
@@ -50,11 +49,11 @@ impl Config {
             || !scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+.-".contains(&byte))
         {
             return Err(bad(
-                "what stands before :// is not a scheme (redis, valkey, zookeeper, etcd or memory)",
+                "the text before :// is not a scheme such as redis, valkey, zookeeper, etcd or memory",
             ));
         }
         if let Some((_, ours)) = OTHERS_TLS_SCHEMES.into_iter().find(|(theirs, _)| *theirs == scheme) {
-            return Err(bad(&format!("{scheme}:// is no scheme of ours: TLS is asked for by {ours}://")));
+            return Err(bad(&format!("{scheme}:// is not a known scheme: for TLS, write {ours}://")));
         }
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, tail) = rest.split_at(end);
@@ -62,16 +61,18 @@ impl Config {
             // The error quotes nothing: what looks like a host or an option here is part of a
             // password.
             return Err(bad(
-                "an @ stands behind the first /, ? or #: in a user or password write these as %2F, %3F and %23 (and @ as %40), elsewhere write the @ as %40",
+                "an @ follows the first /, ? or #: in a user or password, write / as %2F, ? as %3F, # as %23 and @ as %40; elsewhere, write @ as %40",
             ));
         }
         if text.ends_with(' ') {
             // In a namespace, the space would make another one.
-            return Err(bad("ends with a space: write %20 if it is meant"));
+            return Err(bad("ends with a space: delete it, or write %20"));
         }
         let (login, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
         if tail.contains('#') {
-            return Err(bad("a fragment (#…) means nothing here; write a # of a password as %23"));
+            return Err(bad(
+                "has a fragment (#…), which has no meaning here: delete it; in a password, write # as %23",
+            ));
         }
         let (path, query) = tail.split_once('?').unwrap_or((tail, ""));
 
@@ -88,10 +89,10 @@ impl Config {
         let path = decode("url", path.strip_prefix('/').unwrap_or(path))?;
         match watched {
             true if config.hosts.is_empty() => {
-                return Err(bad("names no Sentinel: redis-sentinel://h1,h2/service"));
+                return Err(bad("has no Sentinel: write redis-sentinel://h1,h2/service"));
             }
             true if path.is_empty() => {
-                return Err(bad("names no service: redis-sentinel://h1,h2/service"));
+                return Err(bad("has no service name: write redis-sentinel://h1,h2/service"));
             }
             true => config.options.set("sentinel_service", path),
             false => config.path = path,

@@ -4,22 +4,22 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Why a hold was lost.
+/// The reason why a hold was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum LostReason {
-    /// The lease was not renewed in time, or that could not be proven: another client may hold now.
+    /// The client could not prove in time that its lease was renewed. Another client may hold the lock.
     Expired,
-    /// Somebody else removed it: an operator, an eviction, a flush.
+    /// The entry was removed on the server: by an operator, an eviction or a flush.
     Revoked,
-    /// The server no longer knows it: it was restarted without its data, or a failover went to one
-    /// without it. Another client may hold now. A waiter joins again by itself.
+    /// The server lost its data in a restart or a failover. Another client may hold the lock. A waiter joins again
+    /// automatically.
     Forgotten,
-    /// The fixed end (`max_hold`) was reached. Another client may hold one margin later, or at once
-    /// after a release.
+    /// The fixed end (`max_hold`) was reached. Another client may hold the lock one margin later, or at once after a
+    /// release.
     MaxHold,
-    /// This process closed the coordinator. Another client may hold one margin later.
+    /// This process closed the coordinator. Another client may hold the lock one margin later.
     Closed,
 }
 
@@ -28,63 +28,59 @@ impl fmt::Display for LostReason {
         f.write_str(match self {
             LostReason::Expired => "the lease expired",
             LostReason::Revoked => {
-                "it was removed by another (operator, eviction or flush), or the server has forgotten it"
+                "it was removed (by an operator, an eviction or a flush), or the server lost its data"
             }
-            LostReason::Forgotten => {
-                "the server has forgotten it: it was restarted without its data, or replaced"
-            }
-            LostReason::MaxHold => "its fixed end was reached",
+            LostReason::Forgotten => "the server lost its data in a restart or a failover",
+            LostReason::MaxHold => "its fixed end (max_hold) was reached",
             LostReason::Closed => "the coordinator was closed",
         })
     }
 }
 
-/// The kind of an error, which says what to do.
+/// The kind of an error. Each kind has one remedy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// Fix the call: the named argument is wrong.
+    /// The named argument is wrong: fix the call.
     InvalidArgument {
         /// The argument's name in the documentation.
         name: &'static str,
     },
-    /// The deadline passed while others held: the coordinator has answered within its period. (If
-    /// it has not, the error is `Unavailable`.) Nothing stays on the server beyond the lease.
+    /// The deadline passed while other clients held the lock, and the coordinator answered. (If it did not answer, the
+    /// error is `Unavailable`.) The place in the queue ends with the lease at the latest.
     Timeout,
-    /// The hold, or the place in the queue, is lost: stop the guarded work, then acquire anew.
+    /// The hold, or the place in the queue, is lost: stop the guarded work, then acquire again.
     Lost(LostReason),
-    /// The hold was released before.
+    /// The hold was already released.
     NotHeld,
-    /// Fix the call: the owner reads and asks to write, and would wait for itself. Release first,
-    /// then write.
+    /// The owner holds the read lock, and would wait for itself on the write lock: release the read lock first.
     Deadlock,
-    /// Somebody else has set something different: another limit, or a foreign layout at an exact
-    /// address.
+    /// The server stores something different: another limit, or the keys of another program at an exact key.
     Conflict,
-    /// This backend cannot do it.
+    /// This backend lacks a capability.
     Unsupported {
         /// The missing capability.
         capability: &'static str,
     },
-    /// Fix the permissions on the server: the message says which one is missing.
+    /// The login lacks a permission: give it the permission that the message names.
     Forbidden,
-    /// The server cannot be reached now: retry.
+    /// The server gives no valid answer now: try again after a pause.
     Unavailable,
-    /// The request may or may not have been carried out: it is not retryable. Read, and decide.
+    /// The server may have carried out the request: read the state, and decide.
     OutcomeUnknown,
-    /// Fix the server's or the client's configuration.
+    /// The configuration of the server or the client is wrong: fix it.
     Misconfigured,
-    /// Another kind of server answers at this URL: the message says which one.
+    /// Another kind of server, which the message names, answers at this URL: fix the URL.
     WrongServer,
-    /// The coordinator was closed.
+    /// The coordinator was closed: connect again.
     Closed,
-    /// The coordinator's runtime has ended, and with it the tasks that renew its lease and clean
-    /// up. Final: connect again, on a runtime that lives as long as the coordinator.
+    /// The tokio runtime of the coordinator has ended, and so have the tasks that renew the lease: connect again, on a
+    /// runtime that lives as long as the coordinator.
     RuntimeGone,
-    /// Fix the call: a blocking call was made in async code of a tokio runtime, whose thread it
-    /// would stop. Use the async API there, or make the call on a thread that may block.
+    /// A blocking call in async code would block a thread of the tokio runtime: use the async API, or make the call on
+    /// a thread that may block.
     InAsyncCode,
-    /// A blocking call in a process that was forked after the first blocking call: only the parent
-    /// has the background thread. Fork before the first use, or start the program again by `exec`.
+    /// The process was forked after the first blocking call, and only the parent has the background thread: fork before
+    /// the first use, or start the program again with `exec`.
     InChildProcess,
 }

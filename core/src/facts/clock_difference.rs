@@ -7,29 +7,28 @@ use serde::Serialize;
 
 use crate::error::Result;
 
-/// So many questions are asked. The quickest answer says it best.
+/// The number of requests. The fastest answer has the smallest error.
 const SAMPLES: usize = 5;
 
-/// How far a server's clock is from ours, and how well that is known.
+/// The difference between a server's clock and the clock of this machine, with its possible error.
 ///
-/// *Source.* Cristian's algorithm ("Probabilistic clock synchronization", 1989): the server read its
-/// clock between the send of the question and the answer, so its clock is known up to half the time
-/// between the two.
+/// *Source.* Cristian's algorithm ("Probabilistic clock synchronization", 1989): the server read its clock between the
+/// request and the answer, so the error is at most half of the time between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ClockDifference {
-    /// The server's time less ours, in microseconds.
+    /// The server's time minus the time of this machine, in microseconds.
     pub micros: i64,
-    /// The true difference is this much higher or lower at most.
+    /// The largest possible error of `micros`, in both directions.
     pub error: Duration,
-    /// Whether the server ends leases by this clock, so that a step of it ends them early or late.
+    /// Whether the server ends leases by this clock, so that a step of the clock ends them early or late.
     pub ends_leases: bool,
 }
 
 impl ClockDifference {
-    /// That of a clock from itself.
+    /// The difference of a clock to itself.
     pub const NONE: Self = Self { micros: 0, error: Duration::ZERO, ends_leases: false };
 
-    /// What one answer shows, which came `took` after the question was sent.
+    /// Calculates the difference from one answer, which arrived `took` after the request was sent.
     pub fn between(sent: SystemTime, took: Duration, server: SystemTime) -> Self {
         let micros = |time: Duration| i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
         let middle = sent + took / 2;
@@ -40,14 +39,14 @@ impl ClockDifference {
         Self { micros, error: took / 2, ends_leases: false }
     }
 
-    /// Asks a few times what time it is on the server, and keeps what the quickest answer shows.
-    /// The server's time has this resolution, and is rounded down to it.
+    /// Asks the server for its time a few times, and keeps the fastest answer. The server rounds its time down to
+    /// `resolution`.
     ///
     /// # Errors
-    /// Those of the question.
+    /// The errors of `ask`.
     ///
     /// # Cancel safety
-    /// That of the question.
+    /// As `ask`.
     pub async fn measured<F>(resolution: Duration, mut ask: impl FnMut() -> F + Send) -> Result<Self>
     where
         F: Future<Output = Result<SystemTime>> + Send,
@@ -63,23 +62,23 @@ impl ClockDifference {
         Ok(best.unwrap_or(Self::NONE))
     }
 
-    /// Of two, the one that is known better.
+    /// Returns the difference with the smaller error.
     pub fn sharper(self, other: Self) -> Self {
         if other.error < self.error { other } else { self }
     }
 
-    /// How far, either way.
+    /// Returns the absolute difference.
     pub fn size(&self) -> Duration {
         Duration::from_micros(self.micros.unsigned_abs())
     }
 
-    /// Whether it may be no more than this.
+    /// Returns whether the true difference may be within `bound`.
     pub fn may_be_within(&self, bound: Duration) -> bool {
         self.size() <= bound.saturating_add(self.error)
     }
 }
 
-/// `60.0 s behind ours (± 0.2 ms)`
+/// `60.0 s behind this machine's clock (± 0.2 ms)`
 impl fmt::Display for ClockDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = |time: Duration| match time.as_secs() {
@@ -87,7 +86,7 @@ impl fmt::Display for ClockDifference {
             _ => format!("{:.1} s", time.as_secs_f64()),
         };
         let side = if self.micros < 0 { "behind" } else { "ahead of" };
-        write!(f, "{} {side} ours (± {})", shown(self.size()), shown(self.error))
+        write!(f, "{} {side} this machine's clock (± {})", shown(self.size()), shown(self.error))
     }
 }
 
@@ -122,7 +121,10 @@ mod tests {
         ] {
             assert_eq!(seen(micros, error).may_be_within(SECOND), within, "{micros} {error:?}");
         }
-        assert_eq!(seen(-60_000_000, SECOND / 5000).to_string(), "60.0 s behind ours (± 0.2 ms)");
+        assert_eq!(
+            seen(-60_000_000, SECOND / 5000).to_string(),
+            "60.0 s behind this machine's clock (± 0.2 ms)"
+        );
     }
 
     #[tokio::test]

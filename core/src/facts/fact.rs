@@ -11,25 +11,25 @@ use crate::error::{Error, ErrorKind, Result};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fact<T> {
-    /// The server says so.
+    /// The server reports it.
     Told(T),
-    /// The server does not say it; with the reason.
+    /// The server does not report it, for this reason.
     Untold(Cow<'static, str>),
-    /// The login may not ask for it: it lacks this right.
+    /// The login may not query it: it lacks this right.
     Forbidden(Cow<'static, str>),
 }
 
 impl<T> Fact<T> {
-    /// A fact that no request of this server tells.
+    /// Creates a fact that no request of this server reports.
     pub const fn untold(why: &'static str) -> Self {
         Self::Untold(Cow::Borrowed(why))
     }
 
-    /// What the answer to a question tells. `right` names what the login needs for it.
+    /// Creates a fact from the answer to a request. `right` is the right that the request needs. A refused request
+    /// (`Forbidden`, `Misconfigured`, `Unsupported`) makes an unknown fact.
     ///
     /// # Errors
-    /// The question's, unless the server has refused it: with `Forbidden`, or because it does not know
-    /// it (`Misconfigured`, `Unsupported`).
+    /// All other errors of the request.
     pub fn of(answer: Result<T>, right: &'static str) -> Result<Self> {
         match answer {
             Ok(told) => Ok(Self::Told(told)),
@@ -47,7 +47,7 @@ impl<T> Fact<T> {
         }
     }
 
-    /// The fact, where it is known.
+    /// Returns the fact if it is known.
     pub fn told(&self) -> Option<&T> {
         match self {
             Self::Told(fact) => Some(fact),
@@ -55,7 +55,7 @@ impl<T> Fact<T> {
         }
     }
 
-    /// The same fact, to look at.
+    /// Borrows the fact.
     pub fn as_ref(&self) -> Fact<&T> {
         match self {
             Self::Told(fact) => Fact::Told(fact),
@@ -64,12 +64,12 @@ impl<T> Fact<T> {
         }
     }
 
-    /// What follows from it, for the same reasons where it is not known.
+    /// Maps a known fact to another one. An unknown fact keeps its reason.
     pub fn map<U>(self, follows: impl FnOnce(T) -> U) -> Fact<U> {
         self.and_then(|fact| Fact::Told(follows(fact)))
     }
 
-    /// The fact that follows from it, if one does; for the same reasons where it is not known.
+    /// Maps a known fact to another, possibly unknown, fact. An unknown fact keeps its reason.
     pub fn and_then<U>(self, follows: impl FnOnce(T) -> Fact<U>) -> Fact<U> {
         match self {
             Self::Told(fact) => follows(fact),
@@ -83,8 +83,8 @@ impl<T: fmt::Display> fmt::Display for Fact<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Told(fact) => fact.fmt(f),
-            Self::Untold(why) => write!(f, "not told: {why}"),
-            Self::Forbidden(right) => write!(f, "not told: the login may not use {right}"),
+            Self::Untold(why) => write!(f, "unknown: {why}"),
+            Self::Forbidden(right) => write!(f, "unknown: the login may not use {right}"),
         }
     }
 }
@@ -98,7 +98,7 @@ mod tests {
         let of = |kind| Fact::<u8>::of(Err(Error::new(kind, "words")), "INFO");
         let forbidden = of(ErrorKind::Forbidden).expect("a reason");
         assert_eq!(forbidden, Fact::Forbidden("INFO".into()));
-        assert_eq!(forbidden.to_string(), "not told: the login may not use INFO");
+        assert_eq!(forbidden.to_string(), "unknown: the login may not use INFO");
         assert_eq!(of(ErrorKind::Misconfigured).expect("a reason").told(), None);
         assert_eq!(of(ErrorKind::Unavailable).expect_err("nothing is known").kind(), ErrorKind::Unavailable);
         assert_eq!(Fact::of(Ok(7), "INFO").expect("told").map(|seven| seven + 1), Fact::Told(8));

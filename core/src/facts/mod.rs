@@ -1,4 +1,4 @@
-//! What a server says of itself, for diagnosis. No acquisition depends on it.
+//! Facts that a server reports about itself, for diagnosis. No acquisition depends on them.
 
 mod clock_difference;
 mod fact;

@@ -9,35 +9,34 @@ use super::fact::Fact;
 use super::storage::{MemoryPolicy, Persistence};
 use super::topology::{Role, Topology};
 
-/// What the server that a client talks to says of itself, when it is asked
-/// ([`Coordinator::server_facts`](crate::Coordinator::server_facts)). For people who look for a fault:
-/// no acquisition depends on any of it.
+/// Facts that the client's server reports about itself
+/// ([`Coordinator::server_facts`](crate::Coordinator::server_facts)), for diagnosis. No acquisition depends on them.
 ///
-/// Of a Redis Cluster it is about all masters: their versions, the largest difference of a clock, the
-/// worst that one does with its memory and its disk.
+/// For a Redis Cluster, they cover all masters: all versions, the largest clock difference, and the worst memory policy
+/// and persistence.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ServerFacts {
-    /// What it is: `Redis`, `Valkey`, `ZooKeeper`, `etcd`.
+    /// The product: `Redis`, `Valkey`, `ZooKeeper` or `etcd`.
     pub product: String,
-    /// Its version. Servers of different versions are all named.
+    /// The version; if servers differ, all versions.
     pub version: Fact<String>,
-    /// Which servers make up the coordinator.
+    /// The servers of the coordinator.
     pub topology: Fact<Topology>,
-    /// What the server that answers is among them.
+    /// The role of the server that answers.
     pub role: Fact<Role>,
-    /// How far its clock is from ours.
+    /// The difference of its clock to the clock of this machine.
     pub clock: Fact<ClockDifference>,
-    /// What it does when its memory is full.
+    /// The limit of its memory, and its reaction to full memory.
     pub memory: Fact<MemoryPolicy>,
-    /// What it keeps on disk.
+    /// The data that it keeps on disk.
     pub persistence: Fact<Persistence>,
 }
 
 impl ServerFacts {
-    /// A server of which nothing else is known. For backends, which then set what they learn.
+    /// Creates the facts of a server whose other facts are unknown. For backends, which then set the facts.
     pub fn of(product: impl Into<String>) -> Self {
-        const NOTHING: &str = "this backend does not ask for it";
+        const NOTHING: &str = "this backend does not query it";
         Self {
             product: product.into(),
             version: Fact::untold(NOTHING),
@@ -48,7 +47,7 @@ impl ServerFacts {
             persistence: Fact::untold(NOTHING),
         }
     }
-    /// The names or versions of several servers as one text, each of them once. For backends.
+    /// Joins the names or versions of several servers, each once, into one text. For backends.
     pub fn named<'a>(all: impl IntoIterator<Item = &'a str>) -> String {
         let each: BTreeSet<_> = all.into_iter().collect();
         each.into_iter().collect::<Vec<_>>().join(", ")

@@ -5,27 +5,27 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-/// How much a server may keep, and what it does then.
+/// The memory limit of a server, and its reaction to full memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MemoryPolicy {
-    /// At most so many bytes; `None` for as many as the machine gives.
+    /// The limit in bytes; `None` if only the machine limits it.
     pub limit: Option<u64>,
-    /// What it does when it has as many.
+    /// The reaction at the limit.
     pub when_full: WhenFull,
 }
 
-/// What a server does when it may keep no more.
+/// The reaction of a server to full memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WhenFull {
-    /// It refuses writes: nobody acquires any more, and what is held stays.
+    /// It refuses writes: no client can acquire, and held locks stay.
     RefusesWrites,
-    /// It removes what others have stored, by this policy.
+    /// It removes stored keys by this policy.
     Evicts(String),
 }
 
 impl MemoryPolicy {
-    /// Whether it may come to evict locks.
+    /// Returns whether the server may evict locks.
     pub fn may_evict(&self) -> bool {
         self.limit.is_some() && matches!(self.when_full, WhenFull::Evicts(_))
     }
@@ -34,7 +34,7 @@ impl MemoryPolicy {
 impl fmt::Display for MemoryPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.limit {
-            None => return f.write_str("no limit but the machine's"),
+            None => return f.write_str("limited only by the machine"),
             Some(limit) => write!(f, "at most {} MiB, then it ", limit >> 20)?,
         }
         match &self.when_full {
@@ -44,21 +44,20 @@ impl fmt::Display for MemoryPolicy {
     }
 }
 
-/// What is left of confirmed writes when a server ends without warning, from the safest on.
+/// The confirmed writes that survive a crash of the server, from the safest setting on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Persistence {
-    /// All of them: they are on the disks of a majority, or of the one server, before they are
-    /// confirmed.
+    /// All writes: each is on the disks of a majority, or of the single server, before it is confirmed.
     BeforeConfirmed,
-    /// All but the last ones, of about this time.
+    /// All writes except those of about this last time.
     LogBehind(Duration),
-    /// All but some of the last ones: there is a log, which the operating system writes when it likes,
-    /// or the server does not say when.
+    /// All writes except some of the last: the operating system decides when the log is written, or the server does not
+    /// report it.
     LogSometime,
-    /// Those before the last snapshot, if it makes any.
+    /// The writes before the last snapshot, if the server makes snapshots.
     Snapshots,
-    /// None.
+    /// No writes.
     Nothing,
 }
 
@@ -70,7 +69,7 @@ impl fmt::Display for Persistence {
                 write!(f, "a log on disk, which may lack the last {}s", time.as_secs_f64())
             }
             Self::LogSometime => f.write_str("a log on disk, which may lack the last writes"),
-            Self::Snapshots => f.write_str("no log, and snapshots at most"),
+            Self::Snapshots => f.write_str("no log, at most snapshots"),
             Self::Nothing => f.write_str("nothing on disk"),
         }
     }

@@ -8,29 +8,29 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Topology {
-    /// No server: it lives in this process.
+    /// No server: the coordinator is in this process.
     InProcess,
-    /// One server, and no copy of it.
+    /// One server without replicas.
     Alone,
-    /// A server that others copy (Redis).
+    /// A server with replicas (Redis).
     Primary {
-        /// How many copy it now.
+        /// The number of connected replicas.
         replicas: u32,
-        /// Whether the client asks Sentinels which server it is, and so follows a failover.
+        /// Whether the client finds the server through Sentinels, and so follows a failover.
         watched: bool,
     },
     /// Several servers with a part of the keys each (Redis Cluster).
     Cluster {
-        /// Those that have keys.
+        /// The servers that have keys.
         masters: u32,
-        /// Their copies, all together.
+        /// The replicas of all masters.
         replicas: u32,
     },
     /// Servers that agree by majority (ZooKeeper, etcd).
     Ensemble {
-        /// Those that vote.
+        /// The members that vote.
         voters: u32,
-        /// Those that only follow: observers, learners.
+        /// The members without a vote: observers, learners.
         others: u32,
     },
 }
@@ -42,8 +42,8 @@ impl fmt::Display for Topology {
             _ => format!("{number} {one}s"),
         };
         match *self {
-            Self::InProcess => f.write_str("no server: it lives in this process"),
-            Self::Alone => f.write_str("one server alone"),
+            Self::InProcess => f.write_str("no server: the coordinator is in this process"),
+            Self::Alone => f.write_str("a single server"),
             Self::Primary { replicas, watched } => {
                 let sentinels = if watched { ", found through Sentinels" } else { "" };
                 write!(f, "a primary with {}{sentinels}", count(replicas, "replica"))
@@ -53,28 +53,28 @@ impl fmt::Display for Topology {
             }
             Self::Ensemble { voters, others: 0 } => write!(f, "an ensemble of {}", count(voters, "voter")),
             Self::Ensemble { voters, others } => {
-                let others = count(others, "other");
-                write!(f, "an ensemble of {} and {others} that follow", count(voters, "voter"))
+                let others = count(others, "non-voting member");
+                write!(f, "an ensemble of {} and {others}", count(voters, "voter"))
             }
         }
     }
 }
 
-/// What a server is among those of its coordinator.
+/// The role of a server in its coordinator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// The only one.
+    /// The only server.
     Alone,
-    /// It has the keys, and others may copy it (Redis).
+    /// The server that accepts writes, possibly with replicas (Redis).
     Primary,
-    /// It leads the others.
+    /// The leader of the ensemble.
     Leader,
-    /// It votes, and another leads.
+    /// A voting member that is not the leader.
     Follower,
-    /// It follows, and does not vote (ZooKeeper).
+    /// A member without a vote (ZooKeeper).
     Observer,
-    /// It follows, and does not vote yet (etcd).
+    /// A member without a vote so far (etcd).
     Learner,
 }
 

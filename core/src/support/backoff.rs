@@ -6,7 +6,7 @@ use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 
 use crate::clock::Clock;
 
-/// The first and the longest pause of a kind of retries, before jitter: a delay is at most twice as long.
+/// The first and the longest pause between retries, without jitter. With jitter, a pause is at most twice as long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pauses {
     /// The pause before the first retry.
@@ -22,19 +22,18 @@ impl Pauses {
     pub const RECONNECT: Self = Self::of_millis(5, 250);
     /// Requests during an outage. Most outages are short, and half a second is short compared with a lease.
     pub const OUTAGE: Self = Self::of_millis(10, 500);
-    /// Questions about a master or a map of slots during a failover, which takes seconds.
+    /// Requests for the master or the map of slots during a failover, which takes seconds.
     pub const FAILOVER: Self = Self::of_millis(100, 1_000);
     /// Cleanup that no caller waits for, such as one that the server refuses until an operator acts.
     pub const BACKGROUND: Self = Self::of_millis(1_000, 30_000);
 
-    /// A watch or a registration that is made again: the client notices a change after a quarter of the TTL at the
-    /// latest, before jitter.
+    /// Returns the pauses before a watch or a registration is made again: at most a quarter of the TTL, without jitter.
     pub fn of_watch(ttl: Duration) -> Self {
         let first = Duration::from_millis(50);
         Self { first, longest: first.max(ttl / 4) }
     }
 
-    /// The same with a longest pause that is at most this long.
+    /// Returns the same pauses, with a longest pause of at most `longest`.
     #[must_use]
     pub fn up_to(self, longest: Duration) -> Self {
         Self { longest: longest.min(self.longest).max(self.first), ..self }
@@ -45,8 +44,8 @@ impl Pauses {
     }
 }
 
-/// Delays that double up to a longest one, without end, each with up to as much again of jitter.
-/// The jitter spreads the clients of a server that went away: they all failed at one instant.
+/// An endless sequence of delays that double up to a longest delay. Jitter adds up to 100 % to each delay: it spreads
+/// the clients of a failed server, which all fail at the same time.
 #[derive(Debug)]
 pub struct Backoff {
     delays: ExponentialBackoff,
@@ -54,7 +53,7 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// With the pauses of a row of the table.
+    /// Creates a sequence with these pauses.
     pub fn new(pauses: Pauses) -> Self {
         let delays = ExponentialBuilder::default()
             .with_min_delay(pauses.first)
@@ -65,7 +64,7 @@ impl Backoff {
         Self { delays, pauses }
     }
 
-    /// The next delay.
+    /// Returns the next delay.
     #[allow(clippy::should_implement_trait, reason = "it never ends: an iterator would answer an option")]
     pub fn next(&mut self) -> Duration {
         self.delays.next().unwrap_or(self.pauses.longest)
@@ -74,7 +73,7 @@ impl Backoff {
     /// Waits for the next delay.
     ///
     /// # Cancel safety
-    /// Cancel-safe: a dropped delay counts as over.
+    /// Cancel-safe: the next call waits for the next delay.
     pub async fn wait(&mut self, clock: &Clock) {
         let delay = self.next();
         clock.sleep_until(clock.now() + delay).await;

@@ -24,15 +24,15 @@ struct Bound {
     noted: Arc<Mutex<Option<Error>>>,
 }
 
-/// Connects to `what` at `hosts`, bounded by the connect timeout. A bound within another one ends with it
-/// at the latest, and then it is the inner one that answers: it knows more.
+/// Connects to `what` at `hosts` within the connect timeout. A nested call ends at the latest with the outer deadline,
+/// and then the nested call returns the error, since it has more details.
 ///
 /// # Errors
-/// Those of `connecting`; `Unavailable` when it takes longer than `within`, because of what it has
-/// [noted](note_failure) last.
+/// * `Unavailable` if `connecting` takes longer than `within`. The cause is the last [noted](note_failure) failure.
+/// * The errors of `connecting`.
 ///
 /// # Cancel safety
-/// As that of `connecting`.
+/// As `connecting`.
 pub async fn connect_within<T>(
     within: Duration,
     what: impl Display,
@@ -61,15 +61,15 @@ pub async fn connect_within<T>(
     Err(Error::new(ErrorKind::Unavailable, failed).because_of(why))
 }
 
-/// Notes why one try to connect has failed, before the next one: should the time be over in that,
-/// [`connect_within`] says this. Elsewhere it does nothing.
+/// Notes why an attempt to connect failed. If the time ends during the next attempt, [`connect_within`] returns this
+/// cause. Outside of `connect_within` it does nothing.
 pub fn note_failure(error: &Error) {
     // An error means that no time is bounded.
     let _ = BOUND.try_with(|bound| *bound.noted.lock() = Some(error.clone()));
 }
 
-/// How long a request waits for a connection that another task opens. The connect timeout bounds
-/// that task; the request timeout on top lets its error arrive before the wait ends without one.
+/// Returns how long a request waits for a connection that another task opens: the connect timeout bounds that task, and
+/// the request timeout leaves time for its error to arrive.
 pub fn opening_bound(connect_timeout: Duration, request_timeout: Duration) -> Duration {
     connect_timeout.saturating_add(request_timeout)
 }

@@ -11,24 +11,23 @@ use crate::error::Result;
 /// How much longer a caller waits than the close may take, so as to hear its error.
 const GRACE: Duration = Duration::from_millis(100);
 
-/// The one close of a client. It runs in a task of its own, and every caller gets its answer: the
-/// close goes on when a caller gives up, or when a caller's runtime ends.
+/// Closes a client once, in a separate task. Every caller gets the result. The close continues if a caller gives up or
+/// its runtime ends.
 #[derive(Debug, Default)]
 pub struct CloseOnce(OnceLock<SharedTask<Result<()>>>);
 
 impl CloseOnce {
-    /// Waits for the close, and begins it at the first call.
+    /// Waits for the close. The first call starts it.
     ///
-    /// `begin` itself runs at once, in the caller; put there what must happen even when nothing
-    /// drives `runtime`. The future that it returns runs on `runtime`, and must bound itself by the
-    /// request timeout.
+    /// `begin` runs at once in the caller: it does the work that must happen even if nothing drives `runtime`. The
+    /// future that it returns runs on `runtime`, and must end within the request timeout.
     ///
     /// # Errors
-    /// Those of the close; `Unavailable` when it has no answer within the request timeout and 100
-    /// ms.
+    /// * `Unavailable` if the close does not end within the request timeout plus 100 ms.
+    /// * The errors of the close.
     ///
     /// # Cancel safety
-    /// The close goes on.
+    /// The close continues.
     pub async fn close<F>(
         &self,
         runtime: &Handle,

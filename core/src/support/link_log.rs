@@ -8,8 +8,8 @@ use parking_lot::Mutex;
 use crate::seen::{self, Links};
 use crate::shown::in_millis;
 
-/// Logs when a client's connection breaks, why, and after how long it is back: once for each
-/// outage, however often it is noticed. Backends share it, so that their logs use the same words.
+/// Logs the break of a client's connection with its cause, and the repair with its duration, once for each outage.
+/// Backends share it, so their logs use the same words.
 #[derive(Debug)]
 pub struct LinkLog {
     backend: &'static str,
@@ -19,18 +19,17 @@ pub struct LinkLog {
 }
 
 impl LinkLog {
-    /// The log of a backend's connection that stands. `host` is the server's host and port, or a
-    /// list with commas, as in a URL.
+    /// Creates the log of an open connection. `host` is the host and port of the server, or a list with commas.
     pub fn new(backend: &'static str, host: impl Into<String>) -> Self {
         Self { backend, host: host.into(), links: Links::new(backend), down: Mutex::default() }
     }
 
-    /// Host and port.
+    /// Returns the host and port.
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// The connection broke, for this reason.
+    /// Logs that the connection broke, with the cause.
     pub fn broken(&self, cause: &dyn fmt::Display) {
         let mut down = self.down.lock();
         if down.is_none() {
@@ -40,7 +39,7 @@ impl LinkLog {
         }
     }
 
-    /// The connection works.
+    /// Logs that the connection works again.
     pub fn mended(&self) {
         if let Some(since) = self.down.lock().take() {
             self.links.mended();

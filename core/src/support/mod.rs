@@ -1,4 +1,4 @@
-//! What the clients of all backends share beside the contracts.
+//! Parts that the clients of all backends share, in addition to the contracts.
 
 mod backoff;
 mod bounds;

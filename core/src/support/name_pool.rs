@@ -22,7 +22,7 @@ use crate::{ErrorKind, LostReason, Result};
 const QUEUES: usize = 1024;
 const EACH: usize = 256;
 
-/// A client's names.
+/// The names of a client's nodes, which it uses again.
 #[derive(Debug, Default)]
 pub struct NamePool(Mutex<PoolState>);
 
@@ -34,7 +34,7 @@ struct PoolState {
 }
 
 impl NamePool {
-    /// The name of an attempt: that of its earlier request, or a free one, or its id.
+    /// Returns the name for an attempt: the name of its earlier request, a free name, or its id.
     pub fn lend(&self, queue: &str, attempt: NodeId, repeated: bool) -> NodeId {
         let mut state = self.0.lock();
         if let Some(&name) = state.lent.get(&attempt) {
@@ -47,14 +47,14 @@ impl NamePool {
         free.unwrap_or(attempt)
     }
 
-    /// The name of an attempt whose outcome is unknown.
+    /// Returns the name of an attempt with an unknown outcome.
     pub fn of(&self, attempt: NodeId) -> NodeId {
         self.0.lock().lent.get(&attempt).copied().unwrap_or(attempt)
     }
 
-    /// The attempt's join was answered. With a certain outcome the name belongs to the node, or is
-    /// never used again; with an unknown one the attempt keeps it, to repeat or to abandon the
-    /// join. A refused try gives its name back.
+    /// Records the answer to the join of an attempt. With a known outcome, the name belongs to the node, or is never
+    /// used again. With an unknown outcome, the attempt keeps the name to repeat or abandon the join. A refused try
+    /// returns its name to the pool.
     pub fn joined(&self, queue: &str, join: &Join, answer: &Result<Joined>) {
         let over = match answer {
             Ok(_) => true,
@@ -75,12 +75,12 @@ impl NamePool {
         }
     }
 
-    /// The attempt is over.
+    /// Ends an attempt.
     pub fn settle(&self, attempt: NodeId) {
         self.0.lock().lent.remove(&attempt);
     }
 
-    /// No node has this name any more, and no request on its way could make one.
+    /// Returns a name to the pool. No node has the name, and no request in flight can create such a node.
     pub fn free(&self, queue: &str, name: NodeId) {
         let mut state = self.0.lock();
         if !state.free.contains_key(queue) {

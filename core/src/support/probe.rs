@@ -1,4 +1,4 @@
-//! What answers at an address, for a client that looks for a server of its kind. The client crates do not show it.
+//! Finds out which kind of server answers at an address, since the client crates do not report it.
 
 use std::io;
 use std::pin::pin;
@@ -15,7 +15,7 @@ use crate::clock::Clock;
 use crate::config::Scheme;
 use crate::error::{Error, ErrorKind, Result};
 
-/// The bound of one question to a server.
+/// The time limit of one question to a server.
 pub const PATIENCE: Duration = Duration::from_millis(750);
 
 /// How long [`stranger`] asks a server that answers nothing.
@@ -28,20 +28,20 @@ const HELLO: &[u8; 64] =
     b"\x16\x03\x01\x00\x3b\x01\x00\x00\x37\x03\x03latchwork asks: is this TLS?????\
     \x00\x00\x10\x13\x01\x13\x02\xc0\x2b\xc0\x2c\xc0\x2f\xc0\x30\x00\x9c\x00\x2f\x01\x00";
 
-/// What one of a client's hosts is.
+/// The state of one host of a client.
 #[derive(Debug)]
 pub enum Probed {
-    /// A server of the right kind, which serves.
+    /// The right kind of server, and it serves.
     Serves,
-    /// A server that may serve later, and why it does not now.
+    /// A server that may serve later, with the reason why it does not serve now.
     Waits(Error),
 }
 
-/// Probes all hosts at once until one of them serves, and again as long as one may serve later. It has no bound: the
-/// caller bounds the whole of connecting.
+/// Probes all hosts at the same time until one of them serves, and repeats this while a host may serve later. It has no
+/// time limit: the caller limits the connect.
 ///
 /// # Errors
-/// The most specific one of the hosts if none may serve later: any other kind before `Unavailable`.
+/// The most specific error of the hosts if none may serve later. `Unavailable` is the least specific.
 ///
 /// # Cancel safety
 /// Cancel-safe: the probes end.
@@ -81,15 +81,17 @@ async fn probe_all(mut probes: FuturesUnordered<impl Future<Output = Result<Prob
     }
     match (waits, worst) {
         (Some(error), worst) if worst.as_ref().is_none_or(is_unavailable) => Ok(Probed::Waits(error)),
-        (_, worst) => Err(worst.unwrap_or_else(|| Error::invalid("url", "no host"))),
+        (_, worst) => Err(worst.unwrap_or_else(|| Error::invalid("url", "has no host"))),
     }
 }
 
-/// Greets a server of the kind that `scheme` names, and answers what it says, up to `enough`; `None` if it hangs up
-/// instead, as a proxy does whose server is down. `is_own`: such an answer shows the kind.
+/// Sends a greeting to a server, and returns its answer up to `enough`. `None` if the server closes the connection, as a
+/// proxy does if its server is down. `is_own` returns whether an answer shows the kind of server that `scheme` names.
 ///
 /// # Errors
-/// `WrongServer`; what TLS says; `Unavailable` without a connection.
+/// * `WrongServer` if another kind of server answers.
+/// * `Unavailable` if there is no connection.
+/// * The error of a failed TLS handshake.
 ///
 /// # Cancel safety
 /// Cancel-safe.
@@ -133,17 +135,17 @@ pub async fn greet(
     }
 }
 
-/// A server that is surely of another kind than the client needs.
+/// A server that is not of the kind that the client needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stranger {
-    /// Its name, for `WrongServer`.
+    /// The name of its kind, for `WrongServer`.
     Named(String),
-    /// It takes the connection and closes it, as a proxy does whose server is down.
+    /// It accepts the connection and closes it, as a proxy does if its server is down.
     HangsUp,
 }
 
-/// Asks a server, in the clear, for its kind. `None` for a server that may be of the kind that `scheme` names, and for
-/// a silent one: it may be frozen.
+/// Asks a server for its kind, without TLS. `None` for a server that may be of the kind that `scheme` names, and for a
+/// server that does not answer.
 ///
 /// # Cancel safety
 /// Cancel-safe.
@@ -153,7 +155,7 @@ pub async fn stranger(address: &str, scheme: Scheme<'_>) -> Option<Stranger> {
         (true, false) => None,
         (true, true) => {
             let plain = Scheme { tls: false, ..scheme };
-            named(format!("{name} that does not speak TLS (it is {plain}:// without)"))
+            named(format!("{name} that does not speak TLS ({plain}:// is the scheme without TLS)"))
         }
         (false, _) => named(name.to_owned()),
     };
@@ -188,7 +190,7 @@ pub async fn stranger(address: &str, scheme: Scheme<'_>) -> Option<Stranger> {
     }
 }
 
-/// Whether a ZooKeeper answers `srvr` like this.
+/// Returns whether this is an answer of ZooKeeper to `srvr`.
 pub fn is_of_zookeeper(answer: &[u8]) -> bool {
     let starts = ["Zookeeper version:", "srvr is not executed", "This ZooKeeper instance"];
     starts.iter().any(|start| answer.starts_with(start.as_bytes()))
@@ -218,11 +220,11 @@ async fn ask(address: &str, question: &[u8], enough: impl Fn(&[u8]) -> bool) -> 
     answer.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
-/// Connects, sends a question and reads the answer up to `enough` or to its end; empty when the server closes the
-/// connection instead.
+/// Connects, sends a question, and reads the answer up to `enough` or to its end. The answer is empty if the server
+/// closes the connection.
 ///
 /// # Errors
-/// Those of the connection.
+/// The errors of the connection.
 ///
 /// # Cancel safety
 /// Cancel-safe.
@@ -307,9 +309,13 @@ mod tests {
     #[tokio::test]
     async fn own_kind_is_named_only_if_it_lacks_the_tls_of_the_client() {
         for (answers, backend, named) in [
-            (REDIS, "redis", "Redis that does not speak TLS (it is redis:// without)"),
-            (ZOOKEEPER, "zookeeper", "ZooKeeper that does not speak TLS (it is zookeeper:// without)"),
-            (ETCD, "etcd", "etcd that does not speak TLS (it is etcd:// without)"),
+            (REDIS, "redis", "Redis that does not speak TLS (redis:// is the scheme without TLS)"),
+            (
+                ZOOKEEPER,
+                "zookeeper",
+                "ZooKeeper that does not speak TLS (zookeeper:// is the scheme without TLS)",
+            ),
+            (ETCD, "etcd", "etcd that does not speak TLS (etcd:// is the scheme without TLS)"),
         ] {
             let server = server(answers).await;
             assert_eq!(stranger(&server, scheme(backend, false)).await, None);

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 
-/// Refuses to [confirm](crate::contracts::Node::confirm) an acquisition.
+/// Refuses to [confirm](crate::contracts::Node::confirm) an acquisition, for a backend without replicas.
 ///
 /// # Errors
 /// `Unsupported`, always.

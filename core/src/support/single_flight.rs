@@ -19,7 +19,7 @@ use crate::{Error, ErrorKind, Result};
 #[derive(Debug)]
 pub struct SingleFlight<T: Clone>(Mutex<Option<SharedTask<T>>>);
 
-/// A task whose result many can wait for.
+/// A task whose result several callers can wait for.
 #[derive(Clone, Debug)]
 pub struct SharedTask<T: Clone> {
     // `None` when the task died.
@@ -28,8 +28,8 @@ pub struct SharedTask<T: Clone> {
 }
 
 impl<T: Clone + Send + Sync + 'static> SingleFlight<T> {
-    /// Joins the running work, or starts this on `runtime`. An earlier run may have ended just now,
-    /// so `work` checks whether it is still needed.
+    /// Joins the running work, or starts `work` on `runtime`. An earlier run may have just ended, so `work` checks
+    /// whether it is still needed.
     pub fn run<F>(&self, runtime: &Handle, work: impl FnOnce() -> F) -> SharedTask<T>
     where
         F: Future<Output = T> + Send + 'static,
@@ -37,8 +37,8 @@ impl<T: Clone + Send + Sync + 'static> SingleFlight<T> {
         self.run_if(runtime, || Some(work())).expect("running, or started")
     }
 
-    /// Joins the running work, or starts this, if there is any. `work` is called only when nothing
-    /// runs, under this flight's lock: it must not use the same flight.
+    /// Joins the running work, or starts the future of `work`, if it returns one. `work` is called only if nothing runs,
+    /// and under the lock of this object: it must not use the same object.
     pub fn run_if<F>(&self, runtime: &Handle, work: impl FnOnce() -> Option<F>) -> Option<SharedTask<T>>
     where
         F: Future<Output = T> + Send + 'static,
@@ -62,27 +62,26 @@ where
         Self { result: async move { work.await.ok() }.boxed().shared(), task }
     }
 
-    /// Waits for the result: `None` when the task, or its runtime, died first.
+    /// Waits for the result. `None` if the task panicked or its runtime ended.
     ///
     /// # Cancel safety
-    /// The work goes on.
+    /// The work continues.
     pub async fn wait(self) -> Option<T> {
         self.result.await
     }
 
-    /// As [`wait`](Self::wait), with a bound, since nothing may drive the work's runtime. `what`
-    /// names the work in errors.
+    /// [Waits](Self::wait) at most `within`, since the runtime of the work may be blocked. `what` names the work in errors.
     ///
     /// # Errors
-    /// `Unavailable` when it took longer, or died.
+    /// `Unavailable` if the work takes longer, panicked, or its runtime ended.
     ///
     /// # Cancel safety
-    /// The work goes on, after that error too: a later caller finds its result.
+    /// The work continues, also after an error: a later caller gets its result.
     pub async fn wait_within(self, within: Duration, what: &str) -> Result<T> {
         let why = match tokio::time::timeout(within, self.wait()).await {
             Ok(Some(result)) => return Ok(result),
-            Ok(None) => format!("{what} did not finish: its task or runtime died"),
-            Err(_) => format!("{what} took too long"),
+            Ok(None) => format!("{what} did not finish: its task panicked, or its runtime ended"),
+            Err(_) => format!("{what} did not finish within {within:?}"),
         };
         Err(Error::new(ErrorKind::Unavailable, why))
     }
@@ -137,7 +136,7 @@ mod tests {
         let join = || flights.run(&Handle::current(), std::future::pending);
         let error = join().wait_within(SECOND, "the opening").await.expect_err("it never ends");
         assert_eq!(
-            (error.kind(), error.to_string().contains("the opening took too long")),
+            (error.kind(), error.to_string().contains("the opening did not finish within")),
             (ErrorKind::Unavailable, true)
         );
         assert!(under_way(&flights).is_some(), "it goes on");

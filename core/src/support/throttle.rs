@@ -12,16 +12,16 @@ use tokio::time::{Instant, timeout};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// A client's requests in flight at once. They keep a server busy over a slow link (12,800 a second
-/// at 10 ms a round trip), and take little of a lease's time.
+/// The most requests that a client has in flight. They use a slow link well (12,800 requests per second at a round trip
+/// of 10 ms), and delay a renewal only little.
 pub const AT_ONCE: usize = 128;
 
-/// The passes of one client's requests, in the order in which they are asked for. Renewals, proofs
-/// of contact and the client's end need none.
+/// Limits the requests that one client has in flight, in first-in, first-out order. Renewals, proofs of contact and the
+/// close of the client are not limited.
 #[derive(Debug)]
 pub struct Throttle(Semaphore);
 
-/// One request's pass, until it is dropped.
+/// The permission for one request, until it is dropped.
 #[must_use = "the next request may go when this is dropped"]
 #[derive(Debug)]
 pub struct Pass<'a> {
@@ -29,11 +29,11 @@ pub struct Pass<'a> {
 }
 
 impl Throttle {
-    /// Waits for a pass, for a request that has `within` in all. Answers the time that is left: all
-    /// of it when the pass is free at once, and at least half of it.
+    /// Waits for a pass for a request with the time limit `within`. Returns the pass and the remaining time, which is at
+    /// least half of `within`.
     ///
     /// # Errors
-    /// `Unavailable` when no pass came in half of the time: the request was not sent.
+    /// `Unavailable` if no pass is free within half of the time. The request was not sent.
     ///
     /// # Cancel safety
     /// Cancel-safe.
@@ -47,7 +47,7 @@ impl Throttle {
             _ => Err(Error::new(
                 ErrorKind::Unavailable,
                 format!(
-                    "the request was not sent: {AT_ONCE} requests of this client are under way, and more wait before it"
+                    "the request was not sent: this client has {AT_ONCE} requests in flight, and others wait before it"
                 ),
             )),
         }

@@ -6,12 +6,12 @@ use crate::address::Address;
 use crate::contracts::ChangeWatch;
 use crate::error::{Error, ErrorKind, Result};
 
-/// The watch of a queue of a kind that [is not observed](crate::Kind::is_observed): it refuses.
+/// The watch of a queue whose kind [cannot be watched](crate::Kind::is_observed). It always fails.
 #[derive(Debug)]
 pub struct Unobserved(Address);
 
 impl Unobserved {
-    /// Refuses a watch of this queue.
+    /// Creates the watch.
     pub fn new(queue: &Address) -> Self {
         Self(queue.clone())
     }
@@ -20,7 +20,7 @@ impl Unobserved {
 #[async_trait]
 impl ChangeWatch for Unobserved {
     async fn changed(&mut self) -> Result<()> {
-        let why = format!("a {} tells nobody of its changes", self.0.kind().as_str());
+        let why = format!("the queue of a {} cannot be watched", self.0.kind().as_str());
         let kind = ErrorKind::Unsupported { capability: "watch_queue" };
         Err(Error::new(kind, why).on(self.0.name()))
     }

@@ -94,9 +94,9 @@ impl Loaded {
 fn authorities(pem: &[u8]) -> Result<RootCertStore> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates("ca", pem)? {
-        roots
-            .add(certificate)
-            .map_err(|error| Error::invalid("ca", "holds a bad certificate").because(error))?;
+        roots.add(certificate).map_err(|error| {
+            Error::invalid("ca", "contains a certificate that cannot be used").because(error)
+        })?;
     }
     Ok(roots)
 }
@@ -110,7 +110,7 @@ fn system() -> Result<RootCertStore> {
         tracing::debug!(bad, errors = ?found.errors, "some of the system's certificates cannot be read");
     }
     if roots.is_empty() {
-        let why = "the system trusts no authority for TLS: install its certificates (ca-certificates), or give `ca`";
+        let why = "this system has no certificates of trusted authorities: install them (package ca-certificates), or give `ca`";
         return Err(Error::new(ErrorKind::Misconfigured, why).because_of(found.errors.into_iter().next()));
     }
     Ok(roots)
@@ -119,9 +119,9 @@ fn system() -> Result<RootCertStore> {
 fn certificates(name: &'static str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>> {
     let found: std::result::Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     match found {
-        Ok(found) if found.is_empty() => Err(Error::invalid(name, "the file holds no certificate in PEM")),
+        Ok(found) if found.is_empty() => Err(Error::invalid(name, "the file contains no PEM certificate")),
         Ok(found) => Ok(found),
-        Err(error) => Err(Error::invalid(name, "the file is no PEM").because(error)),
+        Err(error) => Err(Error::invalid(name, "the file is not valid PEM").because(error)),
     }
 }
 
@@ -129,7 +129,7 @@ fn identity(cert: &[u8], key: &[u8], provider: &CryptoProvider) -> Result<Certif
     let chain = certificates("cert", cert)?;
     // The parser's own error might quote the file.
     let key = PrivateKeyDer::from_pem_slice(key)
-        .map_err(|_| Error::invalid("key", "the file holds no private key in PEM"))?;
+        .map_err(|_| Error::invalid("key", "the file contains no PEM private key"))?;
     let key = provider.key_provider.load_private_key(key).map_err(|_| {
         Error::invalid(
             "key",
@@ -140,9 +140,11 @@ fn identity(cert: &[u8], key: &[u8], provider: &CryptoProvider) -> Result<Certif
     match identity.keys_match() {
         Ok(()) | Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::Unknown)) => Ok(identity),
         Err(rustls::Error::InconsistentKeys(_)) => {
-            Err(Error::invalid("key", "it is not the private key of the certificate in `cert`"))
+            Err(Error::invalid("key", "is not the private key of the certificate in `cert`"))
         }
-        Err(error) => Err(Error::invalid("cert", "holds a bad certificate").because(error)),
+        Err(error) => {
+            Err(Error::invalid("cert", "contains a certificate that cannot be used").because(error))
+        }
     }
 }
 

@@ -23,7 +23,7 @@ pub use self::stream::Stream;
 use crate::config::{Config, Hosts, Scheme};
 use crate::error::{Error, Result};
 
-/// How one client secures its connections. Cheap to clone: clones are one.
+/// Secures the connections of one client. Clones are cheap and share their state.
 #[derive(Clone, Default)]
 pub struct Transport {
     #[cfg(feature = "tls")]
@@ -33,11 +33,11 @@ pub struct Transport {
 }
 
 impl Transport {
-    /// What a configuration asks for. `protocol` is what TLS is to agree on for the bytes within
-    /// (ALPN), where the server wants to hear that.
+    /// Creates the transport of a configuration. `protocol` is the protocol inside of TLS (ALPN), if the server needs it.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `tls` when the build has none, or `server_name`.
+    /// `InvalidArgument` naming `tls` if the build has no TLS, or naming `server_name` if it is not a host name or
+    /// address.
     pub fn of(config: &Config, protocol: Option<&'static [u8]>) -> Result<Self> {
         if !config.tls {
             return Ok(Self::default());
@@ -55,7 +55,7 @@ impl Transport {
         Err(no_tls(&config.backend))
     }
 
-    /// The same for another server of this client, whose [failures](Self::failure) are told apart.
+    /// Returns a transport for another server of this client, with separate [failures](Self::failure).
     #[must_use]
     pub fn apart(&self) -> Self {
         #[cfg(feature = "tls")]
@@ -65,15 +65,16 @@ impl Transport {
         self.clone()
     }
 
-    /// Whether it is TLS.
+    /// Returns whether it speaks TLS.
     pub fn is_tls(&self) -> bool {
         self.tls.is_some()
     }
 
-    /// Reads the files, for the first time: a mistake in them is the caller's, and no outage.
+    /// Reads the certificate files for the first time, so that a mistake in them is an error of the connect.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `ca`, `cert` or `key`; `Misconfigured` where the system trusts nobody.
+    /// * `InvalidArgument` naming `ca`, `cert` or `key` if a file cannot be used.
+    /// * `Misconfigured` if the system has no trusted authorities.
     ///
     /// # Cancel safety
     /// Cancel-safe.
@@ -85,14 +86,14 @@ impl Transport {
         Ok(())
     }
 
-    /// Secures a connection that was made to `host` (a name or an address, without a port). Without
-    /// TLS this is the connection itself.
+    /// Starts TLS on a connection to `host` (a name or an address, without a port). Without TLS, it returns the
+    /// connection unchanged.
     ///
-    /// Files that have changed on disk are read anew. While they do not fit together (a certificate
-    /// that was written before its key), the last ones that did are used.
+    /// It reads changed files again. While they do not match (a new certificate whose key is not written yet), it uses
+    /// the last files that matched.
     ///
     /// # Errors
-    /// Those of the connection, and of the handshake: [`failure`](Self::failure) says what they mean.
+    /// The errors of the connection and the handshake: [`failure`](Self::failure) explains them.
     ///
     /// # Cancel safety
     /// The connection is closed.
@@ -105,10 +106,10 @@ impl Transport {
         Ok(Stream::plain(stream))
     }
 
-    /// Connects to `host:port`, whose name is resolved now, and secures that.
+    /// Resolves `host:port`, connects to it, and [secures](Self::secure) the connection.
     ///
     /// # Errors
-    /// As [`secure`](Self::secure), and those of the name and the connection.
+    /// The errors of the name resolution, the connection and the handshake.
     ///
     /// # Cancel safety
     /// The connection is closed.
@@ -119,12 +120,11 @@ impl Transport {
         self.secure(stream, host.trim_start_matches('[').trim_end_matches(']')).await
     }
 
-    /// Why TLS itself failed, since the last connection that worked: for the error of a dial, whose
-    /// own cause has lost it between the client crate's layers. Of several servers that are dialled
-    /// at one time, each has a transport [apart](Self::apart).
+    /// Returns why TLS failed since the last connection that worked. The error of the client crate does not contain this
+    /// cause. Servers that are dialled at the same time need [separate](Self::apart) transports.
     ///
-    /// A server that demands a client certificate says so only after its side of the handshake, so
-    /// that this may be known only when the first answer is missing.
+    /// A server that demands a client certificate reports this only after its part of the handshake. So the cause may be
+    /// known only when the first answer is missing.
     pub fn failure(&self) -> Option<Error> {
         #[cfg(feature = "tls")]
         if let Some(tls) = &self.tls {
@@ -140,10 +140,10 @@ impl fmt::Debug for Transport {
     }
 }
 
-/// The refusal of TLS by a build that has none.
+/// Returns the error of a build without TLS.
 pub(crate) fn no_tls(backend: &str) -> Error {
     let why = match backend {
-        "memory" => "memory:// has no connection that TLS could protect".to_owned(),
+        "memory" => "memory:// has no connection to protect: remove `tls`".to_owned(),
         _ => format!(
             "{}:// needs the feature `tls` of the crate latchwork, or of this backend's own crate",
             Scheme { backend, hosts: Hosts::Servers, tls: true }

@@ -30,15 +30,15 @@ impl Peer<'_> {
             Some(TlsError::AlertReceived(alert)) => self.alert(*alert),
             Some(TlsError::PeerIncompatible(_) | TlsError::PeerMisbehaved(_)) => Error::new(
                 ErrorKind::Misconfigured,
-                "the server and this client do not agree on a TLS handshake",
+                "the server and this client have no TLS version or cipher in common",
             ),
-            Some(TlsError::NoApplicationProtocol) => self.wrong("a TLS server of another protocol"),
+            Some(TlsError::NoApplicationProtocol) => self.wrong("a TLS server that speaks another protocol"),
             Some(TlsError::InvalidMessage(_)) => self.wrong("a server that does not speak TLS"),
             // A server that hangs up on a client without the certificate that it wants often does so
             // before its alert is read. Where the certificate was taken before, the server is down behind
             // its TLS, or goes down just now: an outage, which ends.
             _ if self.asked && !self.taken => {
-                self.unwanted("the server hung up after it had asked for a client certificate")
+                self.unwanted("the server closed the connection after it asked for a client certificate")
             }
             _ => return None,
         };
@@ -55,21 +55,21 @@ impl Peer<'_> {
             CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
                 misconfigured("the server's certificate has expired: renew it (or set this machine's clock)")
             }
-            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => misconfigured(
-                "the server's certificate is not valid yet: look at the clocks of both machines",
-            ),
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+                misconfigured("the server's certificate is not valid yet: check the clocks of both machines")
+            }
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
                 let host = self.host;
                 let what = format!(
-                    "the certificate is not for {host}: connect by a name that it has, or give that as `server_name`"
+                    "the certificate is not for {host}: connect by a name in the certificate, or set `server_name` to one"
                 );
                 Error::wrong_server(self.expected, "a server whose certificate has another name", &what)
             }
             // The second one: by somebody of the same name as one who is trusted.
             CertificateError::UnknownIssuer | CertificateError::BadSignature => misconfigured(
-                "nobody who is trusted has signed the server's certificate: give the file of its authority as `ca`",
+                "no trusted authority has signed the server's certificate: give the authority's certificate as `ca`",
             ),
-            CertificateError::Revoked => misconfigured("the server's certificate was revoked"),
+            CertificateError::Revoked => misconfigured("the server's certificate was revoked: replace it"),
             _ => misconfigured("the server's certificate cannot be accepted"),
         }
     }
@@ -89,17 +89,17 @@ impl Peer<'_> {
             | Alert::AccessDenied
             | Alert::DecryptError => self.unwanted("the server refused the client's certificate"),
             Alert::HandshakeFailure if self.asked => {
-                self.unwanted("the server ended the handshake after it had asked for a client certificate")
+                self.unwanted("the server ended the handshake after it asked for a client certificate")
             }
-            Alert::NoApplicationProtocol => self.wrong("a TLS server of another protocol"),
+            Alert::NoApplicationProtocol => self.wrong("a TLS server that speaks another protocol"),
             _ => Error::new(ErrorKind::Misconfigured, "the server refused the TLS handshake"),
         }
     }
 
     fn unwanted(&self, why: &'static str) -> Error {
         let what = match self.shows_certificate {
-            true => "to connect with this client certificate (see `cert` and `key`)",
-            false => "to connect without a client certificate (give `cert` and `key`)",
+            true => "connect with this client certificate (see `cert` and `key`)",
+            false => "connect without a client certificate (give `cert` and `key`)",
         };
         Error::forbidden(what, why)
     }

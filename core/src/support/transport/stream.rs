@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 #[cfg(feature = "tls")]
 use tokio_util::either::Either;
 
-/// A connection that [`Transport::secure`](super::Transport::secure) gave.
+/// A connection that [`Transport::secure`](super::Transport::secure) returned.
 #[derive(Debug)]
 pub struct Stream(StreamKind);
 

@@ -39,7 +39,7 @@ struct TlsParts {
 
 impl Tls {
     pub(super) fn of(config: &Config, protocol: Option<&'static [u8]>) -> Result<Self> {
-        let bad_name = |error| Error::invalid("server_name", "is no host name or address").because(error);
+        let bad_name = |error| Error::invalid("server_name", "is not a host name or address").because(error);
         let server_name =
             config.server_name.clone().map(ServerName::try_from).transpose().map_err(bad_name)?;
         let paths = Paths { ca: config.ca.clone(), cert: config.cert.clone(), key: config.key.clone() };
