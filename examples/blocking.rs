@@ -15,12 +15,12 @@ use latchwork::{Coordinator, Ended, Error, LostReason, MutexGuard, Result};
 
 const THREADS: u64 = 4;
 const INVOICES: u64 = 5;
-/// Long enough for every thread to have its turn.
+/// Long enough for a turn of every thread.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn main() -> Result<()> {
     let url = std::env::args().nth(1).unwrap_or_else(|| "memory://".to_owned());
-    // Connects, and gives everything back on each way out.
+    // Connects, and releases everything at the end, also after an error or a panic.
     latchwork::with(&url, async |coordinator| {
         let ledger = Ledger::default();
         thread::scope(|scope| {
@@ -28,29 +28,29 @@ fn main() -> Result<()> {
             workers.into_iter().try_for_each(|worker| worker.join().expect("no worker panics"))
         })?;
         let Book { booked, fence } = ledger.0.into_inner().expect("no worker panics");
-        println!("{THREADS} threads booked {booked} invoices, the last one with fence {fence}");
+        println!("{THREADS} threads booked {booked} invoices, the last one with token {fence}");
         assert_eq!(booked, THREADS * INVOICES);
         stops_at_a_loss(&coordinator)
     })
     .block_on()
 }
 
-/// Books some invoices, each under a hold of its own.
+/// Books some invoices, and acquires the lock for each one.
 fn work(coordinator: &Coordinator, ledger: &Ledger) -> Result<()> {
     let lock = coordinator.mutex("examples/blocking")?;
     for _ in 0..INVOICES {
-        let hold = lock.acquire().within(PATIENCE).block_on()?; // stops this thread until it is its turn
+        let hold = lock.acquire().within(PATIENCE).block_on()?; // this thread waits for its turn
         ledger.book(&hold)?;
-        hold.release().block_on()?; // the answer matters where nothing fences
+        hold.release().block_on()?; // the result matters if no database checks the token
     }
     Ok(())
 }
 
-/// Nothing stops a thread from outside, so work looks at its hold between steps.
+/// A loss does not stop a thread, so the work checks its hold between steps.
 fn stops_at_a_loss(coordinator: &Coordinator) -> Result<()> {
     let hold =
         coordinator.mutex("examples/blocking")?.acquire().max_hold(Duration::from_secs(2)).block_on()?;
-    // A thread beside the work hears of the loss at once.
+    // A second thread learns of the loss at once.
     let lost = hold.lost();
     let watching = thread::spawn(move || lost.block_on());
     let mut steps = 0;
@@ -65,7 +65,8 @@ fn stops_at_a_loss(coordinator: &Coordinator) -> Result<()> {
     Ok(())
 }
 
-/// What stands for the database: it refuses a stale fence.
+/// In place of a database. Each booking is one statement that checks the token and adds 1, so it
+/// needs no claim: `UPDATE … SET booked = booked + 1, fence = $1 WHERE fence < $1`.
 #[derive(Default)]
 struct Ledger(Mutex<Book>);
 

@@ -10,18 +10,18 @@ use std::time::Duration;
 use futures_util::future::try_join_all;
 use latchwork::{Coordinator, ErrorKind, MutexGuard, Result};
 
-/// How late each host's clock is. Three hosts start at one instant, the last a second later.
+/// How late each host's clock is. Three hosts start at the same instant, the last host a second later.
 const LATE: [Duration; 5] =
     [Duration::ZERO, Duration::ZERO, Duration::ZERO, Duration::from_millis(300), Duration::from_secs(1)];
-/// How long a tick stays taken: far longer than clocks differ, far shorter than the time between
-/// two ticks.
+/// The minimum hold: much longer than clocks differ, and much shorter than the time between two
+/// ticks.
 const TAKEN: Duration = Duration::from_secs(8);
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    // A name, since `memory://` alone is private to each Coordinator.
+    // With a name, because `memory://` alone is private to each `Coordinator`.
     let url = std::env::args().nth(1).unwrap_or_else(|| "memory://hosts".to_owned());
-    // Random, so that two runs of this example do not meet. A service has a fixed key.
+    // Random, so that two runs of this example do not share a lock. A service has a fixed key.
     let key = format!("cron/report-{}", uuid::Uuid::new_v4());
 
     // Each host is a client.
@@ -40,30 +40,30 @@ async fn tick(number: usize, host: &Coordinator, key: &str) -> Result<bool> {
     tokio::time::sleep(LATE[number]).await;
     let late = LATE[number].as_secs_f32();
     let Some(hold) = try_for(host, key).await? else {
-        println!("host {number}, {late:.1} s late: another host has this tick");
+        println!("host {number}, {late:.1} s late: another host has run the job");
         return Ok(false);
     };
-    println!("host {number}, {late:.1} s late: runs the job, with fence {}", hold.token());
+    println!("host {number}, {late:.1} s late: runs the job, with token {}", hold.token());
     hold.run(job()).await?;
-    // Returns at once. The lock stays taken for the rest of the time, and close waits for that.
+    // Returns at once. The lock stays held for the rest of the minimum time, and `close` waits for its
+    // end.
     if let Err(error) = hold.release().await {
-        println!("host {number}: another may have run it too: {error}");
+        println!("host {number}: another host may have run the job too: {error}");
     }
     Ok(true)
 }
 
 async fn try_for(host: &Coordinator, key: &str) -> Result<Option<MutexGuard>> {
     let lock = host.mutex(key)?;
-    // The job takes 10 ms. If the lock were free then, the host with the late clock would run the
-    // job again.
+    // The job takes 10 ms. If the lock were free after it, the host with the late clock would run
+    // the job again.
     match lock.try_acquire().min_hold(TAKEN).await? {
-        // Some backends (ZooKeeper) may refuse all of several tries at one instant, and no host
-        // would run the job. In the queue one host is first, and the others give up long before the
-        // tick is free again.
+        // ZooKeeper may refuse all tries of the same instant, and then no host would run the job. In
+        // the queue, one host is first. The others give up long before the lock is free again.
         None if !host.capabilities().clean_try => {
             match lock.acquire().min_hold(TAKEN).within(TAKEN / 3).await {
-                // Another host has the tick. (In an outage the error is `Unavailable`, and possibly no
-                // host has it.)
+                // Another host runs the job. (In an outage the error is `Unavailable`, and perhaps no
+                // host runs it.)
                 Err(error) if error.kind() == ErrorKind::Timeout => Ok(None),
                 acquired => acquired.map(Some),
             }

@@ -1,5 +1,5 @@
-//! Workers go through a batch in rounds: all begin a round together, and nobody goes on before all
-//! are done. One of them dies, and the others are not kept waiting.
+//! Workers process a batch in rounds. All start a round together, and no worker continues before all
+//! have finished. One worker dies, and the others do not wait for ever.
 //!
 //! ```text
 //! cargo run --example double_barrier_batch                        # on memory
@@ -18,12 +18,12 @@ const ROUNDS: usize = 3;
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    // A name, since `memory://` alone is private to each Coordinator.
+    // With a name, because `memory://` alone is private to each `Coordinator`.
     let url = std::env::args().nth(1).unwrap_or_else(|| "memory://batch".to_owned());
-    // Random, so that two runs of this example do not meet. A service has a fixed key.
+    // Random, so that two runs of this example do not share a lock. A service has a fixed key.
     let key = format!("batch/{}", uuid::Uuid::new_v4());
     let mut config = Config::from_url(&url)?;
-    // The others wait about this long for a worker that dies inside.
+    // The others wait about this long for a worker that dies in a round.
     config.ttl = Duration::from_secs(4);
     let workers = try_join_all((0..WORKERS).map(|_| latchwork::connect(config.clone()))).await?;
 
@@ -31,7 +31,7 @@ async fn main() -> Result<()> {
     try_join_all(workers.iter().map(|worker| rounds(worker, &key, &done))).await?;
     println!("{WORKERS} workers went through {ROUNDS} rounds together");
 
-    // All begin another round, and one of them dies in it.
+    // All start another round, and one worker dies in it.
     let barrier = |worker: &Coordinator| worker.double_barrier(key.as_str(), WORKERS as u32);
     let barriers: Vec<_> = workers.iter().map(barrier).collect::<Result<_>>()?;
     let mut inside = try_join_all(barriers.iter().map(|barrier| barrier.enter())).await?;
@@ -39,8 +39,8 @@ async fn main() -> Result<()> {
     latchwork::testing::crash(&workers[0]).await;
     let begun = std::time::Instant::now();
     try_join_all(inside.into_iter().map(|member| member.leave())).await?;
-    println!("one died, and the others left {:?} later", begun.elapsed());
-    assert!(!dead.is_held(), "it is not counted any more");
+    println!("one worker died, and the others left {:?} later", begun.elapsed());
+    assert!(!dead.is_held(), "its lease has ended");
 
     for worker in &workers[1..] {
         worker.close().await?;
@@ -53,11 +53,14 @@ async fn rounds(worker: &Coordinator, key: &str, done: &AtomicUsize) -> Result<(
     let barrier = worker.double_barrier(key, WORKERS as u32)?;
     for round in 0..ROUNDS {
         let inside = barrier.enter().await?;
-        // Everybody is done with the round before, and nobody with the next one.
+        // All workers have finished the round before, and no worker has finished the next one.
         let so_far = done.fetch_add(1, Ordering::AcqRel);
         assert!((round * WORKERS..(round + 1) * WORKERS).contains(&so_far), "not in step: {so_far}");
         inside.leave().await?;
-        assert!(done.load(Ordering::Acquire) >= (round + 1) * WORKERS, "left before all were done");
+        assert!(
+            done.load(Ordering::Acquire) >= (round + 1) * WORKERS,
+            "a worker left before all had finished"
+        );
     }
     Ok(())
 }

@@ -1,44 +1,83 @@
-//! A holder is stopped past its lease, and goes on to write. The fencing token saves the data.
+//! A holder stops after its read, loses its lease, and writes late. The fencing token protects the
+//! data, if each holder claims it in the database before its first read.
 //!
 //! ```text
 //! cargo run --example fenced_write                        # on memory
 //! cargo run --example fenced_write -- redis://localhost   # or zookeeper://…, or etcd://… with --features etcd
 //! ```
 //!
-//! No lock with a lease can prevent this. Between the last look at the lock and the write, a
-//! process may stop for any length of time (a virtual machine moves, a laptop sleeps, `kill
-//! -STOP`). In that time the lease runs out, and another process holds.
+//! No lock with a lease can prevent the late write. Between the last check of the lock and the
+//! write, a process may stop for any length of time (a virtual machine moves, a laptop sleeps,
+//! `kill -STOP`). During this the lease ends, and another process holds the lock.
+//!
+//! The example plays one story on two rows. One row checks the token at each write: it loses
+//! Alice's update. The other row is claimed first: it refuses Alice.
 
-use latchwork::Ended;
 use std::sync::{Mutex, mpsc};
 use std::time::Duration;
 
-use latchwork::{Config, LostReason, Result};
+use latchwork::{Config, Ended, LostReason, Result};
 use tokio::sync::oneshot;
 
-const SQL: &str = "UPDATE ledger SET total = $2, fence = $1 WHERE id = 7 AND fence <= $1";
+const CHECKED_WRITE: &str = "UPDATE ledger SET total = $2, fence = $1 WHERE id = 7 AND fence <= $1";
+const CLAIM: &str = "UPDATE ledger SET fence = $1 WHERE id = 7 AND fence <= $1";
+const WRITE: &str = "UPDATE ledger SET total = $2 WHERE id = 7 AND fence = $1";
 
-/// The row with `id = 7`, in a database that has never heard of locks.
+/// A row of a database that knows nothing of locks. Each method returns how many rows it changed.
 #[derive(Default)]
-struct Ledger {
-    total: &'static str,
+struct Row {
+    total: i64,
     fence: i64,
 }
 
-impl Ledger {
-    /// What most programs do: `UPDATE ledger SET total = $1 WHERE id = 7`.
-    fn write(&mut self, total: &'static str) {
-        self.total = total;
-    }
-
-    /// What they should do: [`SQL`]. Returns how many rows it changed; zero means that a later
-    /// holder has written.
-    fn write_fenced(&mut self, fence: i64, total: &'static str) -> usize {
-        if self.fence > fence {
+impl Row {
+    /// Not enough: [`CHECKED_WRITE`].
+    fn write_checked(&mut self, token: i64, total: i64) -> usize {
+        if token < self.fence {
             return 0;
         }
-        (self.total, self.fence) = (total, fence);
+        (self.total, self.fence) = (total, token);
         1
+    }
+
+    /// Before the first read: [`CLAIM`].
+    fn claim(&mut self, token: i64) -> usize {
+        if token < self.fence {
+            return 0;
+        }
+        self.fence = token;
+        1
+    }
+
+    /// After the claim: [`WRITE`].
+    fn write(&mut self, token: i64, total: i64) -> usize {
+        if token != self.fence {
+            return 0;
+        }
+        self.total = total;
+        1
+    }
+}
+
+/// One row for each of the two rules.
+#[derive(Default)]
+struct Database {
+    checked: Row,
+    claimed: Row,
+}
+
+impl Database {
+    /// Claims one row, and reads both totals.
+    fn claim_and_read(&mut self, token: i64) -> [i64; 2] {
+        assert_eq!(self.claimed.claim(token), 1, "the database accepts the claim of the holder");
+        [self.checked.total, self.claimed.total]
+    }
+
+    /// Adds `amount` to the totals that were read, and writes both. Returns how many rows each
+    /// write changed.
+    fn add(&mut self, token: i64, read: [i64; 2], amount: i64) -> [usize; 2] {
+        let [checked, claimed] = read;
+        [self.checked.write_checked(token, checked + amount), self.claimed.write(token, claimed + amount)]
     }
 }
 
@@ -46,87 +85,99 @@ fn main() -> Result<()> {
     let url = std::env::args().nth(1).unwrap_or_else(|| "memory://bank".to_owned());
     let mut config = Config::from_url(&url)?;
     config.ttl = Duration::from_secs(4); // short, to keep the example short (ZooKeeper's default minimum)
-    // Random, so that two runs of this example do not meet. A service has a fixed key.
+    // Random, so that two runs of this example do not share a lock. A service has a fixed key.
     let key = format!("ledger/7-{}", uuid::Uuid::new_v4());
-    let (plain, fenced) = (Mutex::new(Ledger::default()), Mutex::new(Ledger::default()));
+    let database = Mutex::new(Database::default());
 
     let (stops, stopped) = oneshot::channel();
     let (wake, asleep) = mpsc::channel();
+    let (writes, written) = oneshot::channel();
     std::thread::scope(|scope| {
-        let alice = scope.spawn(|| alice(&config, &key, &plain, &fenced, stops, asleep));
-        let bob = bob(&config, &key, &plain, &fenced, stopped, wake);
+        let alice = scope.spawn(|| alice(&config, &key, &database, stops, asleep, writes));
+        let bob = bob(&config, &key, &database, stopped, wake, written);
         let alice = alice.join();
         bob?;
         alice.expect("no panic")
     })?;
 
-    let (plain, fenced) = (plain.into_inner().expect("no panic"), fenced.into_inner().expect("no panic"));
-    println!(
-        "\nwithout fence: the total is {:?}. Bob's booking is gone, and no error was reported.",
-        plain.total
-    );
-    println!("with fence:    the total is {:?}. {SQL}", fenced.total);
-    assert_eq!((plain.total, fenced.total), ("100, says Alice", "250, says Bob"));
+    let Database { checked, claimed } = database.into_inner().expect("no panic");
+    println!("\ncheck at each write: the total is {}. Both writes succeeded, so it should", checked.total);
+    println!("                     be 350. Alice's 100 is lost, and no error was reported.");
+    println!("                     {CHECKED_WRITE}");
+    println!("claim before a read: the total is {}. Alice's write was refused, so she", claimed.total);
+    println!("                     knows that she must add her 100 again.");
+    println!("                     {CLAIM}");
+    println!("                     {WRITE}");
+    // `alice` and `bob` check which of their writes succeeded.
+    assert_eq!(checked.total, 250, "100 and 250 were accepted, and 100 is lost");
+    assert_eq!(claimed.total, 250, "only 250 was accepted, and nothing is lost");
     Ok(())
 }
 
-/// She is stopped right before her write. Her runtime has one thread, so its stop also stops the
-/// renewal of her lease, as in a stopped process.
+/// She stops between her read and her write. Her runtime has one thread, so the renewal of her
+/// lease stops too, as in a stopped process.
 #[tokio::main(flavor = "current_thread")]
 async fn alice(
     config: &Config,
     key: &str,
-    plain: &Mutex<Ledger>,
-    fenced: &Mutex<Ledger>,
+    database: &Mutex<Database>,
     stops: oneshot::Sender<()>,
     asleep: mpsc::Receiver<()>,
+    writes: oneshot::Sender<()>,
 ) -> Result<()> {
     let coordinator = latchwork::connect(config).await?;
     let hold = coordinator.mutex(key)?.acquire().await?;
-    hold.check()?; // she does look right before
-    println!(
-        "Alice holds with fence {}, computes the total, and is stopped before she writes it …",
-        hold.token()
-    );
+    let token = hold.token().as_i64();
+    let read = database.lock().expect("no panic").claim_and_read(token);
+    hold.check()?; // the lock is still held right before her write
+    println!("Alice holds with token {token}, reads {}, and stops before she writes …", read[0]);
     stops.send(()).expect("Bob waits for it");
     // Blocks the whole thread, so none of her tasks runs.
     if asleep.recv().is_err() {
-        return Ok(()); // Bob failed, and reports why
+        return Ok(()); // Bob failed, and reports the reason
     }
 
-    plain.lock().expect("no panic").write("100, says Alice");
-    let rows = fenced.lock().expect("no panic").write_fenced(hold.token().as_i64(), "100, says Alice");
-    println!("… Alice goes on where she was, and writes. With her fence: {rows} rows changed.");
-    assert_eq!(rows, 0, "a stale write is refused");
-    // A second look would have shown her the loss. It makes the gap small; only the fence closes
-    // it.
+    let [checked, claimed] = database.lock().expect("no panic").add(token, read, 100);
+    println!("… Alice continues, and adds 100. Check at each write: {checked} row changed.");
+    println!("  Claimed before the read: {claimed} rows changed.");
+    assert_eq!(checked, 1, "the check at each write accepts her, because Bob has not written yet");
+    assert_eq!(claimed, 0, "the claim of Bob refuses her");
+    writes.send(()).expect("Bob waits for it");
+    // A second check of the lock would have reported the loss. It makes the gap small. Only the
+    // token closes the gap.
     assert_eq!(hold.lost().ended(), Some(Ended::Lost(LostReason::Expired)));
     coordinator.close().await
 }
 
+/// He acquires the lock when Alice's lease has ended, and writes after her.
 #[tokio::main(flavor = "current_thread")]
 async fn bob(
     config: &Config,
     key: &str,
-    plain: &Mutex<Ledger>,
-    fenced: &Mutex<Ledger>,
+    database: &Mutex<Database>,
     stopped: oneshot::Receiver<()>,
     wake: mpsc::Sender<()>,
+    written: oneshot::Receiver<()>,
 ) -> Result<()> {
     let coordinator = latchwork::connect(config).await?;
     if stopped.await.is_err() {
-        return Ok(()); // Alice failed before she was stopped, and reports why
+        return Ok(()); // Alice failed before she stopped, and reports the reason
     }
     let hold = coordinator.mutex(key)?.acquire().await?;
+    let token = hold.token().as_i64();
+    let read = database.lock().expect("no panic").claim_and_read(token);
     println!(
-        "Bob holds with fence {}, after {:.1?}: Alice's lease ran out. He writes.",
-        hold.token(),
-        hold.waited()
+        "Bob holds with token {token} after {:.1?}, because Alice's lease ended. He reads {}.",
+        hold.waited(),
+        read[0]
     );
-    plain.lock().expect("no panic").write("250, says Bob");
-    let rows = fenced.lock().expect("no panic").write_fenced(hold.token().as_i64(), "250, says Bob");
-    assert_eq!(rows, 1, "the holder's write is taken");
+    wake.send(()).expect("Alice waits for it");
+    if written.await.is_err() {
+        return Ok(()); // Alice failed, and reports the reason
+    }
+    let [checked, claimed] = database.lock().expect("no panic").add(token, read, 250);
+    println!("Bob adds 250: {checked} row and {claimed} row changed.");
+    assert_eq!([checked, claimed], [1, 1], "the database accepts the holder's writes");
     hold.release().await?;
-    wake.send(()).expect("Alice is stopped until now");
     coordinator.close().await
 }

@@ -1,13 +1,17 @@
-//! One of a fleet leads and hands out work to all who are there; the leader goes, and another leads.
+//! One instance of a fleet leads, and assigns work to all live instances. When the leader ends, another
+//! instance leads.
 //!
 //! ```text
 //! cargo run --example leader_worker                        # on memory
 //! cargo run --example leader_worker -- redis://localhost   # or zookeeper://…, or etcd://… with --features etcd
 //! ```
 //!
-//! Every instance joins the group of workers and stands in the election. The leader writes down who
-//! does which shard, with its term: an assignment of an older term is refused. Here the table is in
-//! this process; in a service it is a table of the database, with `WHERE term <= $1`.
+//! Every instance joins the group of workers, and is a candidate in the election. The leader writes an
+//! assignment of the shards, with its term, which is its fencing token. The table refuses an older
+//! term. Here the table is in this process. In a service it is a table of the database, with `WHERE
+//! term <= $1`. This check is enough because each assignment replaces the whole table and reads
+//! nothing from it. A leader that reads from the table first must claim its term before the read, as
+//! in `fenced_write`.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -21,10 +25,10 @@ use tokio::time::timeout;
 
 const INSTANCES: usize = 3;
 const SHARDS: usize = 8;
-/// How long a leader waits at most to be seen.
+/// How long a leader waits for the observer to see it.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Who does which shard. It refuses the assignment of an older leader.
+/// The worker of each shard. It refuses the assignment of an older leader.
 #[derive(Debug, Default)]
 struct Assignments {
     term: Option<Token>,
@@ -44,14 +48,14 @@ impl Assignments {
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    // A name, since `memory://` alone is private to each Coordinator.
+    // With a name, because `memory://` alone is private to each `Coordinator`.
     let url = std::env::args().nth(1).unwrap_or_else(|| "memory://leader-worker".to_owned());
-    // Random, so that two runs of this example do not meet. A service has a fixed key.
+    // Random, so that two runs of this example do not share a lock. A service has a fixed key.
     let key = format!("shards/{}", uuid::Uuid::new_v4());
     let instances = try_join_all((0..INSTANCES).map(|_| latchwork::connect(&url))).await?;
     let table = Arc::new(Mutex::new(Assignments::default()));
 
-    // All of them are there before the first one leads.
+    // All instances join before the first one leads.
     let names: Vec<_> = (0..INSTANCES).map(|number| format!("instance-{number}")).collect();
     let memberships = try_join_all(instances.iter().zip(&names).map(|(instance, name)| {
         let group = instance.group(key.as_str());
@@ -59,9 +63,9 @@ async fn main() -> Result<()> {
     }))
     .await?;
     let mut observer = instances[0].election(key.as_str())?.watch().await?;
-    assert_eq!(observer.changed().await?, None, "nobody stands yet");
+    assert_eq!(observer.changed().await?, None, "the election has no candidate yet");
 
-    // Each leads once, and hands over.
+    // Each instance leads once, and then ends its leadership.
     let (saw, seen) = watch::channel(None);
     let standing: Vec<_> = instances
         .iter()
@@ -73,7 +77,8 @@ async fn main() -> Result<()> {
         .collect();
     let mut leaders = 0;
     let mut last = None;
-    // Leaders that come and go while nobody looks are skipped. Here each waits to be seen.
+    // A watch skips leaders that come and go between two reads. Here each leader waits until the
+    // observer has seen it.
     while standing.iter().any(|task| !task.is_finished()) {
         let Ok(seen) = timeout(Duration::from_millis(200), observer.changed()).await else {
             continue;
@@ -90,15 +95,15 @@ async fn main() -> Result<()> {
     }
     terms.sort();
     println!("{} led, and leaders were seen {leaders} times", terms.len());
-    // More where one was lost, and led again.
-    assert!(leaders >= INSTANCES, "each was seen");
+    // More, if an instance lost its leadership and led again.
+    assert!(leaders >= INSTANCES, "the observer saw each leader");
 
     // The table has the last leader's assignment, and refuses the first leader's.
     {
         let mut table = table.lock().expect("no panic");
         assert_eq!(table.term, terms.last().copied());
         assert_eq!(table.shards.len(), SHARDS);
-        let (label, data) = (String::new(), (*b"a leader of the past").into());
+        let (label, data) = (String::new(), (*b"a former leader").into());
         let late = [GroupMember { sequence: 1, label, data }];
         assert!(!table.assign(terms[0], &late), "an older term is refused");
     }
@@ -111,7 +116,7 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// Stands, and assigns the shards as the leader. Answers its term.
+/// Becomes the leader, and assigns the shards. Returns its term.
 async fn lead_once(
     instance: Coordinator,
     key: String,
@@ -126,11 +131,11 @@ async fn lead_once(
             match workers.members().await {
                 Ok(members) => {
                     let assigned = table.lock().expect("no panic").assign(leader.token(), &members);
-                    assert!(assigned, "nobody leads after this one yet");
-                    // A leader's work takes its time: here until it was seen.
+                    assert!(assigned, "no later leader has written");
+                    // In place of a leader's longer work: it waits until the observer has seen it.
                     let own = Some(leader.token());
                     let was_seen = timeout(PATIENCE, seen.wait_for(|term| *term >= own)).await.is_ok();
-                    assert!(was_seen, "nobody has seen this leader within {PATIENCE:?}");
+                    assert!(was_seen, "the observer did not see this leader within {PATIENCE:?}");
                     ControlFlow::Break(Ok(leader.token()))
                 }
                 Err(error) => ControlFlow::Break(Err(error)),

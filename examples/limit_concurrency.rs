@@ -1,13 +1,12 @@
-//! A database bears four exports at a time, from all instances of the fleet together.
+//! All instances of a fleet together run at most four exports of a database at a time.
 //!
 //! ```text
 //! cargo run --example limit_concurrency                        # on memory
 //! cargo run --example limit_concurrency -- redis://localhost   # or zookeeper://…, or etcd://… with --features etcd
 //! ```
 //!
-//! A semaphore limits *concurrency*, not *rate*: how many exports run at a time, not how many start
-//! in a second. Ten thousand short exports may pass in a second; to limit those takes a rate
-//! limiter.
+//! A semaphore limits *concurrency*, not *rate*. It limits the number of exports that run at a time,
+//! not the number that start in a second. To limit the rate, use a rate limiter.
 
 use latchwork::Limit;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -19,29 +18,29 @@ use latchwork::{Coordinator, ErrorKind, Result, Semaphore};
 const INSTANCES: usize = 3;
 const LIMIT: u32 = 4;
 const EXPORTS: usize = 12;
-/// Fixed, since the limit is stored under it for good: each run finds the limit of the first run,
-/// or the one that an operator has set since.
+/// Fixed, because the limit is stored under this key for ever. Each run finds the limit of the first
+/// run, or a limit that an operator has set since.
 const KEY: &str = "examples/limit_concurrency";
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    // A name, since `memory://` alone is private to each Coordinator.
+    // With a name, because `memory://` alone is private to each `Coordinator`.
     let url = std::env::args().nth(1).unwrap_or_else(|| "memory://fleet".to_owned());
     let fleet = try_join_all((0..INSTANCES).map(|_| latchwork::connect(&url))).await?;
-    // The stored limit is everyone's limit. If none is stored, the first acquisition stores this
-    // one for good.
+    // The stored limit counts for all clients. If no limit is stored, the first acquisition stores
+    // this one for ever.
     let exports = |instance: usize| fleet[instance].semaphore(KEY, Limit::UnlessStored(LIMIT));
     exports(0)?.acquire(1).await?.release().await?;
     let limit = exports(0)?.stored_limit().await?.expect("stored by the acquisition, if not before");
 
-    // A heavy export takes all permits or none. While it runs, none is left for others.
+    // A heavy export takes all permits or none. While it runs, other exports get no permit.
     let heavy = exports(0)?.acquire(limit).await?;
     assert!(exports(1)?.try_acquire(1).await?.is_none(), "all permits are taken");
-    println!("instance 0 took all {limit} permits: a try of instance 1 was refused");
-    // An instance that asks for another limit gets an error.
+    println!("instance 0 took all {limit} permits: the try of instance 1 was refused");
+    // An instance that demands another limit gets an error.
     let conflict = fleet[2].semaphore(KEY, limit + 1)?.acquire(1).await.expect_err("another limit is stored");
     assert_eq!(conflict.kind(), ErrorKind::Conflict);
-    println!("instance 2 insisted on the limit {}: {conflict}", limit + 1);
+    println!("instance 2 demanded the limit {}: {conflict}", limit + 1);
     heavy.release().await?;
 
     let (database, start) = (Database::default(), Instant::now());
@@ -55,7 +54,7 @@ async fn main() -> Result<()> {
 
     let (peak, took) = (database.peak.into_inner(), start.elapsed());
     println!(
-        "{EXPORTS} exports by {INSTANCES} instances in {took:.1?}: a load of {peak} at most, of {limit} allowed"
+        "{EXPORTS} exports by {INSTANCES} instances in {took:.1?}: at most {peak} of {limit} permits were in use"
     );
     assert!((1..=limit).contains(&peak), "never more than the limit");
     try_join_all(fleet.iter().map(Coordinator::close)).await?;
@@ -63,8 +62,8 @@ async fn main() -> Result<()> {
 }
 
 async fn export(semaphore: &Semaphore, weight: u32, database: &Database) -> Result<()> {
-    // Acquires, runs the work and releases. In order: no export overtakes a heavy one that does not
-    // fit yet.
+    // Acquires, runs the work and releases. No export overtakes a heavy export that does not fit
+    // yet.
     semaphore.acquire(weight).with(async |_| database.export(weight).await).await
 }
 

@@ -1,12 +1,12 @@
-//! Locks move from one coordinator to another while services hold them, and never are there two holders.
+//! Locks move from one coordinator to another while services hold them, and never have two holders.
 //!
 //! ```text
 //! cargo run --example live_migration                                       # between two stores in memory
 //! cargo run --example live_migration --features redis -- redis://localhost  # from memory to that server
 //! ```
 //!
-//! Each service is connected to both sides, and is otherwise as it was. The picture shows who held the lock
-//! when: `#` by a token of the old side, `=` by one of the new side.
+//! Each service is connected to both sides. Its code is unchanged. The picture shows the holds of each
+//! service: `#` with a token of the old side, `=` with a token of the new side.
 
 use std::env;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,13 +20,13 @@ use tokio::time::{Instant, sleep};
 const SERVICES: [&str; 3] = ["billing", "mailer", "search"];
 const WIDTH: usize = 96;
 
-/// One hold: whose it was, by which token, from when to when.
+/// One hold: the service, the token, start and end.
 type Held = (usize, Token, Instant, Instant);
 
 #[tokio::main]
 async fn main() -> Result<()> {
     let mut to = Config::from_url(&env::args().nth(1).unwrap_or("memory://after".to_owned()))?;
-    // A namespace of its own: while it moves, nobody else is let in.
+    // A separate namespace, because a move refuses other clients.
     to.namespace = format!("live-migration-{}", std::process::id());
     let sides = MoveConfig::new(Config::from_url("memory://before")?, to, "demo");
     let (seen, begun) = (Arc::new(Mutex::new(Vec::new())), Instant::now());
@@ -39,7 +39,7 @@ async fn main() -> Result<()> {
     let mut phases = vec![(begun, MovePhase::Old)];
     let the_move = Move::connect(&latchwork::connectors(), &sides).await?;
     sleep(Duration::from_millis(300)).await;
-    // As `latchwork migrate run`, with a look at each phase.
+    // Like `latchwork migrate run`, with a pause in each phase.
     loop {
         let phase = the_move.advance(|progress: &MoveProgress<'_>| println!("{progress}")).await?;
         phases.push((Instant::now(), phase));
@@ -58,7 +58,7 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// What a service does: it knows nothing of the move.
+/// A service. Its code knows nothing of the move.
 async fn work(
     coordinator: Coordinator,
     service: usize,
@@ -82,7 +82,7 @@ async fn work(
     coordinator.close().await
 }
 
-/// Draws it, and checks what it shows.
+/// Draws the picture, and checks the holds.
 fn draw(seen: &[Held], phases: &[(Instant, MovePhase)], begun: Instant) {
     let end = seen.iter().map(|held| held.3).max().unwrap_or(begun);
     let whole = end.duration_since(begun).as_secs_f64().max(0.001);
@@ -104,7 +104,7 @@ fn draw(seen: &[Held], phases: &[(Instant, MovePhase)], begun: Instant) {
     }
     let mut holds = seen.to_vec();
     holds.sort_by_key(|held| held.2);
-    assert!(holds.windows(2).all(|pair| pair[0].3 <= pair[1].2), "two held at a time");
-    assert!(holds.windows(2).all(|pair| pair[0].1 < pair[1].1), "a token went back");
-    println!("\n{} holds, never two at a time, and every token above the one before.", holds.len());
+    assert!(holds.windows(2).all(|pair| pair[0].3 <= pair[1].2), "two services held the lock at a time");
+    assert!(holds.windows(2).all(|pair| pair[0].1 < pair[1].1), "a token is not above the token before");
+    println!("\n{} holds, never two at a time, and every token is above the token before.", holds.len());
 }

@@ -1,13 +1,13 @@
-//! A transfer locks two accounts as one, and no two transfers wait for each other for ever.
+//! A transfer locks two accounts as one, and no two transfers deadlock.
 //!
 //! ```text
 //! cargo run --example lock_many                        # on memory
 //! cargo run --example lock_many -- redis://localhost   # or zookeeper://…, or etcd://… with --features etcd
 //! ```
 //!
-//! Each teller moves money between random accounts, and names them in the order of the transfer:
-//! from, to. One that locked the accounts in that order by hand would soon wait for another that
-//! waits for it. A `MultiLock` waits in an order that is the same everywhere.
+//! Each teller moves money between different accounts, and names them in the order of the transfer:
+//! from, to. Tellers that locked the accounts one by one in this order would soon deadlock. A
+//! `MultiLock` acquires them in one order that is the same for all clients.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -20,7 +20,7 @@ const TRANSFERS: usize = 10;
 const ACCOUNTS: usize = 5;
 const BALANCE: i64 = 100;
 
-/// An account in a database that has never heard of locks. It refuses a write with a lower fence.
+/// An account in a database that knows nothing of locks. A holder claims it before it reads.
 #[derive(Clone, Copy, Debug, Default)]
 struct Account {
     balance: i64,
@@ -29,9 +29,9 @@ struct Account {
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    // A name, since `memory://` alone is private to each Coordinator.
+    // With a name, because `memory://` alone is private to each `Coordinator`.
     let url = std::env::args().nth(1).unwrap_or_else(|| "memory://bank".to_owned());
-    // Random, so that two runs of this example do not meet. A service has fixed keys.
+    // Random, so that two runs of this example do not share locks. A service has fixed keys.
     let run = uuid::Uuid::new_v4();
     let bank = Mutex::new([Account { balance: BALANCE, fence: None }; ACCOUNTS]);
     let tellers = try_join_all((0..TELLERS).map(|_| latchwork::connect(&url))).await?;
@@ -41,7 +41,7 @@ async fn main() -> Result<()> {
         let (bank, key) = (&bank, &key);
         async move {
             for round in 0..TRANSFERS {
-                // Each teller goes round in its own way, so that many pairs meet in both orders.
+                // Each teller takes another way through the accounts, and many pairs occur in both orders.
                 let from = (teller + round * (teller + 1)) % ACCOUNTS;
                 let to = (from + 1 + round % (ACCOUNTS - 1)) % ACCOUNTS;
                 transfer(coordinator, bank, [(from, key(from)), (to, key(to))]).await?;
@@ -71,16 +71,24 @@ async fn transfer(
     let members: Result<Vec<_>> = accounts.iter().map(|(_, key)| coordinator.mutex(key)).collect();
     let both = MultiLock::new(members?)?;
     let hold = both.acquire().within(Duration::from_secs(30)).await?;
-    // Read, think, write: another transfer in between would be overwritten.
-    let before = *bank.lock().expect("no panic");
+    // The tokens are in the order of the accounts. Claim, read, write: see `fenced_write`.
+    let tokens = hold.tokens();
+    let before = {
+        let mut bank = bank.lock().expect("no panic");
+        for ((account, _), token) in accounts.iter().zip(&tokens) {
+            assert!(bank[*account].fence < *token, "a later holder has claimed the account");
+            bank[*account].fence = *token;
+        }
+        *bank
+    };
+    // Without the lock, another transfer could write here, and would be overwritten.
     tokio::time::sleep(Duration::from_millis(2)).await;
     hold.check()?;
     {
         let mut bank = bank.lock().expect("no panic");
-        // The tokens come in the order in which the accounts were given.
-        for (((account, _), change), token) in accounts.iter().zip([-1, 1]).zip(hold.tokens()) {
-            assert!(bank[*account].fence < token, "an older holder writes");
-            bank[*account] = Account { balance: before[*account].balance + change, fence: token };
+        for (((account, _), change), token) in accounts.iter().zip([-1, 1]).zip(tokens) {
+            assert!(bank[*account].fence == token, "a later holder has claimed the account");
+            bank[*account].balance = before[*account].balance + change;
         }
     }
     hold.release().await?;

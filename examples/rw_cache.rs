@@ -1,5 +1,4 @@
-//! A cache that many instances read. The first instance that finds it stale refreshes it, once for
-//! all.
+//! Many instances read a cache. The first instance that finds it stale refreshes it for all of them.
 //!
 //! ```text
 //! cargo run --example rw_cache                        # on memory
@@ -15,23 +14,23 @@ use latchwork::{Coordinator, Result, RwLock};
 
 const INSTANCES: usize = 4;
 const DAYS: u32 = 3;
-/// How long it takes to fetch a day's prices.
+/// The time to fetch the prices of a day.
 const FETCH: Duration = Duration::from_millis(50);
-/// How long a reader that has come in waits for the others.
+/// How long a reader that holds waits for the others.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    // A name, since `memory://` alone is private to each Coordinator.
+    // With a name, because `memory://` alone is private to each `Coordinator`.
     let url = std::env::args().nth(1).unwrap_or_else(|| "memory://fleet".to_owned());
-    // Random, so that two runs of this example do not meet. A service has a fixed key.
+    // Random, so that two runs of this example do not share a lock. A service has a fixed key.
     let key = format!("prices-{}", uuid::Uuid::new_v4());
     let fleet = try_join_all((0..INSTANCES).map(|_| latchwork::connect(&url))).await?;
 
     let cache = Cache::default();
     let stopped = half_a_refresh(&fleet[0].rwlock(&*key)?, &cache).await?;
     for day in 1..=DAYS {
-        // In the morning all of them find yesterday's prices.
+        // In the morning, all instances find the prices of the day before.
         let morning = fleet.iter().enumerate().map(|(instance, coordinator)| {
             let (lock, cache) = (coordinator.rwlock(&*key), &cache);
             async move { prices_of(day, instance, &lock?, cache).await }
@@ -39,14 +38,14 @@ async fn main() -> Result<()> {
         try_join_all(morning).await?;
     }
 
-    // The readers hold together: each stays until all of them have come in.
+    // The readers hold at the same time: each holds until all of them hold.
     let all_in = tokio::sync::Barrier::new(INSTANCES);
     let readers = fleet.iter().map(|coordinator| {
         let (lock, cache, all_in) = (coordinator.rwlock(&*key), &cache, &all_in);
         async move {
             let hold = lock?.read().await?;
             let met = hold.run(tokio::time::timeout(PATIENCE, all_in.wait())).await?;
-            assert!(met.is_ok(), "the other readers have not come in within {PATIENCE:?}");
+            assert!(met.is_ok(), "the other readers did not acquire within {PATIENCE:?}");
             assert_eq!(hold.run(cache.read()).await?, DAYS);
             hold.release().await
         }
@@ -55,7 +54,7 @@ async fn main() -> Result<()> {
 
     let refreshes = cache.disk().refreshes;
     println!(
-        "{INSTANCES} instances over {DAYS} days: {refreshes} refreshes, and nobody read a half-written cache."
+        "{INSTANCES} instances over {DAYS} days: {refreshes} refreshes, and no reader saw a half-written cache."
     );
     println!("Then all {INSTANCES} read at once: readers wait for writers only.");
     assert_eq!(refreshes, DAYS, "each day is fetched once");
@@ -64,22 +63,21 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// Shows a loss: `run` drops the work wherever it is. Returns the fence of the interrupted write.
+/// Interrupts a refresh in the middle. Returns the token of the interrupted write.
 async fn half_a_refresh(lock: &RwLock, cache: &Cache) -> Result<i64> {
     let hold = lock.write().await?;
     let fence = hold.token().as_i64();
     // The source of the prices does not answer.
     let work = tokio::time::timeout(FETCH, cache.refresh(fence, std::future::pending()));
     assert!(hold.run(work).await?.is_err(), "nothing was fetched");
-    println!("a refresh with fence {fence} was stopped half-way: nobody sees what it has written");
+    println!("a refresh with token {fence} was stopped half-way: no reader sees its files");
     hold.release().await?;
     Ok(fence)
 }
 
 /// Reads, and refreshes first if the cache is stale.
 async fn prices_of(day: u32, instance: usize, lock: &RwLock, cache: &Cache) -> Result<()> {
-    // The read hold is released before the write is asked for. A reader that kept it would wait for
-    // itself.
+    // The read lock is released before the instance asks to write. Otherwise it would wait for itself.
     let seen = lock.read().with(async |_| cache.read().await).await?;
     if seen >= day {
         return Ok(());
@@ -87,32 +85,31 @@ async fn prices_of(day: u32, instance: usize, lock: &RwLock, cache: &Cache) -> R
     let hold = lock.write().await?;
     // Another instance may have refreshed between the two holds, so look again.
     if hold.run(cache.read()).await? < day {
-        println!("day {day}: instance {instance} refreshes, with fence {}", hold.token());
+        println!("day {day}: instance {instance} refreshes, with token {}", hold.token());
         let refresh = cache.refresh(hold.token().as_i64(), fetch(day));
-        assert!(hold.run(refresh).await?, "nobody held since");
+        assert!(hold.run(refresh).await?, "no later holder has written");
     }
     hold.release().await?;
     Ok(())
 }
 
-/// Asks the source of the prices for those of a day.
+/// Fetches the prices of a day from their source.
 async fn fetch(day: u32) -> u32 {
     tokio::time::sleep(FETCH).await;
     day
 }
 
-/// Files on a shared disk. A refresh writes new files under its fence, and then makes them current
-/// in one step; a refresh that stops earlier has changed nothing that a reader sees. It then
-/// removes the old files. Without the lock, a reader that looks up the current files and reads them
-/// afterwards might find them removed.
+/// Files on a shared disk. A refresh writes new files with its token in their name, makes them current
+/// in one step, and removes the old files. A refresh that stops earlier changes nothing that a reader
+/// sees. Without the read lock, files could be removed between a reader's look-up and its read.
 #[derive(Default)]
 struct Cache(Mutex<Disk>);
 
 #[derive(Default)]
 struct Disk {
-    /// The fence of the current files.
+    /// The token of the current files.
     current: i64,
-    /// The day of the prices, by fence; `None` while the files are written.
+    /// The day of the prices, by token; `None` while a refresh writes the files.
     files: BTreeMap<i64, Option<u32>>,
     refreshes: u32,
 }
@@ -125,7 +122,7 @@ impl Cache {
         match self.disk().files.get(&current) {
             Some(day) => day.expect("a reader saw a half-written cache"),
             None => {
-                assert_eq!(current, 0, "the files were removed beneath a reader");
+                assert_eq!(current, 0, "the files were removed during a read");
                 0
             }
         }
@@ -139,8 +136,9 @@ impl Cache {
         self.publish(fence)
     }
 
-    /// One step, as an `UPDATE … WHERE fence <= $1` is. A holder that lost its hold without knowing
-    /// it does not replace the files of the next holder.
+    /// One step, like `UPDATE … WHERE fence <= $1`. A holder that has lost its lock does not replace
+    /// the files of a later holder. This check is enough because a refresh writes fetched data, and
+    /// does not depend on the files that it read. Otherwise see `fenced_write`.
     fn publish(&self, fence: i64) -> bool {
         let mut disk = self.disk();
         if disk.current > fence {

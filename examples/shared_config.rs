@@ -1,13 +1,13 @@
-//! A fleet follows one configuration, which an elected editor changes under a lock.
+//! A fleet follows one configuration, and editors change it.
 //!
 //! ```text
 //! cargo run --example shared_config                        # on memory
 //! cargo run --example shared_config -- redis://localhost   # or zookeeper://…, or etcd://… with --features etcd
 //! ```
 //!
-//! Workers look at a live view of the value, which costs no request. Editors change it: those that
-//! add to it compare and set, so that no change is lost. One edits under a mutex, and its write is
-//! refused once it has lost the mutex, whatever it believes.
+//! Workers read a live view of the value, which costs no request. Some editors change it with
+//! `compare_and_set`, so no change is lost. One editor writes under a mutex with `write_while`. The
+//! server refuses its write after it has lost the mutex, even if the editor does not know of the loss.
 
 use std::time::Duration;
 
@@ -21,9 +21,9 @@ const CHANGES: usize = 5;
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    // A name, since `memory://` alone is private to each Coordinator.
+    // With a name, because `memory://` alone is private to each `Coordinator`.
     let url = std::env::args().nth(1).unwrap_or_else(|| "memory://shared-config".to_owned());
-    // Random, so that two runs of this example do not meet. A service has a fixed key.
+    // Random, so that two runs of this example do not share a lock. A service has a fixed key.
     let key = format!("config/{}", uuid::Uuid::new_v4());
 
     let coordinator = latchwork::connect(&url).await?;
@@ -47,23 +47,24 @@ async fn main() -> Result<()> {
     .await?;
     for worker in workers {
         let seen = worker.await.expect("no panic")?;
-        println!("a worker has seen {seen} of {} configurations, and the last one", EDITORS * CHANGES);
+        println!("a worker has seen {seen} of {} configurations before the last one", EDITORS * CHANGES);
     }
 
-    // An operator takes the editor's lock away. The editor has not looked, and writes: refused.
+    // An operator releases the editor's lock by force. The editor does not check, and its write is
+    // refused.
     let edits = coordinator.mutex(key.as_str())?;
     let hold = edits.acquire().await?;
     config.write_while(&hold, "by the holder").await?;
     let holder = edits.queue().first(1).await?.remove(0);
     assert!(fleet[0].mutex(key.as_str())?.force_release(holder.sequence).await?);
-    let late = config.write_while(&hold, "by a holder of the past").await;
-    let error = late.expect_err("it does not hold");
+    let late = config.write_while(&hold, "by a former holder").await;
+    let error = late.expect_err("it has lost the lock");
     assert!(matches!(error.kind(), ErrorKind::Lost(_)), "{error}");
     println!("a write without the lock is refused: {error}");
     let now = config.read().await?.expect("it was written");
     assert_eq!(&*now.value, b"by the holder");
 
-    // It stays until it is deleted.
+    // The value remains until it is deleted.
     assert!(config.delete().await?);
     for coordinator in fleet.into_iter().chain(editors).chain([coordinator]) {
         coordinator.close().await?;
@@ -71,21 +72,21 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// Follows the configuration until it is the last one. Answers how many it has seen.
+/// Follows the configuration until the last one. Returns how many it has seen before.
 async fn follow(config: SharedValue, last: String) -> Result<usize> {
     let mut view = config.watch().await?;
     for seen in 0.. {
-        let now = view.changed().await?.expect("nobody deletes it before the end");
+        let now = view.changed().await?.expect("no client deletes it before the end");
         if &*now.value == last.as_bytes() {
-            // No request: this is what was seen last.
+            // Returns the last known value, without a request.
             assert_eq!(view.latest()?, Some(now));
             return Ok(seen);
         }
     }
-    unreachable!("it is seen before that")
+    unreachable!("the loop has no end")
 }
 
-/// Changes the configuration, whoever changes it meanwhile.
+/// Changes the configuration, also if other editors change it at the same time.
 async fn add_one(config: &SharedValue) -> Result<()> {
     let mut now = config.read().await?.expect("it was written");
     loop {
@@ -94,9 +95,9 @@ async fn add_one(config: &SharedValue) -> Result<()> {
         let next = format!("{} changes", changes + 1);
         match config.compare_and_set(Expected::Version(now.version), next).await? {
             Compared::Stored(_) => return Ok(()),
-            Compared::Differs(cell) => now = cell.expect("nobody deletes it before the end"),
+            Compared::Differs(cell) => now = cell.expect("no client deletes it before the end"),
         }
-        // Somebody was faster.
+        // Another editor was faster.
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }

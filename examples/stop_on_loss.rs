@@ -1,13 +1,12 @@
-//! A service whose work stops when its lock is lost, and that ends in order when it is asked to.
+//! A service stops its work when its lock is lost, and ends in order after ctrl-c or SIGTERM.
 //!
 //! ```text
 //! cargo run --example stop_on_loss                        # on memory, where it cuts its own connection
 //! cargo run --example stop_on_loss -- redis://localhost   # or zookeeper://…, or etcd://… with --features etcd
 //! ```
 //!
-//! Press ctrl-c, or send SIGTERM: it ends in order. (Not while the connection is cut: then `close`
-//! fails and reports it, and the end of the lease frees the lock.) On your own server, stop the
-//! server for a few seconds to see the same.
+//! While the connection is cut, it cannot end in order: `close` fails and reports it, and the lock is
+//! free when the lease ends. On your own server, stop the server for a few seconds to see the loss.
 
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ use futures_util::StreamExt;
 use latchwork::testing::{Link, Memory};
 use latchwork::{Clock, Config, Ended, HoldState, LostReason, Mutex, Result, Token};
 
-/// How long the work takes once it holds again: there is time to press ctrl-c.
+/// How long the work takes after it holds again: enough time to press ctrl-c.
 const WORK: Duration = Duration::from_secs(5);
 
 #[tokio::main]
@@ -29,17 +28,17 @@ async fn main() -> Result<()> {
             (coordinator, Some(link))
         }
     };
-    // Random, so that two runs of this example do not meet. A service has a fixed key.
+    // Random, so that two runs of this example do not share a lock. A service has a fixed key.
     let lock = coordinator.mutex(format!("importer-{}", uuid::Uuid::new_v4()))?;
-    // Whatever ends the work, also an error or a panic, the coordinator is closed afterwards. The
-    // close waits until the server has confirmed that nothing is held, so the next instance need
-    // not wait for our lease to run out.
+    // The coordinator is closed after the work, also after an error or a panic. The close waits until
+    // the server has confirmed the release of every lock, so the next instance does not wait for the
+    // end of this lease.
     coordinator
         .close_after(async |_| {
             tokio::select! {
-                biased; // the handlers of signals are set before the work begins
-                // The service is dropped at its current await, and its guard with it. The guard
-                // releases in the background.
+                biased; // the signal handlers are set before the work starts
+                // The service is dropped at its current await, with its guard. The guard releases in
+                // the background.
                 signal = asked_to_end() => {
                     println!("{signal}: ending");
                     Ok(())
@@ -57,10 +56,10 @@ async fn service(lock: &Mutex, link: Option<Link>) -> Result<()> {
     if let Some(link) = &link {
         link.heal();
     }
-    // A lost hold stays lost. The next one comes with a new lease, which opens by itself, and a
-    // higher fence.
+    // A lost hold stays lost. The next hold has a new lease, which the library opens, and a higher
+    // token.
     let hold = lock.acquire().await?;
-    println!("holds again, with fence {}", hold.token());
+    println!("holds again, with token {}", hold.token());
     assert!(hold.token() > first);
     hold.run(tokio::time::sleep(WORK)).await?;
     hold.release().await?;
@@ -68,26 +67,26 @@ async fn service(lock: &Mutex, link: Option<Link>) -> Result<()> {
     Ok(())
 }
 
-/// Works until the hold is lost. Returns its fence.
+/// Works until the hold is lost. Returns its token.
 async fn lose(lock: &Mutex, link: Option<&Link>) -> Result<Token> {
-    // With a fixed end, so that a job that hangs does not hold for ever.
+    // With a longest hold, so that a job that hangs does not hold for ever.
     let hold = lock.acquire().max_hold(Duration::from_secs(8)).await?;
-    println!("holds with fence {}", hold.token());
+    println!("holds with token {}", hold.token());
 
-    // For services that pause their writes as soon as the coordinator does not answer, while they
-    // still hold.
+    // For services that pause their writes when the coordinator does not answer, while they still
+    // hold.
     let states =
         tokio::spawn(hold.states().inspect(|state| println!("  state: {state:?}")).collect::<Vec<_>>());
-    // For other parts of the program: owned and `'static`, so it can go to any task.
+    // For other tasks of the program: the future is owned and `'static`.
     let lost = hold.lost();
     let alert = tokio::spawn(async move { println!("  alert: {}", lost.await) });
 
     if let Some(link) = link {
-        println!("the line to the coordinator is cut");
+        println!("the connection to the coordinator is cut");
         link.cut();
     }
     // This job hangs, and is dropped when the hold is lost. (A job in `spawn_blocking` is not
-    // dropped: give it the hold in an `Arc`, and let it call `hold.check()` between its steps.)
+    // dropped: share the hold in an `Arc`, and call `hold.check()` between its steps.)
     let Err(lost) = hold.run(std::future::pending::<()>()).await else { unreachable!("the job hangs") };
     let reason = lost.lost_reason().expect("a loss");
     println!("the job was dropped: {lost}");
@@ -97,10 +96,10 @@ async fn lose(lock: &Mutex, link: Option<&Link>) -> Result<Token> {
     assert_eq!(states.first(), Some(&HoldState::Held));
     assert_eq!(states.last(), Some(&HoldState::Ended(Ended::Lost(reason))));
     if link.is_some() {
-        assert!(states.contains(&HoldState::Suspended), "one is warned before the deadline");
+        assert!(states.contains(&HoldState::Suspended), "`Suspended` comes before the deadline");
         assert_eq!(reason, LostReason::Expired);
     }
-    // The release reports the loss too: another client may have held since.
+    // The release reports the loss too: another client may have held the lock since.
     assert_eq!(hold.release().await.expect_err("it was lost").lost_reason(), Some(reason));
     Ok(hold.token())
 }

@@ -1,4 +1,4 @@
-//! A service that shows its locks to Prometheus.
+//! A service reports its locks to Prometheus.
 //!
 //! ```text
 //! cargo run -p metrics_endpoint                                      # on memory
@@ -6,8 +6,8 @@
 //! curl http://127.0.0.1:9464/metrics
 //! ```
 //!
-//! Beside it: `prometheus.yml` scrapes it, `dashboard.json` is a dashboard for Grafana, `alerts.yml`
-//! has the alerts. It works until it is interrupted, and goes on through an outage.
+//! In the same folder, `prometheus.yml` scrapes it, `dashboard.json` is a dashboard for Grafana, and
+//! `alerts.yml` has the alerts. It works until it is interrupted, and continues after an outage.
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -27,7 +27,7 @@ async fn main() -> std::result::Result<(), Box<dyn Error>> {
     let address: SocketAddr = arguments.next().as_deref().unwrap_or("127.0.0.1:9464").parse()?;
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("latchwork=info"));
     tracing_subscriber::fmt().with_env_filter(filter).init();
-    // Before the first connect: a client keeps the counters that it is given.
+    // Before the first connect, because a client keeps the recorder of that time.
     PrometheusBuilder::new()
         .with_http_listener(address)
         .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), latchwork::telemetry::SECONDS)?
@@ -55,7 +55,7 @@ enum Work {
     Report,
 }
 
-/// Works for ever. What fails in an outage is tried again, as the metrics show.
+/// Works for ever. It repeats work that fails in an outage, and the metrics show this.
 async fn work(coordinator: Coordinator, kind: Work, number: u64) {
     for round in number.. {
         if let Err(error) = once(&coordinator, kind, round).await {
@@ -66,7 +66,7 @@ async fn work(coordinator: Coordinator, kind: Work, number: u64) {
 }
 
 async fn once(coordinator: &Coordinator, kind: Work, round: u64) -> Result<()> {
-    // A little work, of another length each time.
+    // A little work, with a different length each time.
     let length = Duration::from_millis(5 + round * 7 % 20);
     let within = Duration::from_secs(5);
     match kind {
@@ -78,14 +78,14 @@ async fn once(coordinator: &Coordinator, kind: Work, round: u64) -> Result<()> {
         Work::Write => held(coordinator.rwlock("prices")?.write().within(within).await?, length).await,
         Work::Export => {
             let exports = coordinator.semaphore("exports", 2)?;
-            // Somebody else has both permits, or one export more runs.
+            // If another export has both permits, this export does not run.
             let Some(permit) = exports.try_acquire(1).await? else {
                 tokio::time::sleep(length).await;
                 return Ok(());
             };
             held(permit, length).await
         }
-        // Longer than a TTL: an outage of that length costs it its hold.
+        // Longer than a TTL: in an outage of that length, the hold is lost.
         Work::Report => {
             let report = coordinator.mutex(format!("reports/{}", round % WORKERS))?;
             held(report.acquire().await?, 1500 * length).await

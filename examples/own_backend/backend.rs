@@ -1,5 +1,5 @@
-//! The client: its lease, which it renews, and its nodes. A waiting node looks again when it is
-//! woken, and also by itself.
+//! The client, with its lease, which it renews, and its nodes. A waiting node checks again when it is
+//! woken, and also at intervals.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,7 +37,7 @@ pub(crate) struct TableNode {
     pub(crate) label: Arc<str>,
     pub(crate) data: Mutex<Arc<[u8]>>,
     pub(crate) state: NodeWriter,
-    // Another request of its join may still be on its way.
+    // Another request of its join may still be in the network.
     repeated: AtomicBool,
     // Its owner has left: it is not lost.
     left: AtomicBool,
@@ -104,7 +104,7 @@ impl Node for TableNode {
                 Err(error) if error.may_pass() => now + period / 4,
                 Err(error) => return Err(error),
             };
-            // A wake-up may be lost, so the node also looks again by itself (NODE-NO-LOST-WAKE).
+            // A wake-up may be lost, so the node also checks at intervals (NODE-NO-LOST-WAKE).
             tokio::select! {
                 () = self.woken.notified() => {}
                 _ = self.state.until_lost() => {}
@@ -142,7 +142,7 @@ impl Node for TableNode {
         let (queue, id, sequence) = (self.queue.clone(), self.id, self.state.sequence());
         let (cell, write) = (cell.clone(), write.clone());
         let lease = self.state.lease().clone();
-        // One step on the table: the node stands, and the cell is written (CELL-HELD).
+        // One step on the table: it checks that the node exists, and writes the cell (CELL-HELD).
         let held = move |table: &mut Table, now| {
             let stands = table.on(&queue, |queue| {
                 let told = queue.prune(now);
@@ -189,7 +189,7 @@ impl Client {
     }
 
     /// The lease, or a new one if it is lost (LEASE-REOPEN). The old lease is ended on the table,
-    /// so that no join waits behind its nodes.
+    /// so that no join waits for its nodes.
     async fn lease(self: &Arc<Self>) -> Result<LeaseWriter> {
         let old = self.lease.lock().clone();
         match old.lost() {
@@ -321,7 +321,7 @@ impl Backend for TableBackend {
     }
 
     async fn server_facts(&self) -> Result<ServerFacts> {
-        // What there is to say of a table. A server is asked here, for diagnosis alone.
+        // The facts of a table. A backend with a server asks the server here, only for diagnosis.
         let mut facts = ServerFacts::of(NAME);
         facts.topology = Fact::Told(Topology::InProcess);
         facts.persistence = Fact::Told(Persistence::Nothing);
@@ -352,13 +352,13 @@ impl Backend for TableBackend {
     }
 }
 
-/// Makes a client from a [`Config`] of the backend `table`. Each client has a table of its own, as
-/// with `memory://`, unless there is a wire to one.
+/// Makes a client from a [`Config`] of the backend `table`. Without a wire, each client has its own
+/// table, as with `memory://`.
 #[derive(Default)]
 pub(crate) struct TableConnector(Option<Wire>);
 
 impl TableConnector {
-    /// To the table behind this wire.
+    /// A connector to the table of this wire.
     pub(crate) fn of(wire: &Wire) -> Self {
         Self(Some(wire.clone()))
     }
@@ -379,7 +379,7 @@ impl Connector for TableConnector {
     fn validate(&self, config: &Config) -> Result<()> {
         match config.hosts.is_empty() {
             true => Ok(()),
-            false => Err(Error::invalid("hosts", "a table stands in this process")),
+            false => Err(Error::invalid("hosts", "the table is in this process")),
         }
     }
 
@@ -392,9 +392,9 @@ impl Connector for TableConnector {
 /// The backend's name: the scheme of its URLs, and its label in logs and metrics.
 pub(crate) const NAME: &str = "table";
 
-/// What this backend promises, and no more. The suite tests `clean_try`, `prompt_revocation`,
-/// `minimum_outlives_close`, `exact_addresses`, `confirms_on_replicas` and `idle_cells`, and trusts the
-/// others.
+/// The promises of this backend, and no more. The suite tests `clean_try`, `prompt_revocation`,
+/// `minimum_outlives_close`, `exact_addresses`, `confirms_on_replicas` and `idle_cells`, and trusts
+/// the others.
 pub(crate) const CAPABILITIES: Capabilities = Capabilities {
     lease_per_node: false,
     clean_try: true,

@@ -1,13 +1,13 @@
-//! A backend of your own, and the one call that runs the whole suite on it.
+//! Runs the whole conformance suite on an example backend, with one call.
 //!
 //! ```text
 //! cargo run -p own_backend                 # every case, under tokio's paused clock
 //! cargo run -p own_backend -- node_cancel  # the cases with this in their name
 //! ```
 //!
-//! `table.rs` is the server, a table in this process. `backend.rs` is the client, which is the
-//! backend. `wire.rs` stands for the network between them, so that requests can be lost.
-//! `testbed.rs` gives the suite clients and faults.
+//! `table.rs` is the server, a table in this process. `backend.rs` is the client, and this is the
+//! backend. `wire.rs` simulates the network between them, so that requests can be lost. `testbed.rs`
+//! gives clients and faults to the suite.
 
 mod backend;
 
@@ -20,7 +20,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 fn main() -> ExitCode {
-    // In a crate of its own this is `tests/conformance.rs`, with `harness = false`.
+    // In a separate crate this is `tests/conformance.rs`, with `harness = false`.
     latchwork_conformance::main(vec![Arc::new(backend::TableConnector::default())], |_runtime| {
         Ok(Box::new(testbed::TableTestbed))
     })

@@ -1,5 +1,5 @@
 //! The server: a table in this process. Core's [`Queue`] decides who is admitted. The table keeps
-//! the nodes, and wakes those that a departure admits.
+//! the nodes, and wakes each node that a departure admits.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -50,7 +50,7 @@ impl Table {
         self.on(address, |_| ((), Admissions::new()));
     }
 
-    /// Drops what has expired of a cell or a queue, and answers when the next of it does.
+    /// Drops the expired parts of a cell or a queue. Returns the time of the next expiry.
     pub(crate) fn look(&mut self, now: Micros, address: &Address) -> Option<Micros> {
         self.prune_cells(now);
         self.on(address, |queue| ((), queue.prune(now)));
@@ -64,7 +64,7 @@ impl Table {
         self.cells.read(now, cell)
     }
 
-    /// Writes a cell, and notifies its watches. An ephemeral one hangs on this lease.
+    /// Writes a cell, and notifies its watches. An ephemeral cell ends with this lease.
     pub(crate) fn write_cell(
         &mut self,
         now: Micros,
@@ -87,7 +87,7 @@ impl Table {
         }
     }
 
-    /// Replaces a node's data. Answers whether the node stands.
+    /// Replaces a node's data. Returns whether the node exists.
     pub(crate) fn write_data(&mut self, now: Micros, queue: &Address, id: NodeId, data: Arc<[u8]>) -> bool {
         self.on(queue, |state| ((), state.prune(now)));
         let stands = self.queues[queue].find(id).is_some();

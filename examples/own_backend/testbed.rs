@@ -1,4 +1,4 @@
-//! What the suite needs of a backend: clients, a look at the server from outside, and faults.
+//! The testbed of the suite: clients, a view of the server from outside, and faults.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -37,7 +37,7 @@ impl Testbed for TableTestbed {
     }
 }
 
-/// Each case has a table of its own.
+/// Each case has its own table.
 struct TableFixture(Arc<Site>);
 
 #[async_trait]
@@ -81,7 +81,7 @@ impl Fixture for TableFixture {
     }
 
     fn expiry_bound(&self) -> Duration {
-        // At once: expiry is computed on each access, and by the waiters' own timers.
+        // At once: each access computes the expiry, and so do the waiters' own timers.
         Duration::ZERO
     }
 

@@ -1,4 +1,4 @@
-//! Who watches which cell or queue.
+//! The watches of cells and queues.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -11,11 +11,11 @@ use tokio::sync::Notify;
 
 use crate::wire::Wire;
 
-/// The table's part: whom to notify.
+/// The table's part: the watches that it notifies.
 #[derive(Debug, Default)]
 pub(crate) struct Watches {
     watches: Vec<(Address, Weak<Notify>)>,
-    // The nodes that the watches of a queue were told of last, and whether they were admitted.
+    // The nodes of a queue at the last notification of its watches, and whether they were admitted.
     told: HashMap<Address, Vec<(u64, bool)>>,
 }
 
@@ -29,7 +29,7 @@ impl Watches {
         watches.filter_map(|(_, watch)| watch.upgrade()).for_each(|watch| watch.notify_one());
     }
 
-    /// Tells of a queue that differs from what was told last.
+    /// Notifies the watches of a queue if it has changed since the last notification.
     pub(crate) fn tell_of(&mut self, address: &Address, queue: &Queue) {
         if !self.watches.iter().any(|(watched, _)| watched == address) {
             return;
@@ -40,7 +40,7 @@ impl Watches {
         }
     }
 
-    /// What is left, for tests.
+    /// The remaining watches, for tests.
     pub(crate) fn contents(&mut self) -> impl Iterator<Item = String> {
         self.watches.retain(|(_, watch)| watch.strong_count() > 0);
         self.watches.iter().map(|(watched, _)| format!("{watched:?} watched"))
@@ -73,7 +73,7 @@ impl ChangeWatch for TableWatch {
             return Ok(());
         }
         loop {
-            // The table has no clock that runs by itself: a watch looks when something may expire.
+            // The table has no timer, so a watch checks when an entry may expire.
             let address = self.address.clone();
             let expires = self.wire.send(move |table, now| table.look(now, &address)).await?;
             let look_at = expires.map_or(Moment::NEVER, |expires| Moment::from_nanos(expires * 1_000));

@@ -1,6 +1,5 @@
-//! Stands for the network between a client and the table: requests can be cut off, delayed,
-//! delivered late, and lose their replies. A backend on a server has a real network, and the
-//! suite's fault proxy does this.
+//! Simulates the network between a client and the table. Requests can be cut off, delayed, delivered
+//! late, and lose their replies. For a backend with a real network, the suite's fault proxy does this.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,10 +15,10 @@ use tokio::sync::Notify;
 use crate::backend::NAME;
 use crate::table::Table;
 
-/// The one kind of requests.
+/// The only kind of request.
 const OPERATION: &str = "operation";
 
-/// The place of the table.
+/// The table, its lock and its clock.
 #[derive(Debug)]
 pub(crate) struct Site {
     clock: Clock,
@@ -46,7 +45,7 @@ impl Site {
 pub(crate) struct Wire {
     site: Arc<Site>,
     faults: Arc<Mutex<Faults>>,
-    // For the metrics. A backend of several kinds of requests names each.
+    // For the metrics. A backend with several kinds of requests names each kind.
     sent: Arc<Requests>,
     // Notified when a fault has met its request, and at the close.
     met: Arc<Notify>,

@@ -7,23 +7,23 @@ use tokio::task::JoinHandle;
 
 use crate::worker::Plan;
 
-/// Where the quickstart can run, or why it cannot.
+/// The result of a search: a coordinator, or the reason for its absence.
 pub(crate) enum Place {
     Here(Stage),
-    /// There is no coordinator, for a short reason. `how` says how to get one.
+    /// No coordinator was found. `why` is a short reason, and `how` says how to get one.
     Absent {
         backend: &'static str,
         why: String,
         how: String,
     },
-    /// There is a coordinator, and it does not work.
+    /// A coordinator was found, and does not work.
     Broken {
         backend: &'static str,
         why: String,
     },
 }
 
-/// A coordinator that the quickstart runs on.
+/// A coordinator for a run of the quickstart.
 pub(crate) struct Stage {
     backend: &'static str,
     url: String,
@@ -77,12 +77,12 @@ impl Stage {
         self.backend
     }
 
-    /// The address for people, without any secret of the URL.
+    /// The address to show, without secrets of the URL.
     pub(crate) fn whereabouts(&self) -> &str {
         &self.whereabouts
     }
 
-    /// What a worker needs to know.
+    /// The plan that is sent to a worker.
     pub(crate) fn plan(&self, worker: usize) -> Plan {
         Plan { worker, url: self.url.clone(), tick: self.tick, key: self.key.clone() }
     }
@@ -93,7 +93,7 @@ impl Stage {
     }
 }
 
-/// A search for a coordinator of one kind, which is under way.
+/// A running search for a coordinator of one kind.
 pub(crate) struct Search {
     backend: &'static str,
     place: JoinHandle<Place>,

@@ -1,4 +1,4 @@
-//! The workers, as tasks of this process or as processes of their own.
+//! The workers, as tasks of this process or as separate processes.
 
 use std::io::PipeReader;
 use std::process::Stdio;
@@ -17,8 +17,8 @@ use crate::worker::Plan;
 /// The running workers. Dropping a crew ends them all.
 pub(crate) struct Crew {
     members: Vec<Member>,
-    // In the order in which things happened. A worker reports its release before it releases, and
-    // its hold after it holds, so the release comes first.
+    // In the order of time. A worker reports its release before it releases, and its hold after it has
+    // acquired. So the release of one worker comes before the hold of the next.
     events: mpsc::UnboundedReceiver<Event>,
     gate: watch::Sender<bool>,
 }
@@ -29,7 +29,7 @@ enum Member {
 }
 
 impl Crew {
-    /// Starts the workers as tasks of this process, each with a client of its own.
+    /// Starts the workers as tasks of this process, each with its own client.
     pub(crate) async fn tasks(stage: &Stage) -> Result<Crew, String> {
         let (events, received) = mpsc::unbounded_channel();
         let (gate, opened) = watch::channel(false);
@@ -39,7 +39,7 @@ impl Crew {
             let (client, events, mut opened) = (coordinator.clone(), events.clone(), opened.clone());
             let task = tokio::spawn(async move {
                 let tell = |what| {
-                    // The crew is gone, and its end has aborted this task too.
+                    // The crew was dropped, which also aborts this task.
                     let _ = events.send(Event::now(plan.worker, what));
                 };
                 let start = async {
@@ -94,7 +94,7 @@ impl Crew {
         Ok(())
     }
 
-    /// Kills a worker: a process by SIGKILL, a task by silencing its client.
+    /// Kills a worker: a process with SIGKILL, a task by a crash of its client.
     pub(crate) async fn kill(&mut self, worker: usize) -> Result<Event, String> {
         match &mut self.members[worker] {
             Member::Task { coordinator, task } => {
@@ -106,8 +106,8 @@ impl Crew {
         Ok(Event::now(worker, What::Killed))
     }
 
-    /// Waits for the end of all workers. Returns complaints about those that ended badly without
-    /// being killed.
+    /// Waits for the end of all workers. Returns a complaint for each worker that failed without being
+    /// killed.
     pub(crate) async fn end(mut self, killed: usize) -> Vec<String> {
         let mut complaints = Vec::new();
         for (worker, member) in self.members.iter_mut().enumerate() {
@@ -149,7 +149,7 @@ async fn read(reader: PipeReader, events: mpsc::UnboundedSender<Event>) {
     let pipe = match pipe::Receiver::from_owned_fd(reader.into()) {
         Ok(pipe) => pipe,
         Err(error) => {
-            // The crew may be gone, and then the event is of no use. The same below.
+            // The crew may have been dropped, and then no task needs the event. The same below.
             let _ = events.send(Event::now(0, broken(&error)));
             return;
         }

@@ -1,4 +1,4 @@
-//! What workers report.
+//! The events that workers report.
 
 use latchwork::{Clock, Moment, Token};
 use serde::{Deserialize, Serialize};
@@ -6,8 +6,7 @@ use serde::{Deserialize, Serialize};
 /// The workers' names. A worker's number is its place in this list.
 pub(crate) const WORKERS: [&str; 5] = ["ada", "bea", "cal", "dan", "eve"];
 
-/// Something that a worker did. A worker process writes it to its standard output as one line of
-/// JSON.
+/// An action of a worker. A worker process writes it to its standard output as one line of JSON.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Event {
     pub(crate) worker: usize,
@@ -19,7 +18,7 @@ pub(crate) struct Event {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum What {
-    /// It is connected, with a lease of so many milliseconds.
+    /// It is connected, with a lease of the given milliseconds.
     Ready { ttl_ms: u64 },
     /// It asks for the lock.
     Waits,
@@ -29,8 +28,8 @@ pub(crate) enum What {
     Releases,
     /// It has closed its coordinator.
     Leaves,
-    /// It was killed, and is certainly dead by this time. The only event that a worker does not
-    /// send itself.
+    /// It was killed, and is certainly dead by this time. The parent sends this event, and the worker
+    /// sends all other events.
     Killed,
     /// Something went wrong.
     Fails { error: String },

@@ -5,10 +5,10 @@
 //! cargo run --example quickstart --features etcd   # and etcd, which needs protoc to build
 //! ```
 //!
-//! A coordinator is one that `LATCHWORK_REDIS_URL`, `LATCHWORK_ZOOKEEPER_URL` or
-//! `LATCHWORK_ETCD_URL` names, or a server program of this machine, started on a free port for this
-//! run. The quickstart never touches a server that happens to run on a default port. Read
-//! `worker.rs` first: it is the program that uses the library. The rest runs it and watches it.
+//! The quickstart uses the servers in `LATCHWORK_REDIS_URL`, `LATCHWORK_ZOOKEEPER_URL` and
+//! `LATCHWORK_ETCD_URL`. Without a URL it starts a server program of this machine on a free port. It
+//! never uses a server on a default port. Read `worker.rs` first: it is the program that uses the
+//! library. The other files run it and show its events.
 
 mod coordinators;
 mod crew;
@@ -33,12 +33,12 @@ async fn main() -> ExitCode {
     }
     tokio::select! {
         healthy = run() => if healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE },
-        // This way out drops, and so ends, every process and server that was started.
+        // This return drops, and so ends, all started processes and servers.
         _ = tokio::signal::ctrl_c() => ExitCode::from(130),
     }
 }
 
-/// Runs everything. Returns whether all that was seen is as it must be.
+/// Runs all coordinators. Returns whether all results are correct.
 async fn run() -> bool {
     let paint = Paint::for_stdout();
     println!("{}\n", introduction());
@@ -75,8 +75,8 @@ async fn play(place: Place, paint: Paint) -> Row {
 fn introduction() -> String {
     format!(
         "{} workers ({}) share one lock, {} turns each, first in this process, then as\n\
-         processes on each coordinator at hand. {} is killed in its {} turn, while it holds the lock. Nobody\n\
-         else gets it until the lease of the dead, {} s long, has run out; then the next in line does.",
+         processes on each available coordinator. {} is killed in its {} turn, while it holds the lock.\n\
+         No other worker gets it until the dead worker's lease of {} s has ended. Then the next waiter gets it.",
         event::WORKERS.len(),
         event::WORKERS.join(", "),
         worker::TURNS,

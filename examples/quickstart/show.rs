@@ -12,11 +12,11 @@ use crate::tally::Tally;
 use crate::timeline::Timeline;
 use crate::worker::{FATAL_TURN, VICTIM};
 
-/// Nothing more is expected after this silence: it is longer than the longest lease that a server
-/// with usual settings grants for ours, and its bound.
+/// The run fails after this time without an event. It is longer than the longest lease that a server
+/// with usual settings grants for the requested TTL, plus its bound.
 const SILENCE: Duration = Duration::from_secs(20);
 
-/// Runs the workers, shows what happens, and counts it.
+/// Runs the workers, and shows and counts their events.
 pub(crate) async fn play(stage: &Stage, paint: Paint) -> Result<Tally, String> {
     let played = perform(stage, paint).await;
     println!();
@@ -25,7 +25,7 @@ pub(crate) async fn play(stage: &Stage, paint: Paint) -> Result<Tally, String> {
 
 async fn perform(stage: &Stage, paint: Paint) -> Result<Tally, String> {
     let mut crew = if stage.has_processes() { Crew::processes(stage)? } else { Crew::tasks(stage).await? };
-    let workers = if stage.has_processes() { "processes" } else { "tasks, each with a client of its own" };
+    let workers = if stage.has_processes() { "processes" } else { "tasks, each with its own client" };
     let mut timeline = Timeline::open(
         &format!("{} ({})", stage.backend(), stage.whereabouts()),
         &format!("{} {workers}", WORKERS.len()),

@@ -14,23 +14,23 @@ const HEADER: [&str; 8] =
     ["backend", "where", "grants", "tokens", "overlaps", "longest\nwait", "lease", "recovery"];
 
 const LEGEND: &str = "\
-overlaps: holds that began before another had ended, on this machine's one clock. tokens: numbers
-that rise from hold to hold, by which a database can refuse what a former holder writes too late.
-recovery: from the kill to the next hold, about the length of the lease.";
+overlaps: holds that began before another hold had ended, on the machine's clock. tokens: numbers
+that rise from hold to hold, so that a database can refuse a late write of a former holder.
+recovery: time from the kill to the next hold, about the length of the lease.";
 
 #[derive(Default)]
 pub(crate) struct Summary(Vec<Row>);
 
 pub(crate) struct Row {
     pub(crate) backend: &'static str,
-    /// Where it ran, or why it did not run.
+    /// The place of the run, or the reason why it did not run.
     pub(crate) whereabouts: String,
     pub(crate) outcome: Outcome,
 }
 
 pub(crate) enum Outcome {
     Seen(Seen),
-    /// It failed before there was anything to judge.
+    /// It failed before it had a result.
     Failed(String),
     /// It was not run, and this is how to run it.
     NotRun(String),
@@ -41,7 +41,7 @@ impl Summary {
         self.0.push(row);
     }
 
-    /// Prints the table and what is wrong. Returns whether nothing is.
+    /// Prints the table and all complaints. Returns whether it has none.
     pub(crate) fn print(&self, paint: Paint) -> bool {
         let mut table = Table::new();
         table

@@ -1,4 +1,4 @@
-//! What happened, measured on the machine's one clock, and whether it is as it must be.
+//! The results, measured on the machine's clock, and the checks on them.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use super::event::{Event, WORKERS, What};
 use super::timeline::brief;
 use super::worker::{FATAL_TURN, TURNS};
 
-/// How long after the end of a lease a server may notice it. Servers look in steps (ZooKeeper
-/// rounds up to its tick, 2 s by default and 3 s without a configuration; etcd looks twice a
+/// How long after the end of a lease a server may notice it. Servers check in steps (ZooKeeper
+/// rounds up to its tick, 2 s by default and 3 s without a configuration; etcd checks twice a
 /// second), and this machine may be busy.
 const BOUND: Duration = Duration::from_secs(6);
 
@@ -39,7 +39,7 @@ pub(crate) struct Seen {
     pub(crate) longest_wait: Duration,
     pub(crate) recovery: Option<Duration>,
     pub(crate) ttl: Duration,
-    /// Everything that is not as it must be.
+    /// All violations.
     pub(crate) violations: Vec<String>,
 }
 
@@ -97,7 +97,7 @@ impl Tally {
 
 impl Seen {
     fn check(&mut self) {
-        // The turns of all workers, without those that the dead worker missed.
+        // The turns of all workers, without the turns that the dead worker missed.
         let expected = WORKERS.len() * TURNS as usize - (TURNS - FATAL_TURN) as usize;
         if self.grants != expected {
             self.violations.push(format!("{} grants, {expected} were expected", self.grants));
@@ -109,7 +109,7 @@ impl Seen {
             self.violations.push(format!("{} holds began while another lasted", self.overlaps));
         }
         match self.recovery {
-            None => self.violations.push("nobody got the lock after the kill".to_owned()),
+            None => self.violations.push("no worker got the lock after the kill".to_owned()),
             Some(recovery) if recovery > self.ttl + BOUND => {
                 self.violations.push(format!("the lock came back only {} after the kill", brief(recovery)));
             }
@@ -118,7 +118,7 @@ impl Seen {
     }
 }
 
-/// How many beliefs began before all earlier ones had ended.
+/// The number of beliefs that began before all earlier beliefs had ended.
 fn overlaps(beliefs: &[Belief]) -> usize {
     let mut last_end = Moment::PAST;
     let mut overlaps = 0;

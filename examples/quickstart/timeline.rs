@@ -1,5 +1,4 @@
-//! Shows people what happens, as it happens: one lane for each worker, one line for each change of
-//! holder.
+//! Shows the events as they happen: one lane for each worker, one line for each change of holder.
 
 use std::time::Duration;
 
@@ -78,7 +77,7 @@ impl Timeline {
     }
 }
 
-/// A duration for people.
+/// A duration as text.
 pub(crate) fn brief(duration: Duration) -> String {
     if duration < Duration::from_secs(1) {
         format!("{} ms", duration.as_millis())

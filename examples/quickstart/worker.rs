@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 
 use super::event::{Event, WORKERS, What};
 
-/// How often each worker takes the lock.
+/// How often each worker acquires the lock.
 pub(crate) const TURNS: u32 = 3;
 /// The worker that is killed.
 pub(crate) const VICTIM: usize = 2;
@@ -22,7 +22,7 @@ pub(crate) const TTL: Duration = Duration::from_secs(4);
 /// How long the work of a turn takes.
 const WORK: Duration = Duration::from_millis(60);
 
-/// Takes the lock again and again, and reports what happens.
+/// Acquires the lock again and again, and reports each step.
 pub(crate) async fn work(coordinator: &Coordinator, plan: &Plan, tell: impl Fn(What)) -> Result<()> {
     let lock = coordinator.mutex(&plan.key)?;
     for turn in 1..=TURNS {
@@ -30,7 +30,7 @@ pub(crate) async fn work(coordinator: &Coordinator, plan: &Plan, tell: impl Fn(W
         let hold = lock.acquire().await?;
         let waited_us = hold.waited().as_micros().try_into().unwrap_or(u64::MAX);
         tell(What::Holds { turn, token: hold.token(), waited_us });
-        // The work that needs the lock. If the hold were lost, the work would be dropped.
+        // The work under the lock. A loss of the hold would drop it.
         hold.run(one_turn(plan.worker, turn)).await?;
         tell(What::Releases);
         if let Err(error) = hold.release().await {
@@ -42,13 +42,13 @@ pub(crate) async fn work(coordinator: &Coordinator, plan: &Plan, tell: impl Fn(W
 
 async fn one_turn(worker: usize, turn: u32) {
     if worker == VICTIM && turn == FATAL_TURN {
-        // Its lease is renewed all the time, so it would hold for ever. Only its death ends this.
+        // The library renews its lease, so it would hold for ever. Only its death ends the hold.
         std::future::pending::<()>().await;
     }
     tokio::time::sleep(WORK).await;
 }
 
-/// Everything that a worker needs to know.
+/// The settings of a worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Plan {
     pub(crate) worker: usize,
@@ -58,8 +58,8 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Set for worker processes. It is in the environment and not an argument, since a URL may hold
-    /// a password.
+    /// Set for worker processes. It is a variable and not an argument, because a URL may contain a
+    /// password.
     pub(crate) const VARIABLE: &str = "LATCHWORK_QUICKSTART_WORKER";
 
     /// The plan, if this process is a worker.
@@ -68,8 +68,8 @@ impl Plan {
         Some(serde_json::from_str(&plan).expect("only the quickstart itself sets this variable"))
     }
 
-    /// Connects a client of its own. The lease and the label are the quickstart's, whatever the URL
-    /// has.
+    /// Connects a client for this worker. The lease and the label of the quickstart replace the values
+    /// of the URL.
     pub(crate) async fn connect(&self) -> Result<Coordinator> {
         let mut config = Config::from_url(&self.url)?;
         config.ttl = TTL;
@@ -103,7 +103,7 @@ impl Plan {
 /// The `main` of a worker process.
 pub(crate) async fn main(plan: Plan) -> ExitCode {
     let tell = |what| {
-        // The parent reads no more, so there is nothing to work for.
+        // The parent has stopped reading, so the worker ends.
         if say(&Event::now(plan.worker, what)).is_err() {
             std::process::exit(1);
         }
@@ -132,16 +132,16 @@ fn say(event: &Event) -> io::Result<()> {
     out.flush()
 }
 
-/// The first line of standard input starts the work. Its end means that the parent is gone, and
-/// then this process ends too.
+/// The first line of standard input starts the work. The end of the input means that the parent has
+/// ended, and then this process ends too.
 fn signal_to_start() -> oneshot::Receiver<()> {
     let (tell, started) = oneshot::channel();
     let mut tell = Some(tell);
     std::thread::spawn(move || {
         for _ in io::stdin().lock().lines().map_while(io::Result::ok) {
             if let Some(tell) = tell.take() {
-                // There is no receiver when the connect has failed, and then the process is about
-                // to end.
+                // The receiver was dropped if the connect has failed, and then the process ends
+                // soon.
                 let _ = tell.send(());
             }
         }

@@ -9,9 +9,15 @@
 //! | [`connecting`] | connect: cargo features, URLs and their options, settings files |
 //! | [`connecting_securely`] | logins, SASL, TLS |
 //! | [`connect_errors`], [`tls_errors`] | each mistake at connect, with its error |
-//! | [`promises`] | what a lock over a lease can and cannot promise, and what you must do about it |
-//! | [`fencing`] | how a database refuses a stale holder, with full statements |
-//! | [`recipes`] | which recipe to use, and how: work under a lock, owners, read/write locks, semaphores, jobs of many hosts; how a job ends |
+//! | [`promises`] | the limits of a lock with a lease, and how to protect your data |
+//! | [`fencing`] | make a database refuse the writes of a stale holder, with full statements |
+//! | [`recipes`] | which recipe to use; requests and their options; threads without a runtime |
+//! | [`locks`] | work under a mutex or a read/write lock, owners, and how a job ends |
+//! | [`semaphores`] | limit how much work runs at the same time |
+//! | [`jobs`] | run a job on one of many hosts |
+//! | [`many_locks`] | several locks as one, and one lock on a majority of servers |
+//! | [`values`] | shared values, counters, unique ids and latches |
+//! | [`leaders`] | elections, groups and barriers |
 //! | [`coming_from`] | translate code that uses Redisson, Curator, kazoo, etcd or Redlock |
 //! | [`testing`] | test your service with simulated time and planned faults |
 //! | [`errors`] | every error and every reason of a loss, with its remedy |
@@ -25,9 +31,10 @@
 //! | [`outages`] | causes of a broken connection, health checks, how long calls take |
 //! | [`on_call_servers`] | holders, limits and values with the server's own client |
 //! | [`rolling_upgrades`] | connected clients, newer builds, a namespace that has moved |
-//! | [`moving`] | move to another coordinator while locks are held |
-//! | [`left_on_servers`] | data that can remain on a server, and the cost of idle keys |
-//! | [`own_backend`] | write your own backend, and test it with one call |
+//! | [`moving`] | move locks and values to another coordinator while services use them |
+//! | [`during_a_move`] | the cost and delays of a move, and its effect on queues and values |
+//! | [`left_on_servers`] | data that remains on a server, and the cost of idle keys |
+//! | [`own_backend`] | write a backend for another server, and test it with one call |
 //! | [`glossary`] | terms of this guide |
 //!
 //! If a page states a guarantee, it names the test that checks it. A name like
@@ -70,6 +77,24 @@ pub mod fencing {}
 #[doc = include_str!("recipes.md")]
 pub mod recipes {}
 
+#[doc = include_str!("locks.md")]
+pub mod locks {}
+
+#[doc = include_str!("semaphores.md")]
+pub mod semaphores {}
+
+#[doc = include_str!("jobs.md")]
+pub mod jobs {}
+
+#[doc = include_str!("many_locks.md")]
+pub mod many_locks {}
+
+#[doc = include_str!("values.md")]
+pub mod values {}
+
+#[doc = include_str!("leaders.md")]
+pub mod leaders {}
+
 #[doc = include_str!("coming_from.md")]
 pub mod coming_from {}
 
@@ -110,6 +135,9 @@ pub mod rolling_upgrades {}
 
 #[doc = include_str!("moving.md")]
 pub mod moving {}
+
+#[doc = include_str!("during_a_move.md")]
+pub mod during_a_move {}
 
 #[doc = include_str!("left_on_servers.md")]
 pub mod left_on_servers {}

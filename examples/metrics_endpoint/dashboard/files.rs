@@ -1,4 +1,4 @@
-//! The files beside the example, as a user gives them to Prometheus and Grafana.
+//! The files of the example, as a user gives them to Prometheus and Grafana.
 
 use std::path::{Path, PathBuf};
 

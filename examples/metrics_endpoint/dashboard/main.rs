@@ -1,8 +1,8 @@
-//! Every panel of the dashboard, and every alert, on Debian's Prometheus.
+//! Tests every panel of the dashboard and every alert on Debian's Prometheus.
 //!
-//! Two services contend on a Redis behind a proxy that lays an outage, and the locks of a third move there;
-//! Prometheus scrapes them and the operator of that move. On request eight services go through twenty
-//! failovers instead, and chromium draws Prometheus' own page of that.
+//! Two services contend on a Redis. A proxy in front of it causes an outage. A third service moves its
+//! locks on the same Redis. Prometheus scrapes the services and the operator of the move. An ignored test
+//! has eight services and twenty failovers instead, and chromium draws Prometheus' page of them.
 
 mod files;
 mod prometheus;
@@ -27,7 +27,7 @@ fn promtool_accepts_the_alerts_and_their_tests() {
     }
 }
 
-/// The control: promtool runs the tests, and says so where an alert is silent.
+/// The control: promtool fails if an alert does not fire.
 #[test]
 fn promtool_refuses_alerts_whose_threshold_is_never_met() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -70,7 +70,7 @@ fn queries_name_metrics_that_there_are_and_the_dashboard_has_all() {
     for name in panels.iter().chain(&alerts).flat_map(|query| names_in(query)) {
         let metric =
             ["_bucket", "_count", "_sum"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(&name);
-        assert!(METRICS.iter().any(|known| known.name == metric), "there is no {metric}");
+        assert!(METRICS.iter().any(|known| known.name == metric), "the metric {metric} does not exist");
     }
     for metric in METRICS {
         assert!(panels.iter().any(|query| query.contains(metric.name)), "no panel shows {}", metric.name);
@@ -87,15 +87,15 @@ async fn every_panel_returns_data() {
             assert!(!values.is_empty(), "{}: no data for {query}", panel.title);
         }
     }
-    // The control: a query without data is told from one with zeros.
+    // The control: a query without data differs from a query with zeros.
     assert!(run.prometheus.values("latchwork_no_such_metric").await.is_empty());
-    // What the outage must have left.
+    // The values after the outage.
     for (query, least) in [
         ("sum(latchwork_holders)", 1.0),
         ("sum(latchwork_waiters)", 1.0),
         ("sum(latchwork_clients)", 2.0),
         ("sum(latchwork_clients_suspended)", 1.0),
-        // The outage fell into *both*, and cost the client its membership.
+        // The outage was in phase *both*, and the client lost its membership.
         ("sum(latchwork_move_participants{phase=\"both-by-old\"})", 1.0),
         ("sum(latchwork_move_participants{phase=\"away\"})", 1.0),
         ("sum(latchwork_move_losses_total)", 1.0),
@@ -116,7 +116,7 @@ async fn every_panel_returns_data() {
     run.end().await;
 }
 
-/// The picture in the guide. `LATCHWORK_PICTURE=FILE cargo test -p metrics_endpoint -- --ignored` makes it anew.
+/// Draws the picture of the guide: `LATCHWORK_PICTURE=FILE cargo test -p metrics_endpoint -- --ignored`.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "draws the guide's picture into LATCHWORK_PICTURE, in ten minutes"]
 async fn failovers_are_drawn() {

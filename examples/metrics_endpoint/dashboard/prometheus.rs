@@ -1,4 +1,4 @@
-//! Prometheus itself: found, started, asked.
+//! Finds, starts and queries Prometheus.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ fn missing(name: &str, error: &std::io::Error) -> String {
     format!("{name} does not start ({error}): install Debian's package prometheus, as ./test does")
 }
 
-/// Runs promtool in the example's folder: whether it succeeds, and what it says.
+/// Runs promtool in the example's folder. Returns its success and its output.
 pub(crate) fn promtool(arguments: &[&str]) -> (bool, String) {
     let ran = std::process::Command::new(program("promtool"))
         .args(arguments)
@@ -36,7 +36,7 @@ pub(crate) fn promtool(arguments: &[&str]) -> (bool, String) {
     (ran.status.success(), said)
 }
 
-/// A Prometheus that scrapes once a second. Dropped, it is killed.
+/// A Prometheus that scrapes once a second. The drop kills it.
 pub(crate) struct Prometheus {
     address: SocketAddr,
     started: f64,
@@ -71,7 +71,7 @@ impl Prometheus {
         prometheus
     }
 
-    /// A server that starts has no event for it.
+    /// Prometheus has no event for its start, so this asks again and again.
     async fn ready(&self) {
         let patience = tokio::time::Instant::now() + Duration::from_secs(60);
         let host = self.address.to_string();
@@ -89,7 +89,7 @@ impl Prometheus {
         std::fs::read_to_string(self._folder.path().join("log")).unwrap_or_default()
     }
 
-    /// The values of a query since the start, second by second, that are numbers.
+    /// The numbers that a query returns for each second since the start.
     pub(crate) async fn values(&self, query: &str) -> Vec<f64> {
         let query = utf8_percent_encode(query, NON_ALPHANUMERIC);
         let (host, start, end) = (self.address.to_string(), self.started, now());
@@ -105,7 +105,7 @@ impl Prometheus {
         numbers.filter(|number| number.is_finite()).collect()
     }
 
-    /// Draws Prometheus' own page of the run, by chromium.
+    /// Draws Prometheus' page of the run with chromium.
     pub(crate) async fn draw(&self, picture: &Path) {
         let minutes = ((now() - self.started) / 60.0).ceil();
         let graphs = [

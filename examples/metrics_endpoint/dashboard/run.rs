@@ -1,5 +1,6 @@
-//! Services and a Prometheus that scrapes them: two on a Redis behind a proxy and one whose locks move there from
-//! one namespace to another, through an outage; or eight on a Redis whose masters are killed.
+//! Services, and a Prometheus that scrapes them. Either two services on a Redis with a proxy, plus a third
+//! service that moves its locks between two namespaces there, during an outage. Or eight services on a Redis whose masters
+//! are killed.
 
 use std::net::SocketAddr;
 use std::process::Stdio;
@@ -14,13 +15,13 @@ use tokio::process::{Child, Command};
 
 use crate::prometheus::Prometheus;
 
-/// As short as it may be on a busy machine: each outage takes longer.
+/// Short, so that each outage is longer, but long enough for a busy machine.
 const TTL: Duration = Duration::from_secs(3);
 
-/// Before an outage, and behind it.
+/// The time before an outage, and after it.
 const PEACE: Duration = Duration::from_secs(8);
 
-/// A run that is over, and what Prometheus has of it.
+/// A finished run, and its Prometheus.
 pub(crate) struct Run<S> {
     pub(crate) prometheus: Prometheus,
     services: Vec<Child>,
@@ -39,7 +40,7 @@ impl Run<(Proxy, Server)> {
         let moving =
             format!("moving:?from={}&to={}&move=m", from.replace('&', "%26"), to.replace('&', "%26"));
         let (services, mut scraped) = serve(&[&url, &url, &moving]).await;
-        // This process operates the move.
+        // This process is the operator of the move.
         let operators = free_address();
         PrometheusBuilder::new().with_http_listener(operators).install().expect("the first recorder");
         scraped.push(operators);
@@ -60,7 +61,7 @@ impl Run<(Proxy, Server)> {
 }
 
 impl Run<WatchedRedis> {
-    /// Kills so many masters, one `every` so often; each comes back as a replica.
+    /// Kills the given number of masters, one in each interval. Each comes back as a replica.
     pub(crate) async fn through_failovers(services: usize, kills: u32, every: Duration) -> Self {
         let watched = WatchedRedis::start().await.unwrap_or_else(|error| panic!("{error}"));
         let url = patient(&watched.url());
@@ -82,7 +83,7 @@ impl Run<WatchedRedis> {
 }
 
 impl<S> Run<S> {
-    /// Ends the services, as their users would.
+    /// Ends the services.
     pub(crate) async fn end(self) {
         for mut service in self.services {
             service.kill().await.expect("killed");
@@ -95,7 +96,7 @@ fn patient(url: &str) -> String {
     format!("{url}?ttl={}s&request_timeout=1s", TTL.as_secs())
 }
 
-/// A service for each URL, once it has counted something, and where it is scraped.
+/// A service for each URL, after its first count, and its address for Prometheus.
 async fn serve(urls: &[&str]) -> (Vec<Child>, Vec<SocketAddr>) {
     let addresses: Vec<_> = urls.iter().map(|_| free_address()).collect();
     let services = urls.iter().zip(&addresses).map(|(url, at)| service(url, *at)).collect();
@@ -115,7 +116,7 @@ fn service(url: &str, address: SocketAddr) -> Child {
         .expect("the service starts")
 }
 
-/// Waits until a service has counted something, which it has no event for.
+/// Waits until a service has counted an acquisition. It has no event for this, so this asks again and again.
 async fn until_served(address: SocketAddr) {
     let (host, patience) = (address.to_string(), tokio::time::Instant::now() + Duration::from_secs(60));
     loop {
@@ -128,7 +129,7 @@ async fn until_served(address: SocketAddr) {
     }
 }
 
-/// An address that nobody has now.
+/// A free address.
 pub(crate) fn free_address() -> SocketAddr {
     let ports = latchwork_servers::free_ports(1).expect("a free port");
     SocketAddr::from(([127, 0, 0, 1], ports[0]))
