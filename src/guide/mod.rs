@@ -119,6 +119,9 @@ pub mod observing {}
 #[doc = include_str!("metrics.md")]
 pub mod metrics {}
 
+#[doc = include_str!("observing_moves.md")]
+pub mod observing_moves {}
+
 #[doc = include_str!("on_call.md")]
 pub mod on_call {}
 
