@@ -1,17 +1,18 @@
-//! The parts of a backend: the contracts, the decisions that backends share, and the tools of every
-//! client. Lock protocols of other libraries use it too, and tests of both.
+//! The parts of a backend: contracts, shared decisions, and client tools.
+//!
+//! Authors of backends use this module. So do lock protocols of other libraries, and the tests of both.
 //!
 //! | to write | implement or use |
 //! |---|---|
-//! | a backend | [`Backend`] with [`SequentialNodes`] and [`Cells`], [`Node`], [`ChangeWatch`], [`Connector`]; [`Capabilities`] name its limits |
+//! | a backend | [`Backend`] with [`SequentialNodes`] and [`Cells`], [`Node`], [`ChangeWatch`], [`Connector`]; [`Capabilities`] declare its limits |
 //! | its leases and nodes | [`LeaseWriter`] and [`NodeWriter`], which compute deadlines and report losses |
 //! | admission, expiry, counts | [`decide`]: pure functions, which models explore |
 //! | its client | [`Backoff`], [`SingleFlight`], [`CloseOnce`], [`NamePool`], [`Throttle`], [`Transport`] |
-//! | the locks of another library | [`Take`], which carries out an [`Ask`]: the request of every verb |
+//! | the locks of another library | [`Take`], which carries out an [`Ask`]: the request of each method that acquires |
 //!
-//! Each trait states its clauses (`LEASE-DEADLINE`, `NODE-ORDER`, …); a case of the same name in
-//! `latchwork-conformance` checks each of them. Users need nothing of this module, and it may change
-//! in any release.
+//! Each trait lists its clauses (`LEASE-DEADLINE`, `NODE-ORDER`, …). A case of the same name in
+//! `latchwork-conformance` checks each clause. Programs that only use locks need nothing of this module. It
+//! may change in any release.
 
 pub use crate::capabilities::Capabilities;
 pub use crate::connector::Connector;
@@ -21,7 +22,7 @@ pub use crate::recipes::{Acquiring, Ask, Take};
 pub use crate::registry::{LAYOUT, Stamp, clients_address, stamp_address};
 pub use crate::support::*;
 
-/// Decisions that backends share, as functions without I/O, which models explore.
+/// The decisions that backends share, as functions without I/O, which models explore.
 pub mod decide {
     pub use crate::decide::*;
 }

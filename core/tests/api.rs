@@ -224,11 +224,10 @@ fn a_dropped_acquire_outside_its_runtime_does_not_panic() {
     let guard = runtime.block_on(mutex.acquire()).expect("acquired");
     let mut waiting = Box::pin(mutex.acquire().into_future());
     let polled = runtime.block_on(async { (&mut waiting).now_or_never() });
-    assert!(polled.is_none(), "it waits behind the guard");
+    assert!(polled.is_none(), "it waits for the guard");
     std::thread::spawn(move || drop(waiting)).join().expect("no panic");
     runtime.block_on(guard.release()).expect("released");
-    let again =
-        runtime.block_on(mutex.acquire().within(Duration::from_secs(5))).expect("nobody is left in front");
+    let again = runtime.block_on(mutex.acquire().within(Duration::from_secs(5))).expect("no waiter is ahead");
     assert_eq!(runtime.block_on(mutex.queue().first(10)).expect("listed").len(), 1);
     runtime.block_on(again.release()).expect("released");
 }

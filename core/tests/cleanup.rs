@@ -85,7 +85,7 @@ impl Plant for Faulty {
         self.check()?;
         match self.leave {
             Leave::NotHeld => Err(Error::new(ErrorKind::NotHeld, "planted: it has left")),
-            Leave::NeverJoins | Leave::CutOff => unreachable!("there is no node"),
+            Leave::NeverJoins | Leave::CutOff => unreachable!("no node exists"),
             Leave::FindsNothing { loses } => {
                 let _ = node.leave().await?;
                 match loses && first {

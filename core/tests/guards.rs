@@ -22,7 +22,7 @@ async fn run_ends_when_one_of_an_owners_guards_is_released_by_another_task() {
     assert!(other.rwlock("a").unwrap().try_read().await.unwrap().is_some(), "others read now");
     assert!(!writer.is_held());
     let ended = tokio::time::timeout(Duration::from_secs(1), work).await;
-    assert!(ended.is_ok(), "the work of a released writer goes on beside other readers");
+    assert!(ended.is_ok(), "the work of a released writer goes on together with other readers");
 }
 
 #[tokio::test(start_paused = true)]
@@ -40,7 +40,7 @@ async fn lost_ends_with_the_release_of_one_of_an_owners_guards() {
     assert_eq!(
         (ended, loss.ended()),
         (Some(Some(HoldState::Ended(Ended::Released))), Some(Ended::Released)),
-        "the release ends it, whatever happens to the node later"
+        "the release ends it, even if the node is lost later"
     );
 }
 

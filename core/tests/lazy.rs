@@ -150,7 +150,7 @@ async fn a_client_that_was_closed_before_it_connected_stays_closed() {
     let server = Late::new(Duration::ZERO);
     let coordinator = server.coordinator();
     let mutex = coordinator.mutex("a").expect("no I/O");
-    coordinator.close().await.expect("there is nothing to leave");
+    coordinator.close().await.expect("nothing must leave");
     assert_eq!(mutex.acquire().await.expect_err("closed").kind(), ErrorKind::Closed);
     assert_eq!(coordinator.lease().lost(), Some(LostReason::Closed));
     coordinator.close().await.expect("again");
@@ -164,7 +164,7 @@ async fn a_client_that_was_closed_while_it_connects_stays_closed() {
     let mutex = coordinator.mutex("a").expect("no I/O");
     let mut acquiring = Box::pin(mutex.acquire());
     assert!((&mut acquiring).now_or_never().is_none(), "it has begun to connect");
-    coordinator.close().await.expect("there is nothing to leave");
+    coordinator.close().await.expect("nothing must leave");
     assert_eq!(acquiring.await.expect_err("closed").kind(), ErrorKind::Closed);
     assert_eq!(mutex.try_acquire().await.expect_err("closed").kind(), ErrorKind::Closed);
     tokio::time::sleep(Duration::from_secs(2)).await;

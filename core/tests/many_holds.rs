@@ -162,7 +162,7 @@ async fn a_close_behind_many_leaves_keeps_its_bound_and_leaves_nothing() {
     let ManyHolds { client, other, .. } = many_holds(Leave::Takes(Duration::from_secs(1)));
     drop(hold_all(&client, MANY).await);
     let began = Instant::now();
-    client.close().await.expect("the end of the client removes what has not left");
+    client.close().await.expect("the end of the client removes the remaining nodes");
     let timeout = Config::new("memory").request_timeout;
     assert!(began.elapsed() <= giving_back_bound(MANY, timeout) + timeout, "{:?}", began.elapsed());
     all_are_free(&other, MANY).await;
@@ -233,7 +233,7 @@ async fn a_close_whose_server_is_away_returns_after_two_request_timeouts_however
         assert!(leaves.most() <= LEAVES_AT_ONCE, "{} requests at once", leaves.most());
         let sent = leaves.all();
         sleep(PATIENCE).await;
-        assert!(leaves.all() <= sent + LEAVES_AT_ONCE, "nothing is begun behind the end");
+        assert!(leaves.all() <= sent + LEAVES_AT_ONCE, "no leave begins after the end");
     }
 }
 
@@ -317,9 +317,9 @@ async fn what_is_held_at_least_for_a_time_is_not_given_back_before_by_a_close_no
         guards.push(mutex.acquire().min_hold(PATIENCE).await.expect("acquired"));
     }
     client.close_now().await.expect("closed");
-    assert_eq!(leaves.all(), 100, "as many, of those that are not kept");
+    assert_eq!(leaves.all(), 100, "all nodes that are not kept");
     for guard in &guards[IN_ONE_STEP..] {
-        assert!(!guard.is_held(), "told all the same");
+        assert!(!guard.is_held(), "the loss is reported all the same");
     }
 }
 

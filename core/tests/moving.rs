@@ -131,7 +131,7 @@ async fn replicas_confirm_on_the_side_whose_url_asks_for_it_alone() {
     let by_url = moved.mutex("url").acquire().await.expect("free");
     assert_eq!(moved.asked(), 1);
     assert!(moved.mutex("a").try_acquire().min_replicas(0).await.expect("asked").is_some());
-    assert_eq!(moved.asked(), 0, "what an acquisition says counts");
+    assert_eq!(moved.asked(), 0, "the option of the acquisition decides");
     let by_hand = moved.mutex("hand").acquire().min_replicas(2).await.expect("free");
     assert_eq!(moved.asked(), 2);
 
@@ -167,7 +167,7 @@ async fn a_release_that_a_side_refuses_says_so_and_holds_no_step_up() {
     let moved = Moved::between(MEMORY, REDIS, plant).await;
     moved.steps("both-by-old").await;
     let hold = moved.mutex("a").acquire().await.expect("free");
-    let error = hold.release().await.expect_err("its node stands on the new side");
+    let error = hold.release().await.expect_err("its node exists on the new side");
     let said = error.to_string();
     assert!(error.kind() == ErrorKind::OutcomeUnknown && said.contains("forbidden: removing"), "{said}");
     moved.steps("both-by-new").await;
@@ -180,7 +180,7 @@ async fn values_that_the_other_side_cannot_have_are_named_before_they_are_frozen
     let moved = Moved::between("memory://old", "redis://new", plant).await;
     moved.steps("both-by-old").await;
     let counter = moved.part.counter("visits").expect("a good key");
-    assert!(moved.operator.plan().await.expect("read").blockers.is_empty(), "there are none yet");
+    assert!(moved.operator.plan().await.expect("read").blockers.is_empty(), "no blocker exists yet");
     counter.add(1).await.expect("it is used on the old side");
     let plan = moved.operator.plan().await.expect("read");
     let stays = matches!(&plan.blockers[..], [MoveBlocker::ValuesStay { lacks: "held_writes", .. }]);

@@ -114,7 +114,7 @@ async fn a_client_that_comes_back_too_old_ends_and_its_holds_run_out() {
     link.cut();
     tokio::time::sleep(ttl + Duration::from_secs(1)).await;
     let operator = stored.operator(LAYOUT + 1).await;
-    assert_eq!(operator.raise_layout().await.expect("nobody older is listed"), LAYOUT + 1);
+    assert_eq!(operator.raise_layout().await.expect("no older client is listed"), LAYOUT + 1);
     operator.coordinator().close().await.expect("closed");
     assert_eq!(held.lost().await, Ended::Lost(LostReason::Expired));
     link.heal();
@@ -134,7 +134,7 @@ async fn what_a_client_sends_when_it_is_back_waits_until_it_has_read_again() {
     let counter = older.counter("c").expect("a good key");
     link.cut();
     tokio::time::sleep(older.lease().ttl() + Duration::from_secs(1)).await;
-    stored.operator(LAYOUT + 1).await.raise_layout().await.expect("nobody older is listed");
+    stored.operator(LAYOUT + 1).await.raise_layout().await.expect("no older client is listed");
     link.heal();
     // Before it has entered anew, which it tries with a back-off.
     let mutex = older.mutex("a").expect("a good key");

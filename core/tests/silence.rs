@@ -93,7 +93,7 @@ async fn a_waiter_that_lost_its_place_joins_again_when_the_server_is_back_in_tim
     client.lease().until_lost().await;
     link.heal();
     sleep(2 * config.ttl).await;
-    assert!(!waiting.is_finished(), "it stands in the queue again");
+    assert!(!waiting.is_finished(), "it is in the queue again");
     drop(held);
     drop(waiting.await.expect("no panic").expect("acquired"));
 }

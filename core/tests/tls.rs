@@ -218,7 +218,7 @@ async fn a_hang_up_refuses_no_certificate_that_a_server_has_taken() {
     };
     let transport = Transport::of(&files.config(), None).unwrap();
     assert_eq!(greeting(&transport, &hanging).await.unwrap_or_default(), "");
-    assert!(is_forbidden(&transport), "nobody has taken it");
+    assert!(is_forbidden(&transport), "no client has taken it");
 
     let transport = Transport::of(&files.config(), None).unwrap();
     for with in [&transport, &transport.apart()] {
@@ -230,7 +230,7 @@ async fn a_hang_up_refuses_no_certificate_that_a_server_has_taken() {
     // Another certificate is another matter.
     files.identity(&authority.sign("renewed"));
     assert_eq!(greeting(&transport, &hanging).await.unwrap_or_default(), "");
-    assert!(is_forbidden(&transport), "nobody has taken the new one");
+    assert!(is_forbidden(&transport), "no client has taken the new one");
 }
 
 #[tokio::test]
@@ -268,6 +268,6 @@ async fn no_process_wide_provider_is_needed_used_or_set() {
 
     let useless =
         CryptoProvider { cipher_suites: Vec::new(), kx_groups: Vec::new(), ..ring::default_provider() };
-    useless.install_default().expect("nobody has set one");
+    useless.install_default().expect("no default is set yet");
     assert_eq!(talk().await.unwrap(), "hello");
 }

@@ -55,7 +55,7 @@ async fn a_status_says_what_is_left_to_do_behind_an_operator_who_was_killed() {
     assert!(status.contains("done") && status.contains("`latchwork migrate run` opens it"), "{status}");
     assert_eq!(sides.status().await["state"], "opening");
     let (code, plan, _) = sides.ran(&["plan"]).await;
-    assert!(code == Some(120) && plan.contains("in the way: the new side is shut still"), "{plan}");
+    assert!(code == Some(120) && plan.contains("in the way: the new side is still shut"), "{plan}");
     let run = sides.well(&["run"]).await;
     assert!(run.contains("with only the new URL, and then"), "{run}");
 

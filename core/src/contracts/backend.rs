@@ -14,26 +14,26 @@ use crate::error::Result;
 use crate::facts::ServerFacts;
 use crate::listing::Page;
 
-/// How a client is closed.
+/// The way in which a client is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Close {
-    /// Everything is given back at once, and the server confirms it.
+    /// Gives everything back at once; the server confirms it.
     Orderly,
-    /// The client crashes: nothing more is sent, and its nodes are left to the lease. Its holds are
-    /// lost as `Expired` at their deadline. For tests of crashes.
+    /// Simulates a crash, for tests: nothing more is sent, and the nodes remain until the lease expires. The
+    /// client's holds are lost as `Expired` at their deadline.
     Abrupt,
 }
 
-/// What becomes of what a server has confirmed when the server ends.
+/// Whether confirmed data survives an end of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Incarnation {
-    /// It is on disk before it is confirmed: a server that has forgotten any of it has lost all of
-    /// it, cells and leases included.
+    /// Data is on disk before it is confirmed. A server that has lost some of it has lost all of it,
+    /// including cells and leases.
     Durable,
-    /// It may be lost in part when the server ends. A server that was started again, or replaced,
-    /// has another text here.
+    /// Data may be lost in part when the server ends. A server that was restarted or replaced has another
+    /// text here.
     Started(String),
-    /// It may be lost, and the server does not say which one it is; or none was reached yet.
+    /// Data may be lost, and the server does not identify its incarnation; or no server was reached yet.
     Unknown,
 }
 
@@ -43,35 +43,36 @@ pub enum Incarnation {
 /// [`close`](Backend::close) or when the last handle is dropped.
 #[async_trait]
 pub trait Backend: SequentialNodes + Cells + fmt::Debug + 'static {
-    /// The backend's name: `memory`, `redis`, `zookeeper`, `etcd`.
+    /// Returns the name of the backend: `memory`, `redis`, `zookeeper`, `etcd`.
     fn name(&self) -> &'static str;
 
-    /// What the backend promises beyond the contracts.
+    /// Returns what the backend promises beyond the contracts.
     fn capabilities(&self) -> Capabilities;
 
-    /// The client's current lease. After a loss the next join opens a new one (LEASE-REOPEN), so
-    /// call this again.
+    /// Returns the client's current lease. After a loss the next join opens a new lease (LEASE-REOPEN), so
+    /// call it again.
     ///
-    /// If nodes are leased one by one (Redis), this lease is live while every node was renewed in
-    /// time, or, without nodes, while the server answers. It is lost when the deadlines of all
-    /// nodes have passed.
+    /// If nodes are leased one by one (Redis), this lease is live while every node is renewed in time, or,
+    /// without nodes, while the server answers. It is lost when the deadlines of all nodes have passed.
     fn lease(&self) -> Lease;
 
-    /// Which incarnation of the server this client talks to. Read after an answer, it is that of the
-    /// server that has answered, or of a later one.
+    /// Returns the incarnation of the server. If read after an answer, it belongs to the server that
+    /// answered, or to a later one.
     fn incarnation(&self) -> Incarnation;
 
-    /// Lists the keys of a kind: about `most` of them at most, from where the page before ended (`None`:
-    /// the first page). It sees every write that was confirmed to any client before the call. A key that
-    /// comes or goes during the listing may be missed. The order is the backend's, and a key may be in two
-    /// pages. Exact keys are not listed.
+    /// Lists about `most` keys of a kind, starting where the previous page ended (`None`: the first page).
+    ///
+    /// It sees every write that was confirmed to any client before the call. A key that appears or disappears
+    /// during the listing may be missed. The order is the backend's, and a key may be in two pages. Exact
+    /// keys are not listed.
     ///
     /// # Errors
-    /// `Unavailable`; `InvalidArgument` naming `after` for text that no page gave, or `kind` for
-    /// [`KeysWith::Cell`] of a kind that keeps no cells ([`QueuePrefix::check_cells`]).
+    /// * `Unavailable`: the server did not answer.
+    /// * `InvalidArgument`: names `after` for text that no page gave, or `kind` for [`KeysWith::Cell`] of a
+    ///   kind that keeps no cells ([`QueuePrefix::check_cells`]).
     ///
     /// # Cancel safety
-    /// Reads only.
+    /// Only reads.
     async fn list_keys(
         &self,
         with: KeysWith,
@@ -80,27 +81,31 @@ pub trait Backend: SequentialNodes + Cells + fmt::Debug + 'static {
         most: usize,
     ) -> Result<Page<ListedKey>>;
 
-    /// Asks the server what it says of itself: for diagnosis, with a few requests of its own, bounded by
-    /// the request timeout each. Nothing else depends on it. It needs no right that a client does not
-    /// need anyway: where the login may not ask for a fact, that fact says so
-    /// ([`Fact::Forbidden`](crate::facts::Fact::Forbidden)).
+    /// Reads the server's settings and state for diagnosis.
+    ///
+    /// It sends a few requests, each bounded by the request timeout. No other method depends on it. It needs
+    /// no right beyond those of a client: if the login may not read a fact, the fact is
+    /// [`Fact::Forbidden`](crate::facts::Fact::Forbidden).
     ///
     /// # Errors
-    /// `Unavailable` when the server does not answer; `Closed`.
+    /// * `Unavailable`: the server does not answer.
+    /// * `Closed`.
     ///
     /// # Cancel safety
-    /// Changes nothing that counts.
+    /// Changes nothing that other requests depend on.
     async fn server_facts(&self) -> Result<ServerFacts>;
 
-    /// Ends the client (LEASE-CLOSE): every node and lease is given back, every hold is lost as
-    /// `Closed`, and later calls answer `Closed`. Bounded by the request timeout, with retries
-    /// within it. A second close answers like the first. Core has left most of very many nodes before,
-    /// so that there are mostly [1,024](crate::decide::IN_ONE_STEP) at most.
+    /// Closes the client (LEASE-CLOSE): every node and lease is given back, every hold is lost as `Closed`,
+    /// and later calls answer `Closed`.
+    ///
+    /// It is bounded by the request timeout, with retries within it. A second close answers like the first.
+    /// If the client has very many nodes, core releases most of them before, so that usually at most
+    /// [1,024](crate::decide::IN_ONE_STEP) are left.
     ///
     /// # Errors
-    /// `Unavailable` when the server did not confirm it: the lease then takes everything back.
+    /// `Unavailable` if the server did not confirm it. The lease then expires and removes everything.
     ///
     /// # Cancel safety
-    /// Closing goes on in the background.
+    /// Closing continues in the background.
     async fn close(&self, how: Close) -> Result<()>;
 }

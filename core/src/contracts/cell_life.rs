@@ -1,14 +1,14 @@
-//! How long a cell stays.
+//! The lifetime of a cell.
 
 use super::idle::TimeToIdle;
 
-/// How long a cell stays. The last write decides it.
+/// The lifetime of a cell. Each write sets it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CellLife {
-    /// Until it is deleted (CELL-STAY).
+    /// The cell stays until it is deleted (CELL-STAY).
     Stays,
-    /// As long as the lease of the client that wrote it last (CELL-EPHEMERAL).
+    /// The cell stays as long as the lease of the client that wrote it last (CELL-EPHEMERAL).
     Lease,
-    /// Until nobody has used it for this long (CELL-IDLE).
+    /// The cell stays until no client has used it for this time (CELL-IDLE).
     Idle(TimeToIdle),
 }

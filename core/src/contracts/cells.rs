@@ -1,4 +1,4 @@
-//! The Cells and Watch contracts: versioned values, and the news of their changes.
+//! The `Cells` and `ChangeWatch` contracts: versioned values, and events of their changes.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -16,12 +16,12 @@ use crate::error::Result;
 /// The longest value of a cell, in bytes.
 pub const MAX_CELL_BYTES: usize = 4096;
 
-/// The version of a cell: new with every write, and never used again at its address, also when the
-/// cell is deleted and made anew (CELL-CAS).
+/// The version of a cell: new with every write, and never used again at its address, also when the cell is
+/// deleted and created again (CELL-CAS).
 ///
-/// Versions of one address are compared by their number. The condition is what the backend compares
-/// on the server, and means something to that backend alone: two reads of one version may have
-/// different ones.
+/// Versions of one address are compared by their number. The condition is the value that the backend compares
+/// on the server, and only that backend interprets it: two reads of one version may have different
+/// conditions.
 #[derive(Clone, Copy)]
 pub struct Version {
     number: u64,
@@ -29,17 +29,17 @@ pub struct Version {
 }
 
 impl Version {
-    /// A version, from what a backend reads. For backends.
+    /// Creates a version from the numbers that a backend reads. For backends.
     pub fn new(number: u64, condition: u64) -> Self {
         Self { number, condition }
     }
 
-    /// Rises strictly from write to write of one address.
+    /// Returns the number, which rises strictly from write to write of one address.
     pub fn number(self) -> u64 {
         self.number
     }
 
-    /// What the backend compares on the server.
+    /// Returns the number that the backend compares on the server.
     pub fn condition(self) -> u64 {
         self.condition
     }
@@ -92,12 +92,12 @@ pub struct VersionedValue {
     pub value: Arc<[u8]>,
 }
 
-/// What a write demands of the cell as it is.
+/// The condition of a write on the current cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Expected {
-    /// Whatever it is.
+    /// No condition.
     Any,
-    /// There is no cell.
+    /// The cell does not exist.
     Absent,
     /// The cell has this version.
     Version(Version),
@@ -109,7 +109,7 @@ impl From<Version> for Expected {
     }
 }
 
-/// No version: no cell.
+/// `None` means that the cell does not exist.
 impl From<Option<Version>> for Expected {
     fn from(version: Option<Version>) -> Self {
         version.map_or(Expected::Absent, Expected::Version)
@@ -117,7 +117,7 @@ impl From<Option<Version>> for Expected {
 }
 
 impl Expected {
-    /// Whether a cell of this version, or none, is what is demanded.
+    /// Returns whether a cell of this version, or no cell, meets the condition.
     pub fn is_met_by(self, version: Option<Version>) -> bool {
         match self {
             Expected::Any => true,
@@ -130,11 +130,11 @@ impl Expected {
 /// One request to change a cell.
 #[derive(Clone, Debug)]
 pub struct CellWrite {
-    /// What the cell must be for the change to be made.
+    /// The condition on the current cell.
     pub expected: Expected,
     /// The new value, or `None` to delete the cell.
     pub value: Option<Arc<[u8]>>,
-    /// How long the cell stays; means nothing for a deletion.
+    /// The lifetime of the cell; ignored for a deletion.
     pub life: CellLife,
 }
 
@@ -147,58 +147,58 @@ impl CellWrite {
 /// The answer to a [`CellWrite`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CellWritten {
-    /// It has the new value, with this version.
+    /// The cell has the new value, with this version.
     Written(Version),
-    /// There is no cell any more.
+    /// The cell does not exist any more.
     Deleted {
-        /// Whether this request removed one.
+        /// Whether this request deleted a cell.
         was_there: bool,
     },
-    /// The cell was not as expected, and is as it was: this one, or none.
+    /// The condition was not met, and the cell is unchanged: this value, or no cell.
     Refused(Option<VersionedValue>),
 }
 
 /// Versioned values.
 ///
-/// * `CELL-CAS`: a read gives value and version. A write or a deletion is made under a condition:
-///   whatever is there, nothing is there, or this version is there. The server decides, in one step
-///   with the write. No version comes twice at one address, also across deletions.
-/// * `CELL-HELD`: [`Node::write_cell`](super::Node::write_cell) writes only while its node stands
-///   on the server. The server decides that in the same step.
-/// * `CELL-STAY`: a cell that was written with [`CellLife::Stays`] stays until it is deleted: no
-///   lease, idleness or closed client ends it.
-/// * `CELL-EPHEMERAL`: a cell that was written with [`CellLife::Lease`] is there as long as the
-///   writer's lease, which keeps it alive as it does a node, and goes with it: at once at an orderly
-///   close, within TTL and the expiry bound after a crash. The next write decides anew: it moves the
-///   cell to its own client's lease, or lets it stay. A write under a lease that was lost opens the
-///   next lease, as a join does (LEASE-REOPEN).
-/// * `CELL-IDLE`: a cell that was written with [`CellLife::Idle`] goes when nobody has used it for
-///   that time. A use is a write of it, and a read that finds it, by any client: the time stands on
-///   the server, and readers need not know it. A watch alone is none; a write that is refused may be one.
-///   It goes no earlier than the time after the last use was answered, and no later than a quarter of
-///   the time, one second and the expiry bound after that. Nobody needs to be connected then. No lease
-///   or closed client ends it. The next write decides anew. Its end is a deletion like any other: no
-///   version from before comes again. Where
-///   [`idle_cells`](crate::Capabilities::idle_cells) is false, such a write is refused with
-///   `Unsupported`, and changes nothing.
-/// * `CELL-UNKNOWN`: a write whose reply is lost is `OutcomeUnknown`, or the backend finds out. It is
-///   never reported as failed, and never made twice. It may be made late, after other writes, if
-///   its condition holds then.
-/// * `CELL-COUNT`: [`change_count`](Cells::change_count) is for a server that can change a count by
-///   itself, and it saves the round trips of reads and of collisions. What it makes of the cell is
-///   what [`Count::decide`](crate::decide::count::Count::decide) says, in one step, so that clients
-///   which change the same count by compare-and-set agree with it.
+/// * `CELL-CAS`: a read gives value and version. A write or a deletion has a condition: anything is there,
+///   nothing is there, or this version is there. The server decides, in one step with the write. No version
+///   comes twice at one address, also across deletions.
+/// * `CELL-HELD`: [`Node::write_cell`](super::Node::write_cell) writes only while its node exists on the
+///   server. The server decides that in the same step.
+/// * `CELL-STAY`: a cell that was written with [`CellLife::Stays`] stays until it is deleted: no lease,
+///   idleness or closed client ends it.
+/// * `CELL-EPHEMERAL`: a cell that was written with [`CellLife::Lease`] exists as long as the writer's lease,
+///   which keeps it alive as it does a node, and is deleted with it: at once at an orderly close, within TTL
+///   and the expiry bound after a crash. The next write decides again: it moves the cell to its own client's
+///   lease, or lets it stay. A write under a lease that was lost opens the next lease, as a join does
+///   (LEASE-REOPEN).
+/// * `CELL-IDLE`: a cell that was written with [`CellLife::Idle`] is deleted when no client has used it for
+///   that time. A use is a write of it, and a read that finds it, by any client: the time is stored on the
+///   server, and readers need not know it. A watch alone is not a use; a refused write may be one. The cell
+///   ends no earlier than the time after the last use was answered, and no later than a quarter of the time,
+///   one second and the expiry bound after that. No client needs to be connected then. No lease or closed
+///   client ends it. The next write decides again. Its end is a deletion like any other: no version from
+///   before comes again. If [`idle_cells`](crate::Capabilities::idle_cells) is false, such a write is refused
+///   with `Unsupported`, and changes nothing.
+/// * `CELL-UNKNOWN`: a write whose reply is lost is `OutcomeUnknown`, or the backend finds out. It is never
+///   reported as failed, and never made twice. It may be made late, after other writes, if its condition
+///   holds then.
+/// * `CELL-COUNT`: [`change_count`](Cells::change_count) is for a server that can change a count on its side,
+///   and saves the round trips of reads and of collisions. In one step it changes the cell as
+///   [`Count::decide`](crate::decide::count::Count::decide) says, so that clients which change the same count
+///   by compare-and-set agree with it.
 /// * `CELL-LIST`: the cells of a kind can be listed, by the beginning of their key, page by page, each with
-///   how long it stays ([`Backend::list_keys`](super::Backend::list_keys)). A listing does not
-///   count as a use of an idle cell.
+///   its lifetime ([`Backend::list_keys`](super::Backend::list_keys)). A listing does not count as a use of
+///   an idle cell.
 /// * `WATCH-ORDER`, `WATCH-END`: see [`ChangeWatch`].
 #[async_trait]
 pub trait Cells: Send + Sync {
-    /// Reads a cell. It sees every write that was confirmed to anybody before the call. An idle cell
-    /// counts it as a use (CELL-IDLE).
+    /// Reads a cell. It sees every write that was confirmed to any client before the call. It is a use of an
+    /// idle cell (CELL-IDLE).
     ///
     /// # Errors
-    /// `Unavailable`; `Conflict` when something else than a cell of this library stands there.
+    /// * `Unavailable`.
+    /// * `Conflict`: the address holds data that is not a cell of this library.
     ///
     /// # Cancel safety
     /// Changes no cell. A dropped read may count as a use.
@@ -207,22 +207,25 @@ pub trait Cells: Send + Sync {
     /// Writes or deletes a cell: one try, bounded by the request timeout.
     ///
     /// # Errors
-    /// `Unavailable` when it was surely not made; `OutcomeUnknown` when it may have been, or may be later;
-    /// `Conflict` as for a read; `Unsupported` where it is to be an idle cell, and the backend has none.
+    /// * `Unavailable`: the write was surely not made.
+    /// * `OutcomeUnknown`: it may have been made, or may be made later.
+    /// * `Conflict`: as for a read.
+    /// * `Unsupported`: an idle cell, which the backend does not have.
     ///
     /// # Cancel safety
     /// A dropped write has an unknown outcome.
     async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten>;
 
-    /// Changes the count in a cell: one try, bounded by the request timeout. A cell that is written
-    /// goes when nobody uses it for this long (CELL-IDLE), or stays. A request that writes nothing
-    /// uses the cell as a read does. `None` where the server cannot do that in one step: core then
-    /// reads, and writes under the version that it read. A backend answers `None` always or never,
-    /// and without a request.
+    /// Changes the count in a cell: one try, bounded by the request timeout.
+    ///
+    /// A written cell gets the time to idle `idle` (CELL-IDLE), or stays. A request that writes nothing uses
+    /// the cell as a read does. Returns `None` if the server cannot change a count in one step: core then
+    /// reads, and writes under the version that it read. A backend returns `None` always or never, and
+    /// without a request.
     ///
     /// # Errors
-    /// As for a write, and `Conflict` as
-    /// [`NotThisCount`](crate::decide::count::NotThisCount) says it.
+    /// * As for a write.
+    /// * `Conflict`, as [`NotThisCount`](crate::decide::count::NotThisCount) says.
     ///
     /// # Cancel safety
     /// A dropped change has an unknown outcome.
@@ -236,38 +239,36 @@ pub trait Cells: Send + Sync {
         Ok(None)
     }
 
-    /// A watch of a cell. It does nothing until it is asked.
+    /// Returns a watch of a cell. It sends nothing before its first call.
     fn watch_cell(&self, cell: &Address) -> Box<dyn ChangeWatch>;
 }
 
-/// Tells that a cell, or a queue, may have changed.
+/// Notifies that a cell or a queue may have changed.
 ///
-/// A watch carries no value: whoever is told reads the cell, or lists the queue. So a watcher that
-/// is slow reads the latest state, and nothing queues up for it.
+/// A watch carries no value: the watcher then reads the cell, or lists the queue. So a slow watcher reads the
+/// latest state, and no events are buffered for it.
 ///
-/// * `WATCH-ORDER`: each change after an answer of [`changed`](ChangeWatch::changed) is followed by
-///   another answer. A cell changes when it is written, deleted, or ends with its lease or by
-///   idleness. A queue changes when a node comes, leaves, is admitted, expires, or has new data. What
-///   ends with a lease is told within the expiry bound of that lease, and what ends by idleness within
-///   the bounds of CELL-IDLE. The server or the network may lose news: a
-///   watcher of core reads again each TTL by itself. Where the backend knows of a gap (a new
-///   connection, a compaction), it answers, since something may have changed. It may answer without
-///   a change.
-/// * `WATCH-END`: a watch ends in an error that says why, never in silence: a closed client ends it
-///   at once.
+/// * `WATCH-ORDER`: each change after an answer of [`changed`](ChangeWatch::changed) is followed by another
+///   answer. A cell changes when it is written, deleted, or ends with its lease or by idleness. A queue
+///   changes when a node comes, leaves, is admitted, expires, or has new data. An end with a lease is
+///   reported within the expiry bound of that lease, and an end by idleness within the bounds of CELL-IDLE.
+///   The server or the network may lose events: a watcher of core also re-checks once each TTL. If the
+///   backend knows of a gap (a new connection, a compaction), it answers, since something may have changed.
+///   It may answer without a change.
+/// * `WATCH-END`: a watch ends in an error that says why, never in silence: a closed client ends it at once.
 ///
 /// Dropping it ends it, and leaves nothing on the server.
 #[async_trait]
 pub trait ChangeWatch: fmt::Debug + Send {
-    /// The first call answers as soon as the server watches: a read after it misses nothing. Each
-    /// later call waits until something may have changed since the answer before, and the server
-    /// watches again.
+    /// Waits until something may have changed since the previous answer and the server watches again.
+    ///
+    /// The first call returns as soon as the server watches: a read after it misses no change.
     ///
     /// # Errors
-    /// `Unavailable` when the server cannot be reached: core makes another watch after a pause. Any
-    /// other kind ends the watching, such as `Closed` or `Forbidden`.
+    /// * `Unavailable`: the server cannot be reached. Core creates another watch after a pause.
+    /// * Any other kind, such as `Closed` or `Forbidden`, ends the watching.
     ///
     /// # Cancel safety
-    /// Cancel-safe: a change that comes between two calls is told by the next.
+    /// Cancel-safe: the next call reports a change that comes between two calls.
     async fn changed(&mut self) -> Result<()>;
 }

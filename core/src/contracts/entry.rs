@@ -14,29 +14,29 @@ pub const MAX_LABEL_BYTES: usize = 4096;
 /// One node in a listing (NODE-LIST).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct QueueEntry {
-    /// Its sequence number.
+    /// The sequence number of the node.
     pub sequence: u64,
-    /// Its admission rule and weight.
+    /// The admission rule and weight.
     pub claim: Claim,
-    /// Whether it is admitted.
+    /// Whether the node is admitted.
     pub admitted: bool,
     /// The owner's label, as [`label_of`](QueueEntry::label_of) reads it from the server.
     pub label: String,
-    /// How long it has been in the queue, as far as the server shows (for display only).
+    /// The time since the node joined, as far as the server shows it (for display only).
     pub age: Option<Duration>,
-    /// How long the server would keep the node without another renewal, rounded down by at most a
-    /// second. `None` if the server does not say
-    /// ([`lease_left`](crate::Capabilities::lease_left)), or was not asked ([`EntryPage::leases`]).
+    /// How long the server keeps the node without another renewal, rounded down by at most a second. `None`
+    /// if the server does not report it ([`lease_left`](crate::Capabilities::lease_left)), or was not asked
+    /// ([`EntryPage::leases`]).
     pub lease_left: Option<Duration>,
-    /// Its data, as it was written last (NODE-DATA).
+    /// The last written data of the node (NODE-DATA).
     #[serde(skip)]
     pub data: Arc<[u8]>,
 }
 
 impl QueueEntry {
-    /// A label for a listing, from the bytes on the server. Any client may have written them:
-    /// invalid UTF-8 becomes U+FFFD, characters that act on a terminal are escaped, and a text longer
-    /// than [`MAX_LABEL_BYTES`] is cut.
+    /// Converts a label from the bytes on the server. Any client may have written them: invalid UTF-8 becomes
+    /// U+FFFD, characters that act on a terminal are escaped, and a text longer than [`MAX_LABEL_BYTES`] is
+    /// cut.
     pub fn label_of(written: &[u8]) -> String {
         // The rest is never shown.
         let start = &written[..written.len().min(MAX_LABEL_BYTES + 1)];
@@ -44,12 +44,12 @@ impl QueueEntry {
     }
 }
 
-/// Which part of a listing to read.
+/// The part of a listing to read.
 #[derive(Clone, Copy, Debug)]
 pub struct EntryPage {
     /// Only nodes after this sequence number (0: from the head).
     pub after: u64,
-    /// The most nodes to read.
+    /// The maximum number of nodes to read.
     pub most: usize,
     /// Whether to read the remaining time of each lease. On etcd this takes one more request for each
     /// holder, for at most [`MAX_LEASES`](EntryPage::MAX_LEASES) holders.
@@ -57,15 +57,15 @@ pub struct EntryPage {
 }
 
 impl EntryPage {
-    /// The most leases of a page that a server is asked for one by one.
+    /// The maximum number of leases of a page that a server is asked for one by one.
     pub const MAX_LEASES: usize = 64;
 
-    /// This page, without the leases.
+    /// Creates a page that does not read leases.
     pub const fn new(after: u64, most: usize) -> Self {
         Self { after, most, leases: false }
     }
 
-    /// With the leases.
+    /// Reads the leases too.
     pub const fn with_leases(self) -> Self {
         Self { leases: true, ..self }
     }

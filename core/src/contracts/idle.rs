@@ -1,23 +1,23 @@
-//! How long a cell stays that nobody uses.
+//! The time that an unused cell stays.
 
 use std::time::Duration;
 
 use crate::error::{Error, Result};
 
-/// How long a cell stays that nobody uses (CELL-IDLE): a second to 366 days.
+/// The time that an unused cell stays (CELL-IDLE): from 1 second to 366 days.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TimeToIdle(Duration);
 
 impl TimeToIdle {
-    /// The shortest: servers count in whole seconds.
+    /// The shortest time: servers count in whole seconds.
     pub const SHORTEST: Duration = Duration::from_secs(1);
-    /// The longest.
+    /// The longest time.
     pub const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
 
-    /// This time.
+    /// Creates it from a duration.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `time_to_idle`.
+    /// `InvalidArgument` naming `time_to_idle` for a duration outside 1 second to 366 days.
     pub fn new(time: Duration) -> Result<Self> {
         if !(Self::SHORTEST..=Self::LONGEST).contains(&time) {
             let (shortest, longest) = (Self::SHORTEST, Self::LONGEST);
@@ -27,13 +27,13 @@ impl TimeToIdle {
         Ok(Self(time))
     }
 
-    /// As a duration.
+    /// Returns it as a duration.
     pub fn get(self) -> Duration {
         self.0
     }
 
-    /// How long a backend may leave uses unreported that follow one which it has reported: a quarter
-    /// of the time. It adds as much to the time that the server counts.
+    /// Returns the time for which a backend need not report uses after a reported use: a quarter of the time
+    /// to idle. The backend adds it to the time that the server counts.
     pub fn unreported(self) -> Duration {
         self.0 / 4
     }

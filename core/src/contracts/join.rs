@@ -10,12 +10,12 @@ use crate::decide::Claim;
 use crate::decide::life::Residue;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Whether a join may wait its turn.
+/// Whether a join may wait in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Patience {
-    /// Take a place in the queue.
+    /// Takes a place in the queue.
     Wait,
-    /// Be admitted at once, or leave no node. A try never overtakes the queue.
+    /// Is admitted at once, or leaves no node. A try never overtakes the queue.
     Try,
 }
 
@@ -28,22 +28,22 @@ pub struct Join {
     pub id: NodeId,
     /// The admission rule and weight.
     pub claim: Claim,
-    /// The limit that it asks for, of a queue of permits.
+    /// The limit that it requests of a queue of permits.
     pub limit: Limit,
     /// The owner's label, shown in listings.
     pub label: Arc<str>,
-    /// The node's data, at most [`MAX_LABEL_BYTES`](super::MAX_LABEL_BYTES) (NODE-DATA). At an exact address on ZooKeeper
-    /// and etcd an election's node holds the data alone, as other programs write it.
+    /// The node's data, at most [`MAX_LABEL_BYTES`](super::MAX_LABEL_BYTES) (NODE-DATA). At an exact address
+    /// on ZooKeeper and etcd an election's node holds only the data, as other programs write it.
     pub data: Arc<[u8]>,
-    /// Whether it may wait.
+    /// Whether the join may wait.
     pub patience: Patience,
-    /// An earlier request of this attempt had an unknown outcome: its node may exist.
+    /// Whether an earlier request of this attempt had an unknown outcome, so that its node may exist.
     pub repeated: bool,
 }
 
 impl Join {
-    /// The limit that applies to this join of permits, given the stored one. If none is stored, the
-    /// join stores it.
+    /// Returns the limit that applies to this join of permits, given the stored one. If no limit is stored,
+    /// the join stores it.
     ///
     /// # Errors
     /// `Conflict` if the stored limit refuses the join.
@@ -55,19 +55,21 @@ impl Join {
         counts.filter(|limit| self.claim.weight() <= *limit).ok_or_else(|| self.conflict(stored))
     }
 
-    /// The error of a join of permits that the stored limit refuses.
+    /// Returns the error of a join of permits that the stored limit refuses.
     pub fn conflict(&self, stored: &StoredLimit) -> Error {
         let weight = self.claim.weight();
         let why = match (stored.clone(), self.limit) {
             (StoredLimit::Absent, Limit::Stored) => {
-                format!("{stored} yet: semaphore(key, limit) stores one, and so does set_limit")
+                format!("{stored} yet: store one with semaphore(key, limit) or set_limit")
             }
             (StoredLimit::Permits(limit), Limit::Exactly(asked)) if limit != asked => format!(
-                "{stored}, not {asked}: Limit::UnlessStored({asked}) takes the stored limit, set_limit changes it"
+                "{stored}, not {asked}: use the stored limit with Limit::UnlessStored({asked}), or change it with set_limit"
             ),
             (StoredLimit::Absent, Limit::Exactly(limit) | Limit::UnlessStored(limit))
             | (StoredLimit::Permits(limit), _) => {
-                format!("its weight of {weight} is above the limit of {limit}")
+                format!(
+                    "the weight {weight} is above the limit of {limit}: lower the weight, or raise the limit with set_limit"
+                )
             }
             (StoredLimit::Foreign(_), _) => stored.to_string(),
         };
@@ -78,16 +80,17 @@ impl Join {
 /// The answer to a join.
 #[derive(Debug)]
 pub enum Joined {
-    /// Admitted at once.
+    /// The node is admitted.
     Admitted(Arc<dyn Node>),
-    /// In the queue: [`Node::admitted`] waits.
+    /// The node is in the queue: [`Node::admitted`] waits.
     Waiting(Arc<dyn Node>),
-    /// A try that was not admitted: it left no node.
+    /// The try was not admitted, and left no node.
     Refused,
 }
 
 impl Residue {
-    /// What a join with this answer may have left, as [`SequentialNodes::join`](super::SequentialNodes::join) defines its errors.
+    /// Returns what a join with this answer may have left, as
+    /// [`SequentialNodes::join`](super::SequentialNodes::join) defines its errors.
     pub fn of(join: &Join, answer: &Result<Joined>) -> Self {
         match answer {
             Ok(Joined::Admitted(_) | Joined::Waiting(_)) => Residue::Node,

@@ -1,4 +1,4 @@
-//! The Lease contract: until when a client may count itself alive.
+//! The Lease contract: how long a client may count itself alive.
 
 mod joint;
 mod state;
@@ -25,11 +25,11 @@ use crate::decide::margin;
 use crate::error::LostReason;
 
 /// One lease, as this client sees it. Every hold on it reads it, and only the backend writes it,
-/// through its [`LeaseWriter`]. On Redis each node has a lease of its own; elsewhere all nodes of a
+/// through its [`LeaseWriter`]. On Redis each node has a separate lease; on other servers all nodes of a
 /// client share one. `docs/protocol/lease.md` has the arithmetic and the argument.
 ///
-/// * `LEASE-ALIVE`: the backend renews it in the background for all its nodes, ahead of whatever
-///   else is queued (see [`Throttle`](crate::support::Throttle)).
+/// * `LEASE-ALIVE`: the backend renews it in the background for all its nodes, ahead of all other
+///   queued requests (see [`Throttle`](crate::support::Throttle)).
 /// * `LEASE-DEADLINE`: [`deadline`](Lease::deadline) is the SEND time of the request whose reply
 ///   proves contact, plus the granted TTL, less the margin. From then on the lease is lost,
 ///   connected or not, and a later reply does not revive it.
@@ -38,7 +38,7 @@ use crate::error::LostReason;
 ///   after.
 /// * `LEASE-TTL`: [`ttl`](Lease::ttl) is what the server granted, and rules all arithmetic.
 ///
-/// Anyone may read it:
+/// Every program may read it:
 ///
 /// ```
 /// # use latchwork_core::{connect, Config, LeaseState, memory};
@@ -94,9 +94,9 @@ struct LeaseParts {
     unanswered: Mutex<Unanswered>,
     // Why it is over, and since when.
     ended: OnceLock<(LostReason, Moment)>,
-    // What it rests on, if that is several leases. Boxed: on some servers each node has a lease.
+    // The parts of a joint lease. Boxed: on some servers each node has a lease.
     joint: Option<Box<Joint>>,
-    // For a stand-in: the lease that it became.
+    // For a placeholder: the lease that replaced it.
     became: OnceLock<Lease>,
     changed: Notify,
 }
@@ -131,7 +131,7 @@ impl LeaseParts {
             };
         }
         if now >= self.deadline() {
-            // Final from the first look that sees it, whatever a renewal is about to write
+            // Final from the first read that sees it, even if a renewal is about to write
             // (LEASE-LOST-IS-FINAL): the reader may open a new lease.
             LeaseState::Lost(self.ended.get_or_init(|| (LostReason::Expired, self.deadline())).0)
         } else if now >= self.due() {
@@ -143,8 +143,7 @@ impl LeaseParts {
 }
 
 impl Lease {
-    /// The lease behind this stand-in exists: every handle of the stand-in reads that lease from
-    /// now on.
+    /// Replaces this placeholder by a lease: every handle of the placeholder reads that lease from now on.
     pub(crate) fn becomes(&self, lease: Lease) {
         let _ = self.0.became.set(lease);
         self.0.changed.notify_waiters();
@@ -169,29 +168,30 @@ impl Lease {
         }))
     }
 
-    /// The clock that counts the lease.
+    /// Returns the clock that counts the lease.
     pub fn clock(&self) -> &Clock {
         &self.inner().clock
     }
 
-    /// The TTL that the server granted.
+    /// Returns the TTL that the server granted.
     pub fn ttl(&self) -> Duration {
         let inner = self.inner();
         inner.joint.as_ref().and_then(|joint| joint.ttl()).unwrap_or(inner.ttl)
     }
 
-    /// Where it was lost, if it rests on two coordinators.
+    /// The side on which it was lost, if it rests on two coordinators.
     pub(crate) fn lost_on(&self) -> Option<&str> {
         self.lost()?;
         self.inner().joint.as_ref()?.lost_on()
     }
 
-    /// The SEND time of the request that opened it. No node that was requested earlier is on it.
+    /// Returns the SEND time of the request that opened the lease. A node that was requested earlier is not
+    /// on it.
     pub fn opened(&self) -> Moment {
         self.inner().opened
     }
 
-    /// What a node on this lease can know now.
+    /// The knowledge of a node on this lease now.
     pub(crate) fn seen(&self) -> Seen {
         let inner = self.inner();
         let now = inner.clock.now();
@@ -200,12 +200,12 @@ impl Lease {
         Seen { now, lease: inner.ended.get().copied() }
     }
 
-    /// How much earlier this client gives up than the server.
+    /// Returns how much earlier this client gives up than the server.
     pub fn margin(&self) -> Duration {
         margin(self.ttl())
     }
 
-    /// The instant at which the client counts itself lost, unless contact is proven again.
+    /// Returns the instant at which the client counts the lease lost, unless contact is proven again.
     pub fn deadline(&self) -> Moment {
         self.inner().deadline()
     }
@@ -215,12 +215,12 @@ impl Lease {
         self.inner().unanswered.lock().due() <= now
     }
 
-    /// The state by the clock at this call.
+    /// Returns the state, by the clock at this call.
     pub fn state(&self) -> LeaseState {
         self.inner().state()
     }
 
-    /// Why it is lost, or `None` while it is not.
+    /// Returns why the lease is lost, or `None` while it is not.
     pub fn lost(&self) -> Option<LostReason> {
         match self.state() {
             LeaseState::Lost(reason) => Some(reason),
@@ -228,7 +228,7 @@ impl Lease {
         }
     }
 
-    /// Waits until the state differs from `seen`, and answers the new one.
+    /// Waits until the state differs from `seen`. Returns the new state.
     ///
     /// # Cancel safety
     /// Cancel-safe.

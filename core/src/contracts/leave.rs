@@ -2,21 +2,20 @@
 
 use crate::error::LostReason;
 
-/// What the server answers to a [`leave`](super::Node::leave).
+/// The answer of the server to a [`leave`](super::Node::leave).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leave {
-    /// The node was there until now: this request removed it, or, if the backend knows that, an
-    /// earlier one did.
+    /// The node was there: this request removed it, or, if the backend knows it, an earlier request of this
+    /// client did.
     Removed,
-    /// The node was not there when this request came, for this reason; `Revoked` if the backend
-    /// knows no better. An earlier request whose reply was lost may have removed it: core keeps
-    /// count of those.
+    /// The node was not there, for this reason; `Revoked` if the backend does not know it. An earlier request
+    /// with a lost reply may have removed it: core counts those.
     Absent(LostReason),
 }
 
 impl Leave {
-    /// The answer of a server that only says whether the node was there: if not, another client
-    /// removed it.
+    /// Returns the answer of a server that reports only whether the node was there. If it was not, another
+    /// client has removed it.
     pub fn of(was_there: bool) -> Self {
         if was_there { Leave::Removed } else { Leave::Absent(LostReason::Revoked) }
     }

@@ -1,4 +1,4 @@
-//! What a join of permits asks of its queue's limit, and what is stored as that limit.
+//! The limit that a join of permits requests, and the limit that is stored.
 
 use std::fmt;
 
@@ -7,21 +7,20 @@ use crate::error::{Error, ErrorKind, Result};
 /// The longest part of a stored text that an error shows, in characters.
 const SHOWN: usize = 64;
 
-/// The limit that a semaphore expects, and a join of permits asks for. Other claims ask for
+/// The limit that a semaphore expects and a join of permits requests. Other claims use
 /// [`Stored`](Limit::Stored), which has no effect for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Limit {
-    /// This limit. The join stores it if there is none; another stored limit refuses the join.
+    /// This limit. The join stores it if no limit is stored; another stored limit refuses the join.
     Exactly(u32),
-    /// The stored limit, or this one if there is none. The join stores it in the step that finds
-    /// none.
+    /// The stored limit, or this one if no limit is stored. The join stores it in the step that finds none.
     UnlessStored(u32),
-    /// The stored limit. A join that finds none is refused.
+    /// The stored limit. A join is refused if no limit is stored.
     Stored,
 }
 
 impl Limit {
-    /// The limit that applies, given the stored one; `None` refuses the join.
+    /// Returns the limit that applies, given the stored one; `None` refuses the join.
     pub fn beside(self, stored: Option<u32>) -> Option<u32> {
         match (self, stored) {
             (Self::Exactly(asked), Some(stored)) => (asked == stored).then_some(stored),
@@ -31,12 +30,12 @@ impl Limit {
         }
     }
 
-    /// What the join stores if no limit is stored.
+    /// Returns the limit that the join stores if no limit is stored.
     pub fn to_store(self) -> Option<u32> {
         self.beside(None)
     }
 
-    /// The only limit that does not refuse the join, if there is one.
+    /// Returns the only limit that does not refuse the join, if there is one.
     pub fn exactly(self) -> Option<u32> {
         match self {
             Self::Exactly(limit) => Some(limit),
@@ -45,14 +44,14 @@ impl Limit {
     }
 }
 
-/// Exactly this limit.
+/// Requests exactly this limit.
 impl From<u32> for Limit {
     fn from(limit: u32) -> Self {
         Self::Exactly(limit)
     }
 }
 
-/// The stored limit that a new one may replace.
+/// The stored limit that a new limit may replace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ExpectedLimit {
     /// Anything, or nothing.
@@ -64,7 +63,7 @@ pub enum ExpectedLimit {
 }
 
 impl ExpectedLimit {
-    /// Whether this is stored.
+    /// Returns whether the stored limit is the expected one.
     pub fn is_met_by(self, stored: &StoredLimit) -> bool {
         match self {
             Self::Any => true,
@@ -74,22 +73,21 @@ impl ExpectedLimit {
     }
 }
 
-/// The stored limit that was read.
+/// Expects the stored limit that was read.
 impl From<Option<u32>> for ExpectedLimit {
     fn from(stored: Option<u32>) -> Self {
         stored.map_or(Self::Absent, Self::Exactly)
     }
 }
 
-/// What is stored as the limit of a queue of permits. An operator or another program may have
-/// written it.
+/// The stored limit of a queue of permits. An operator or another program may have written it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoredLimit {
     /// Nothing is stored.
     Absent,
     /// This limit is stored.
     Permits(u32),
-    /// Something else is stored: its first 64 characters, escaped.
+    /// Other text is stored: its first 64 characters, escaped.
     Foreign(Box<str>),
 }
 
@@ -110,7 +108,7 @@ impl StoredLimit {
         }
     }
 
-    /// Something that is known to be no limit.
+    /// Returns a stored text that is known not to be a limit.
     pub fn foreign(stored: &[u8]) -> Self {
         // A character takes at most four bytes, an invalid one too.
         let start = &stored[..stored.len().min(4 * (SHOWN + 1))];
@@ -123,7 +121,7 @@ impl StoredLimit {
         Self::Foreign(shown.into())
     }
 
-    /// The stored limit; `None` if nothing or something else is stored.
+    /// Returns the stored limit; `None` if no limit or other text is stored.
     pub fn permits(&self) -> Option<u32> {
         match self {
             Self::Permits(limit) => Some(*limit),
@@ -131,10 +129,10 @@ impl StoredLimit {
         }
     }
 
-    /// The answer of [`limit`](super::SequentialNodes::limit).
+    /// Returns the answer of [`limit`](super::SequentialNodes::limit).
     ///
     /// # Errors
-    /// `Conflict` when something else than a limit is stored.
+    /// `Conflict` if the stored text is not a limit.
     pub fn known(self) -> Result<Option<u32>> {
         match self {
             Self::Foreign(_) => Err(Error::new(ErrorKind::Conflict, self.to_string())),
@@ -157,7 +155,7 @@ impl fmt::Display for StoredLimit {
             Self::Permits(limit) => write!(f, "the stored limit is {limit}"),
             Self::Foreign(text) => write!(
                 f,
-                "\"{text}\" is stored as the limit, which is no whole number from 1 to {}: set_limit stores one, or delete it",
+                "the stored limit \"{text}\" is not a whole number from 1 to {}: store one with set_limit, or delete it",
                 u32::MAX
             ),
         }

@@ -4,7 +4,7 @@ use super::cell_life::CellLife;
 use crate::address::Address;
 use crate::listing::Page;
 
-/// Which keys of a kind a listing shows.
+/// The keys of a kind that a listing shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum KeysWith {
     /// Queues that have at least one node (NODE-QUEUES).
@@ -19,34 +19,33 @@ pub enum KeysWith {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ListedKey {
-    /// Its address on the coordinator.
+    /// The address of the key on the coordinator.
     pub address: Address,
-    /// How long it stays: a queue as long as it has holders or waiters, a value by its last write. A
-    /// time to idle is as the server counts it: at least as long as was asked for, and less than a second
-    /// more.
+    /// How long the key stays: a queue as long as it has holders or waiters, a value as its last write says.
+    /// A time to idle is as the server counts it: at least the requested time, and less than a second more.
     pub life: CellLife,
 }
 
 impl ListedKey {
-    /// A key that a backend lists.
+    /// Creates an entry for a key that a backend lists.
     pub fn new(address: Address, life: CellLife) -> Self {
         Self { address, life }
     }
 
-    /// A queue that has nodes.
+    /// Creates an entry for a queue that has nodes.
     pub fn queue(address: Address) -> Self {
         Self::new(address, CellLife::Lease)
     }
 
-    /// A queue that has a stored limit.
+    /// Creates an entry for a queue that has a stored limit.
     pub fn limit(address: Address) -> Self {
         Self::new(address, CellLife::Stays)
     }
 }
 
 impl Page<ListedKey> {
-    /// A page of at most `most` keys, in the order of their encoding. The next page begins after the last
-    /// key.
+    /// Creates a page of at most `most` keys, in the order of their encoding. The next page begins after the
+    /// last key.
     pub fn in_order(mut keys: Vec<ListedKey>, most: usize) -> Self {
         keys.sort_unstable_by(|one, other| one.address.coded().cmp(other.address.coded()));
         let is_cut = keys.len() > most;

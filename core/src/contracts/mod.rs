@@ -1,9 +1,9 @@
-//! What a backend promises: dyn-safe traits, and the types that pass through them.
+//! The contracts of a backend: object-safe traits, and the types that they use.
 //!
-//! Every clause has a name (`LEASE-DEADLINE`, `NODE-ORDER`, …) and a conformance case of the same
-//! name. A backend carries out single requests and watches. Core does what a client must do around
-//! them, once for all backends: it repeats an unknown join under the same id, cleans up what a
-//! dropped future left, and bounds a wait by its deadline.
+//! Every clause has a name (`LEASE-DEADLINE`, `NODE-ORDER`, …) and a conformance case of the same name. A
+//! backend carries out single requests and watches. Core adds the work of a client around them, once for all
+//! backends: it repeats an unknown join under the same id, cleans up after a dropped future, and bounds a
+//! wait by its deadline.
 
 mod backend;
 mod cell_life;

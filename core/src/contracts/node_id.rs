@@ -11,17 +11,17 @@ use uuid::Uuid;
 pub struct NodeId(Uuid);
 
 impl NodeId {
-    /// A new, random id.
+    /// Creates a random id.
     pub fn random() -> Self {
         Self(Uuid::new_v4())
     }
 
-    /// The id of these bytes: for models, and for a backend that reads its own names back.
+    /// Creates an id from bytes: for models, and for a backend that reads its names back.
     pub fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(Uuid::from_bytes(bytes))
     }
 
-    /// Reads 32 hexadecimal digits, or a UUID with dashes.
+    /// Parses 32 hexadecimal digits, or a UUID with dashes.
     pub fn parse(text: &str) -> Option<Self> {
         Uuid::try_parse(text).ok().map(Self)
     }
@@ -31,7 +31,7 @@ impl NodeId {
         self.0.as_u64_pair().1
     }
 
-    /// As a UUID, lower case with dashes (Curator's names).
+    /// Returns the id as a UUID, lower case with dashes (Curator's names).
     pub fn hyphenated(&self) -> String {
         self.0.hyphenated().to_string()
     }

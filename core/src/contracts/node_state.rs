@@ -1,4 +1,4 @@
-//! What a client knows of one of its nodes.
+//! The state of one node, as its client knows it.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -17,8 +17,8 @@ use crate::seen::SeenHold;
 use crate::token::Token;
 use crate::until::until;
 
-/// What this client knows of one of its nodes. The hold and all its `lost()` handles read it; only
-/// the backend writes it, through its [`NodeWriter`](super::NodeWriter).
+/// The state of one node, as its client knows it. The hold and all its `lost()` handles read it; only the
+/// backend writes it, through its [`NodeWriter`](super::NodeWriter).
 pub struct NodeState {
     lease: LeaseWriter,
     sequence: u64,
@@ -44,12 +44,12 @@ impl NodeState {
         &self.lease
     }
 
-    /// The lease that keeps the node.
+    /// Returns the lease that keeps the node.
     pub fn lease(&self) -> &Lease {
         &self.lease
     }
 
-    /// The sequence number: its place in the queue and, once admitted, the source of its token
+    /// Returns the sequence number: the node's place in the queue and, once admitted, the source of its token
     /// (NODE-ORDER, NODE-TOKEN).
     pub fn sequence(&self) -> u64 {
         self.sequence
@@ -105,22 +105,22 @@ impl NodeState {
         look(&self.life.lock())
     }
 
-    /// The instant at which the hold ends whatever the lease says (LEASE-FIXED); `Moment::NEVER` if
-    /// there is none. A backend that renews nodes one by one must not renew this one past it.
+    /// Returns the instant at which the hold ends even if the lease is live (LEASE-FIXED); `Moment::NEVER` if
+    /// it has no fixed end. A backend that renews nodes one by one must not renew this node past it.
     pub fn fixed_end(&self) -> Moment {
         self.look(Life::fixed_end)
     }
 
-    /// The instant before which the node is not given back, though its owner has ended the hold
-    /// (`min_hold`); `Moment::PAST` if there is none. A backend whose nodes expire one by one
-    /// leaves such a node to its expiry when it is closed before.
+    /// Returns the instant before which the node is not released, even if its owner has ended the hold
+    /// (`min_hold`); `Moment::PAST` if there is none. A backend whose nodes expire one by one leaves such a
+    /// node to its expiry when it is closed before.
     pub fn kept_until(&self) -> Moment {
         self.look(Life::kept_until)
     }
 
-    /// Whether core is about to leave it: a backend that renews nodes one by one stops renewing it
-    /// (QUEUE-STOP-RENEWAL-BEFORE-LEAVE). It may expire before its leave. Renewing thousands of
-    /// dropped nodes would delay the renewal of those that are held.
+    /// Returns whether core is about to leave the node. A backend that renews nodes one by one stops renewing
+    /// it (QUEUE-STOP-RENEWAL-BEFORE-LEAVE); it may expire before its leave. Renewing thousands of dropped
+    /// nodes would delay the renewal of held ones.
     pub fn is_leaving(&self) -> bool {
         matches!(self.look(Life::phase), Phase::Ending | Phase::Gone(_))
     }
@@ -131,7 +131,7 @@ impl NodeState {
         self.look(|life| life.is_kept(now))
     }
 
-    /// Core: a leave was answered. Answers what comes next.
+    /// Core: records the answer to a leave, and returns the next step.
     pub(crate) fn left(&self, answer: Result<Leave>) -> AfterTry {
         let (answered, why) = match answer {
             Ok(Leave::Removed) => (Ok(None), None),
@@ -172,8 +172,8 @@ impl NodeState {
         until(&self.changed, found).await
     }
 
-    /// Why the node is lost, or `None` while it is not. A function of the clock at the call; the
-    /// first reason stays.
+    /// Returns why the node is lost, or `None` while it is not, by the clock at the call. The first reason
+    /// stays.
     pub fn lost(&self) -> Option<LostReason> {
         let seen = self.lease.seen();
         let lost = self.life.lock().lost(seen);
@@ -181,16 +181,16 @@ impl NodeState {
         lost
     }
 
-    /// Whether this client itself has ended the hold, by a fixed end or a close, within the last
-    /// margin: work under it may still run (LEASE-FIXED, LEASE-CLOSE). Core gives such a node back
-    /// a margin later; a backend that removes lost nodes by itself must leave it alone.
+    /// Returns whether this client has ended the hold, by a fixed end or a close, within the last margin:
+    /// work under it may still run (LEASE-FIXED, LEASE-CLOSE). Core releases such a node a margin later; a
+    /// backend that removes lost nodes itself must not remove it.
     pub fn lingers(&self) -> bool {
         let seen = self.lease.seen();
         self.lost();
         self.look(|life| life.lingers(seen.now, self.lease.ttl()))
     }
 
-    /// The state that a holder sees now.
+    /// Returns the state that a holder sees now.
     pub fn state(&self) -> LeaseState {
         match self.lost() {
             Some(reason) => LeaseState::Lost(reason),
@@ -198,7 +198,7 @@ impl NodeState {
         }
     }
 
-    /// Waits until the state differs from `seen`, and answers the new one.
+    /// Waits until the state differs from `seen`. Returns the new state.
     ///
     /// # Cancel safety
     /// Cancel-safe.

@@ -6,24 +6,24 @@ use super::lease::LeaseWriter;
 use super::node_state::NodeState;
 use crate::error::LostReason;
 
-/// Writes a [`NodeState`], and reads it. The backend that made the node keeps it, and gives out the
+/// Writes and reads a [`NodeState`]. The backend that made the node keeps the writer, and gives out the
 /// state.
 #[derive(Debug)]
 pub struct NodeWriter(NodeState);
 
 impl NodeWriter {
-    /// The writer of a node with its sequence number, on this writer's lease.
+    /// Creates the state of a node with its sequence number, on this writer's lease.
     pub fn new(lease: LeaseWriter, sequence: u64) -> Self {
         Self(NodeState::new(lease, sequence))
     }
 
-    /// The node is gone from the server though this client did not leave (NODE-GONE). The first
-    /// reason stays.
+    /// Records that the node is gone from the server although this client did not leave (NODE-GONE). The
+    /// first reason stays.
     pub fn gone(&self, reason: LostReason) {
         self.change(|life, seen| life.lose(reason, seen));
     }
 
-    /// The writer of the node's lease.
+    /// Returns the writer of the node's lease.
     pub fn lease_writer(&self) -> &LeaseWriter {
         self.0.lease_writer()
     }

@@ -5,33 +5,36 @@ use serde::{Deserialize, Serialize};
 use crate::contracts::StoredLimit;
 use crate::error::{Error, ErrorKind};
 
-/// What a node asks of its queue: its admission rule and weight.
+/// The admission rule and the weight of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Claim {
-    /// Alone: a mutex, or the writer of a read/write lock.
+    /// One node alone: a mutex, or the writer of a read/write lock.
     Exclusive,
-    /// Beside other shared claims: a reader, behind the nearest earlier exclusive claim.
+    /// Together with other shared claims: a reader, after the nearest earlier exclusive claim.
     Shared,
-    /// This many permits of the queue's limit, all or none, in order.
+    /// This number of permits of the queue's limit, all or none, in order.
     Permits(u32),
 }
 
 impl Claim {
-    /// The error of a waiter that the stored limit can no longer admit: it would wait for ever.
+    /// Returns the error of a waiter that the stored limit can no longer admit: it would wait for ever.
     pub fn outweighs(self, stored: &StoredLimit) -> Error {
         let why = match stored {
-            StoredLimit::Absent => "the stored limit was removed while it waited".to_owned(),
+            StoredLimit::Absent => {
+                "the stored limit was removed during the wait: store one with set_limit, and acquire again"
+                    .to_owned()
+            }
             StoredLimit::Permits(limit) => {
                 let weight = self.weight();
-                format!("its weight of {weight} is above the limit, which was set to {limit} while it waited")
+                format!("the weight {weight} is above the limit, which was set to {limit} during the wait")
             }
-            StoredLimit::Foreign(_) => format!("while it waited, {stored}"),
+            StoredLimit::Foreign(_) => format!("during the wait, the stored limit was replaced: {stored}"),
         };
         Error::new(ErrorKind::Conflict, why)
     }
 
-    /// What it takes of a queue's limit.
+    /// Returns the number of permits that it takes of a queue's limit.
     pub fn weight(self) -> u32 {
         match self {
             Claim::Exclusive | Claim::Shared => 1,
@@ -40,8 +43,8 @@ impl Claim {
     }
 }
 
-/// Whether `next` fits beside the claims that are admitted before it. `limit` applies to permits
-/// only.
+/// Returns whether `next` fits together with the claims that are admitted before it. `limit` applies to
+/// permits only.
 pub fn fits(admitted: impl IntoIterator<Item = Claim>, next: Claim, limit: u32) -> bool {
     let mut admitted = admitted.into_iter();
     match next {
@@ -54,10 +57,11 @@ pub fn fits(admitted: impl IntoIterator<Item = Claim>, next: Claim, limit: u32) 
     }
 }
 
-/// How many of a queue's claims, in order, are admitted: always a prefix, since nothing overtakes.
+/// Returns the number of a queue's claims, in order, that are admitted: always a prefix, since no claim
+/// overtakes.
 ///
-/// The first `already` nodes were admitted before (under a limit that may have been higher) and
-/// stay so.
+/// The first `already` nodes were admitted before (under a limit that may have been higher) and stay
+/// admitted.
 pub fn admitted_prefix(claims: &[Claim], already: usize, limit: u32) -> usize {
     let mut admitted = already.min(claims.len());
     while admitted < claims.len() && fits(claims[..admitted].iter().copied(), claims[admitted], limit) {

@@ -1,41 +1,40 @@
-//! Who passes a barrier, as a function of its cell and its queue.
+//! The passages of a barrier, as a function of its cell and its queue.
 //!
-//! *Protocol.* Whoever enters joins a queue that admits everybody; its place is a sequence number.
-//! The cell has two of them: all up to `passed` have passed the barrier, and all up to `left` have
-//! left it again. Whoever sees that n stand in the queue behind `passed` sets `passed` to the n-th
-//! of them, by a compare-and-set. A member passes when `passed` has reached its number.
+//! *Protocol.* A member that enters joins a queue that admits every node; its place is a sequence number. The
+//! cell has two sequence numbers: all members up to `passed` have passed the barrier, and all up to `left`
+//! have left it again. A member that sees n nodes after `passed` in the queue sets `passed` to the n-th of
+//! them, by a compare-and-set. A member passes when `passed` has reached its number.
 //!
-//! *Why it is safe.* Sequence numbers rise in the order of joining, for ever (NODE-ORDER), so the
-//! members of one passage lie between two values of `passed`, and a member that comes late has a
-//! higher number and belongs to the next passage: a barrier is cyclic without a count of rounds.
-//! `passed` rises only, under a compare-and-set, so no two see different passages. The queue is
-//! read after the cell: what stands behind `passed` by then has not passed, since the
-//! compare-and-set is refused if somebody else was faster.
+//! *Why it is safe.* Sequence numbers rise in the order of joining, for ever (NODE-ORDER). So the members of
+//! one passage lie between two values of `passed`, and a late member has a higher number and belongs to the
+//! next passage: a barrier is cyclic without a count of rounds. `passed` only rises, under a compare-and-set,
+//! so no two members see different passages. The queue is read after the cell: the nodes after `passed` have
+//! not passed, since the compare-and-set is refused if another member was faster.
 //!
-//! The last one to leave deletes the cell while it has the version that it had when the queue was
-//! seen to be empty. Whoever comes then has a number above all that have passed, and so a barrier
-//! that begins at 0 keeps nobody out and lets nobody through.
+//! The last member to leave deletes the cell while it has the version that it had when the queue was seen to
+//! be empty. A member that comes then has a number above all that have passed. So a barrier that begins at 0
+//! keeps no member out and lets none through.
 //!
-//! *Why nobody waits for ever.* The last of n to join sees n when it looks after its join, so no
-//! member need be told of a join. A member that dies goes from the queue with its lease; who
-//! waits for it looks again by itself.
+//! *Why no member waits for ever.* The last of n members to join sees n nodes when it reads the queue after
+//! its join, so no member needs an event of a join. The node of a dead member is removed with its lease;
+//! members that wait for it re-check regularly.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// How far a barrier has come.
+/// The progress of a barrier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Passage {
-    /// Everybody up to this sequence number has passed.
+    /// All members up to this sequence number have passed.
     pub passed: u64,
-    /// Everybody up to this sequence number has left again.
+    /// All members up to this sequence number have left again.
     pub left: u64,
 }
 
 impl Passage {
-    /// The passage after this one, if as many stand behind it as are to pass together. `standing`
-    /// are the sequence numbers in the queue, in order, read after the passage. With `emptied`, the
-    /// next passage waits until the last has left.
+    /// Returns the passage after this one, if `parties` nodes are after it in the queue. `standing` are the
+    /// sequence numbers in the queue, in order, read after the passage. With `emptied`, the next passage
+    /// waits until the last member has left.
     pub fn next(
         self,
         parties: usize,
@@ -47,26 +46,26 @@ impl Passage {
         }
         let behind: Vec<_> = standing.into_iter().filter(|sequence| *sequence > self.passed).collect();
         let passed = *behind.get(parties.checked_sub(1)?)?;
-        // Whoever passed before has left, also where the cell was deleted since.
+        // Earlier members have left, also if the cell was deleted since.
         let left = if emptied { behind[0] - 1 } else { self.left };
         Some(Self { passed, left })
     }
 
-    /// The passage once all who passed have left, if nobody of them stands in the queue.
+    /// Returns the passage after all its members have left, if the queue has none of them.
     pub fn emptied(self, standing: impl IntoIterator<Item = u64>) -> Option<Self> {
         let stays = standing.into_iter().any(|sequence| sequence <= self.passed);
         (!stays && self.left < self.passed).then_some(Self { left: self.passed, ..self })
     }
 }
 
-/// As it stands in the cell.
+/// Writes the text of the cell.
 impl fmt::Display for Passage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.passed, self.left)
     }
 }
 
-/// Something else than a passage.
+/// The error for a text that is not a passage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoPassage;
 
@@ -101,7 +100,7 @@ mod tests {
     #[test]
     fn a_barrier_that_is_left_together_is_entered_again_once_it_is_empty() {
         let inside = Passage { passed: 9, left: 0 };
-        assert_eq!(inside.emptied([7, 12, 13]), None, "one of them stands");
+        assert_eq!(inside.emptied([7, 12, 13]), None, "one of them is in the queue");
         assert_eq!(inside.next(2, true, [7, 12, 13]), None);
         let empty = inside.emptied([12, 13]).expect("all of them left");
         assert_eq!(empty, Passage { passed: 9, left: 9 });

@@ -1,4 +1,4 @@
-//! Cells as a value: what a backend without a server keeps, and what the suite compares with.
+//! Cells as a value, for a backend without a server. The conformance suite also compares backends with it.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -8,9 +8,8 @@ use crate::address::{Address, QueuePrefix};
 use crate::contracts::{CellLife, CellWrite, CellWritten, ListedKey, TimeToIdle, Version, VersionedValue};
 use crate::listing::Page;
 
-/// Versioned cells, some of which hang on leases of type `L`, and some of which go when nobody uses
-/// them (CELL-IDLE). Versions are numbers of one row for
-/// all of them, so that none comes twice.
+/// Versioned cells, some of which end with leases of type `L`, and some of which end when unused (CELL-IDLE).
+/// All cells share one sequence of version numbers, so that no version is used twice.
 #[derive(Debug)]
 pub struct CellStore<L> {
     cells: HashMap<Address, StoredCell<L>>,
@@ -26,9 +25,9 @@ struct StoredCell<L> {
 #[derive(Debug)]
 enum StoredLife<L> {
     Stays,
-    /// On this lease, which runs out then.
+    /// On this lease, until it expires then.
     Lease(L, Micros),
-    /// For this long after each use, so until then.
+    /// With this time to idle, and so until then.
     Idle(Micros, Micros),
 }
 
@@ -52,7 +51,7 @@ impl<L> StoredLife<L> {
         }
     }
 
-    /// It was used now.
+    /// Records a use now.
     fn used(&mut self, now: Micros) {
         if let StoredLife::Idle(idle, until) = self {
             *until = now.saturating_add(*idle);
@@ -67,15 +66,15 @@ impl<L> Default for CellStore<L> {
 }
 
 impl<L> CellStore<L> {
-    /// The cell at this address, which is used now. [`prune`](Self::prune) first.
+    /// Returns the cell at this address, and counts the use. [`prune`](Self::prune) first.
     pub fn read(&mut self, now: Micros, address: &Address) -> Option<VersionedValue> {
         let stored = self.cells.get_mut(address)?;
         stored.life.used(now);
         Some(stored.cell.clone())
     }
 
-    /// Makes the change if the cell is as expected. An ephemeral cell hangs on `lease`, which runs
-    /// out at `expires`. [`prune`](Self::prune) first.
+    /// Makes the change if the cell is as expected. An ephemeral cell ends with `lease`, which expires at
+    /// `expires`. [`prune`](Self::prune) first.
     pub fn write(
         &mut self,
         now: Micros,
@@ -104,7 +103,7 @@ impl<L> CellStore<L> {
         CellWritten::Written(version)
     }
 
-    /// Renews the cells of a lease: they run out at `expires`.
+    /// Renews the cells of a lease: they expire at `expires`.
     pub fn renew(&mut self, is_it: impl Fn(&L) -> bool, expires: Micros) {
         for stored in self.cells.values_mut() {
             if let StoredLife::Lease(lease, until) = &mut stored.life
@@ -115,33 +114,33 @@ impl<L> CellStore<L> {
         }
     }
 
-    /// Removes the cells of a lease. Answers where they were.
+    /// Removes the cells of a lease. Returns their addresses.
     pub fn end(&mut self, is_it: impl Fn(&L) -> bool) -> Vec<Address> {
         self.remove(|life| matches!(life, StoredLife::Lease(lease, _) if is_it(lease)))
     }
 
-    /// Removes the cells whose lease has run out, and those that nobody has used for their time.
-    /// Answers where they were.
+    /// Removes the cells whose lease has expired, and those unused for their time to idle. Returns their
+    /// addresses.
     pub fn prune(&mut self, now: Micros) -> Vec<Address> {
         self.remove(|life| life.ends().is_some_and(|ends| ends <= now))
     }
 
-    /// When the cell at this address ends unless its lease is renewed, or it is used.
+    /// Returns when the cell at this address ends unless its lease is renewed, or it is used.
     pub fn expires(&self, address: &Address) -> Option<Micros> {
         self.cells.get(address)?.life.ends()
     }
 
-    /// Without any cell. Versions go on.
+    /// Removes all cells. The sequence of versions continues.
     pub fn emptied(self) -> Self {
         Self { cells: HashMap::new(), last: self.last }
     }
 
-    /// The addresses of all cells.
+    /// Returns the addresses of all cells.
     pub fn addresses(&self) -> impl Iterator<Item = &Address> {
         self.cells.keys()
     }
 
-    /// The cells of these that are behind the encoded key `after`, in the order of the encoded keys
+    /// Returns the cells of a prefix after the encoded key `after`, in the order of the encoded keys
     /// (CELL-LIST). [`prune`](Self::prune) first.
     pub fn list(&self, of: &QueuePrefix, after: &str, most: usize) -> Page<ListedKey> {
         let found = self.cells.iter().filter(|(cell, _)| of.contains(cell) && cell.coded() > after);

@@ -1,4 +1,4 @@
-//! Where a node stands in a listing of its queue, and what it must watch (ZooKeeper and etcd;
+//! The place of a node in a listing of its queue, and the node that it must watch (ZooKeeper and etcd;
 //! `docs/protocol/chain.md`).
 
 use super::{Claim, fits};
@@ -6,46 +6,45 @@ use super::{Claim, fits};
 /// One node of a listing, in queue order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Listed {
-    /// What it claims.
+    /// The claim of the node.
     pub claim: Claim,
     /// Whether its owner has marked it as admitted (permits only, CHAIN-PERMITS-HEAD-AND-MARKS).
     pub marked: bool,
 }
 
-/// Where a node stands.
+/// The place of a node in its queue.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Standing {
-    /// It is admitted, as far as the listing shows. Its own lease's deadline counts too
+    /// The node is admitted, as far as the listing shows. The deadline of its lease counts too
     /// (CHAIN-OWN-NODE-AND-DEADLINE).
     Admitted {
-        /// A follower waits for our mark: mark the own node (CHAIN-PERMITS-HEAD-AND-MARKS). Always
-        /// false for other claims.
+        /// A follower waits for this node's mark: the client must mark it (CHAIN-PERMITS-HEAD-AND-MARKS).
+        /// Always false for other claims.
         mark: bool,
     },
-    /// It waits for one node to leave (or, marked or downgraded, to change).
+    /// The node waits for one node to leave (or to change, when it is marked or downgraded).
     Behind {
         /// The index of the node to watch.
         watch: usize,
-        /// Nothing else is ahead, so that node's departure admits without another listing. Not
-        /// usable where a deletion can turn a node into another (a downgrade on ZooKeeper): there a
-        /// writer must list again, or it is admitted beside the reader.
+        /// No other node is ahead, so the departure of that node admits without another listing. Not usable
+        /// if a deletion can turn a node into another (a downgrade on ZooKeeper): there a writer must list
+        /// again, or it is admitted together with the reader.
         sole: bool,
     },
-    /// It is the first node of a queue of permits that is not admitted: it waits for ANY node ahead
-    /// to leave, and for the limit to change. Watching one node is not enough
-    /// (CHAIN-PERMITS-HEAD-AND-MARKS).
+    /// The first node of a queue of permits that is not admitted. It waits for ANY node ahead to leave, and
+    /// for the limit to change. Watching one node is not enough (CHAIN-PERMITS-HEAD-AND-MARKS).
     Head {
-        /// How many nodes are ahead.
+        /// The number of nodes ahead.
         ahead: usize,
     },
 }
 
-/// Where the node at index `own` of `listing` stands. `limit` applies to permits only.
+/// Returns the place of the node at index `own` of `listing`. `limit` applies to permits only.
 ///
-/// A writer stands behind its predecessor, a reader behind the nearest earlier writer
-/// (CHAIN-READER-WATCHES-WRITER). Permits: the admitted nodes are a prefix. A node is admitted when
-/// the sum up to it fits the limit, or when it is marked; the first after them is the head; all
-/// others watch their predecessor for its departure or its mark.
+/// A writer is after its predecessor, a reader after the nearest earlier writer
+/// (CHAIN-READER-WATCHES-WRITER). Permits: the admitted nodes are a prefix. A node is admitted when the sum
+/// up to it fits the limit, or when it is marked; the first node after them is the head; all others watch
+/// their predecessor for its departure or its mark.
 pub fn standing(listing: &[Listed], own: usize, limit: u32) -> Standing {
     let ahead = &listing[..own];
     match listing[own].claim {
@@ -67,7 +66,7 @@ pub fn standing(listing: &[Listed], own: usize, limit: u32) -> Standing {
             if listing[own].marked || fits(claims(), listing[own].claim, limit) {
                 return Standing::Admitted { mark: own + 1 < listing.len() && !listing[own].marked };
             }
-            // A waiter whose predecessor is marked is the head, whatever its own sum says
+            // A waiter whose predecessor is marked is the head, even if its sum does not fit
             // (CHAIN-LIMIT-CHANGE-MARKS-HOLDERS).
             match ahead.last() {
                 Some(predecessor) if !predecessor.marked && !prefix_fits(ahead, limit) => {

@@ -1,69 +1,68 @@
 //! A number in a cell that each request changes at most once.
 //!
-//! *Protocol.* A change is a compare-and-set of the whole cell: it reads the count, changes it, and
-//! writes it on the version that it read; or the server makes it by itself, in one step
-//! ([`request`]). The count also remembers, for each of the last
-//! [`WRITERS`] writers, the number and the result of the writer's last operation.
+//! *Protocol.* A change is a compare-and-set of the whole cell: it reads the count, changes it, and writes it
+//! on the version that it read; or the server makes the change, in one step ([`request`]). The count also
+//! remembers, for each of the last [`WRITERS`] writers, the number and the result of the writer's last
+//! operation.
 //!
-//! *Why it is applied at most once.* A request whose reply was lost has one version on which it can
-//! be made. While the cell has that version, the same request is sent again: one of the two is
-//! made, the other refused. Once the cell has another version, the lost request can no longer be
-//! made, and the count tells whether it was: by the record of its writer, whose operations come one
-//! after the other. A record is pushed out by [`WRITERS`] other writers at the soonest. So a count
-//! with fewer records than that, or with at most [`WRITERS`] writes since the request was sent,
-//! still has the record; after more writes and without one, nobody can tell ([`Count::told`] answers
-//! [`Told::Nothing`]).
+//! *Why it is applied at most once.* A request whose reply was lost has one version on which it can be made.
+//! While the cell has that version, the same request is sent again: one of the two is made, the other
+//! refused. Once the cell has another version, the lost request can no longer be made, and the count shows
+//! whether it was made: by the record of its writer, whose operations come one after the other. At least
+//! [`WRITERS`] other writers must write before a record is pushed out. So a count with fewer records than
+//! that, or with at most [`WRITERS`] writes since the request was sent, still has the record. After more
+//! writes and without a record, the outcome cannot be known ([`Count::told`] answers [`Told::Nothing`]).
 //!
-//! A cell that was deleted takes all that was applied to it along: an operation that finds no trace
-//! of itself in the new count is applied there. One that goes when nobody uses it does so two TTLs
-//! after its last change at the soonest, and an operation asks for one.
+//! Deleting a cell deletes everything that was applied to it: an operation that finds no trace in the new
+//! count is applied there. A cell that ends when unused does so two TTLs after its last change at the
+//! soonest, and the requests of one operation are sent within one TTL.
 
 pub mod request;
 mod text;
 
 pub use text::{NotACount, NotThisCount};
 
-/// How many writers a count remembers.
+/// The number of writers that a count remembers.
 pub const WRITERS: usize = 48;
 
-/// One operation of a writer. A writer's operations have rising numbers, and one begins when the
-/// one before has ended.
+/// One operation of a writer. A writer's operations have rising numbers, and each begins after the previous
+/// one has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation {
     /// A random number, one for each writer.
     pub writer: u64,
-    /// Its number among the writer's.
+    /// The number of the operation, for its writer.
     pub number: u64,
 }
 
-/// How to change a count.
+/// The change of a count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Adds a number.
     Add(i64),
     /// Sets it to `to` if it is `from`.
     Swap {
-        /// What it must be.
+        /// The required value.
         from: i64,
-        /// What it becomes.
+        /// The new value.
         to: i64,
     },
     /// Subtracts one, but never goes below zero.
     Down,
 }
 
-/// What a change makes of a count.
+/// The result of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Changed {
     /// This count is to be written; its value is the operation's result.
     To(Count),
-    /// Nothing is to be written.
+    /// The change writes nothing.
     Not,
     /// The sum does not fit.
     Overflow,
 }
 
-/// What a count tells of an operation that may have been applied.
+/// What a count shows about an operation that may have been applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
     /// It was applied, with this result.
@@ -74,12 +73,12 @@ pub enum Told {
     Nothing,
 }
 
-/// A number, the record of who changed it last, and how often it was written.
+/// A number, the records of its last writers, and the number of its writes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Count {
     value: i64,
     writes: u64,
-    // What it began with, where that is agreed on: a latch's.
+    // The initial number, if its users agree on one (a latch).
     initial: Option<u32>,
     // The latest first, one for each writer.
     last: Vec<Record>,
@@ -92,27 +91,27 @@ struct Record {
 }
 
 impl Count {
-    /// A count that begins with a number that all its users agree on.
+    /// Creates a count with an initial number that all its users agree on.
     pub fn beginning_with(initial: u32) -> Self {
         Self { value: i64::from(initial), initial: Some(initial), ..Self::default() }
     }
 
-    /// The number.
+    /// Returns the number.
     pub fn value(&self) -> i64 {
         self.value
     }
 
-    /// What it began with, where that is agreed on.
+    /// Returns the initial number, if its users agree on one.
     pub fn initial(&self) -> Option<u32> {
         self.initial
     }
 
-    /// How often it was written.
+    /// Returns the number of writes.
     pub fn writes(&self) -> u64 {
         self.writes
     }
 
-    /// The count after this operation.
+    /// Returns the count after this operation.
     pub fn changed(&self, change: Change, operation: Operation) -> Changed {
         let value = match change {
             Change::Add(number) => match self.value.checked_add(number) {
@@ -134,8 +133,7 @@ impl Count {
         Self { value, writes: self.writes.saturating_add(1), initial: self.initial, last }
     }
 
-    /// What it tells of an operation that was first sent when the count had been written `since`
-    /// times.
+    /// Returns what the count shows about an operation that was first sent when the count had `since` writes.
     pub fn told(&self, operation: Operation, since: u64) -> Told {
         match self.last.iter().find(|record| record.operation.writer == operation.writer) {
             Some(record) if record.operation.number == operation.number => Told::Applied(record.result),

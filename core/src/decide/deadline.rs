@@ -1,14 +1,13 @@
-//! Until when a client may count itself alive, and when it must prove it
-//! (`docs/protocol/lease.md`).
+//! How long a client may count itself alive, and when it must prove it (`docs/protocol/lease.md`).
 
 use std::time::Duration;
 
 use crate::clock::Moment;
 use crate::error::{Error, Result};
 
-/// The shortest TTL that may be asked for.
+/// The shortest TTL that a client may request.
 pub const MIN_TTL: Duration = Duration::from_secs(1);
-/// The longest TTL that may be asked for.
+/// The longest TTL that a client may request.
 pub const MAX_TTL: Duration = Duration::from_secs(3600);
 
 /// Refuses a TTL outside 1 s to 1 h.
@@ -23,55 +22,53 @@ pub fn check_ttl(ttl: Duration) -> Result<()> {
     }
 }
 
-/// How much earlier a client gives up than the server: TTL / 10, at least 200 ms. It covers what
-/// the client's clock can lose against the server's within one TTL, and the rounding of server
-/// times (LEASE-MARGIN-COVERS-DRIFT).
+/// Returns how much earlier a client gives up than the server: TTL / 10, at least 200 ms. It covers the time
+/// that the client's clock can lose against the server's within one TTL, and the rounding of server times
+/// (LEASE-MARGIN-COVERS-DRIFT).
 pub fn margin(ttl: Duration) -> Duration {
     (ttl / 10).max(Duration::from_millis(200))
 }
 
-/// The deadline that a proof gives: the SEND time of the request, plus the TTL, less the margin.
-/// Counted from the arrival of the reply, two clients would hold (LEASE-DEADLINE-FROM-SEND).
+/// Returns the deadline that a proof gives: the SEND time of the request, plus the TTL, less the margin.
+/// Counted from the arrival of the reply, two clients could hold (LEASE-DEADLINE-FROM-SEND).
 pub fn valid_until(sent: Moment, ttl: Duration) -> Moment {
     sent + ttl.saturating_sub(margin(ttl))
 }
 
-/// When the node of a hold is given back that its own client has ended at `ended`, by a fixed end
-/// or a close: one margin later, as at an expiry. The holder's last work may run beyond the end
+/// Returns when to release the node of a hold that its client has ended at `ended`, by a fixed end or a
+/// close: one margin later, as at an expiry. The holder's last work may run beyond the end
 /// (LEASE-MARGIN-BEFORE-LEAVE).
 pub fn given_back_at(ended: Moment, ttl: Duration) -> Moment {
     ended + margin(ttl)
 }
 
-/// When a join without an answer is obsolete, seen from `now`: no node of it exists on the server,
-/// and none can appear. The request may arrive a request timeout from now, or a TTL if that is
-/// longer (a connection may hold it back as long as the server counts on the client); its node then
-/// lives a TTL.
+/// Returns when a join without an answer is obsolete, seen from `now`: no node of it exists on the server,
+/// and none can appear. The request may arrive a request timeout from now, or a TTL if that is longer (a
+/// connection may hold it back as long as the server counts on the client); its node then lives a TTL.
 pub fn join_obsolete_at(now: Moment, request_timeout: Duration, ttl: Duration) -> Moment {
     now + request_timeout.max(ttl) + ttl
 }
 
-/// When a node is obsolete whose lease runs out at `deadline` by this client's count: the server
-/// has removed it too. The server counts the margin more, and one TTL covers every margin and
-/// clock.
+/// Returns when a node is obsolete whose lease expires at `deadline` by this client's count: the server has
+/// removed it too. The server adds the margin, and one TTL covers every margin and clock.
 pub fn node_obsolete_at(deadline: Moment, ttl: Duration) -> Moment {
     deadline + ttl
 }
 
-/// How often a lease is renewed if a reply proves it: every third of the TTL.
+/// Returns how often a lease is renewed if a reply proves it: every third of the TTL.
 pub fn renewal_period(ttl: Duration) -> Duration {
     ttl / 3
 }
 
-/// When a waiter looks again by itself (QUEUE-LOOK-AT-EXPIRY): at its own next renewal, or when the
-/// node it waits for may have expired, whichever is earlier.
+/// Returns when a waiter re-checks (QUEUE-LOOK-AT-EXPIRY): at its own next renewal, or when the node it waits
+/// for may have expired, whichever is earlier.
 pub fn recheck(next_renewal: Moment, ahead_expires: Moment) -> Moment {
     next_renewal.min(ahead_expires)
 }
 
-/// The period of ZooKeeper's proofs of contact. Two must fit into a TTL less its margin, and it
-/// must exceed the interval at which a follower reports our touches to its leader (half a tick),
-/// for a TTL of more than one and a half ticks. A shorter TTL must be refused.
+/// Returns the period of ZooKeeper's proofs of contact. Two must fit into a TTL less its margin, and it must
+/// exceed the interval at which a follower reports touches to its leader (half a tick), for a TTL of more
+/// than one and a half ticks. A shorter TTL must be refused.
 pub fn contact_period(ttl: Duration, tick: Duration) -> Duration {
     (ttl / 6).max(tick.min(ttl / 3))
 }
@@ -93,23 +90,23 @@ pub struct ContactProof {
 }
 
 impl ContactProof {
-    /// Contact 0: the session was requested at `sent`, and created by `answered`.
+    /// Records contact 0: the session was requested at `sent`, and created by `answered`.
     pub fn new(sent: Moment, answered: Moment, ttl: Duration, period: Duration) -> Self {
         Self { ttl, period, sent, answered, deadline: valid_until(sent, ttl) }
     }
 
-    /// The least time between an answered contact and the next.
+    /// Returns the least time between an answered contact and the next.
     pub fn period(&self) -> Duration {
         self.period
     }
 
-    /// The earliest instant at which the next contact counts.
+    /// Returns the earliest instant at which the next contact counts.
     pub fn next_send(&self) -> Moment {
         self.answered + self.period
     }
 
-    /// A write sent at `sent` was acknowledged at `answered`. Answers the new deadline if it counts
-    /// as a contact, `None` if it was sent too early to prove anything.
+    /// Records that a write sent at `sent` was acknowledged at `answered`. Returns the new deadline if it
+    /// counts as a contact, or `None` if it was sent too early to prove anything.
     pub fn acknowledged(&mut self, sent: Moment, answered: Moment) -> Option<Moment> {
         if sent < self.next_send() {
             return None;
@@ -120,7 +117,7 @@ impl ContactProof {
         Some(self.deadline)
     }
 
-    /// The instant until which the leader surely counts the session alive.
+    /// Returns the instant until which the leader surely counts the session alive.
     pub fn deadline(&self) -> Moment {
         self.deadline
     }

@@ -1,22 +1,20 @@
-//! How several locks are acquired as one, so that two that do so never wait for each other for
-//! ever.
+//! The acquisition of several locks as one, without deadlock between two such acquisitions.
 
 use std::collections::BTreeMap;
 
-/// What an acquisition of several locks does next.
+/// The next step of an acquisition of several locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Next {
-    /// Try all of them at once, without waiting. What was acquired is given back whole when one is
-    /// refused (GATHER-TRY-WHOLE).
+    /// Try all of them at once, without waiting. If one is refused, all acquired locks are released
+    /// (GATHER-TRY-WHOLE).
     TryAll,
-    /// Wait for this one, in canonical order, while all before it are held
-    /// (GATHER-CANONICAL-ORDER).
+    /// Wait for this lock, in canonical order, while all locks before it are held (GATHER-CANONICAL-ORDER).
     WaitFor(usize),
-    /// All are held.
+    /// All locks are held.
     Done,
 }
 
-/// One acquisition of several locks. Their numbers are their places in canonical order.
+/// One acquisition of several locks. A lock's number is its place in canonical order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Gather {
     locks: usize,
@@ -25,12 +23,12 @@ pub struct Gather {
 }
 
 impl Gather {
-    /// An acquisition of this many locks. One lock alone needs no try: it is waited for.
+    /// Begins an acquisition of this number of locks. A single lock needs no try: it is waited for.
     pub fn new(locks: usize) -> Self {
         Self { locks, held: 0, tried: locks == 1 }
     }
 
-    /// What to do next.
+    /// Returns the next step.
     pub fn next(&self) -> Next {
         match self.held {
             held if held == self.locks => Next::Done,
@@ -39,26 +37,25 @@ impl Gather {
         }
     }
 
-    /// All were tried at once. If one was refused, the others are given back.
+    /// Records a try of all locks at once. If one was refused, the others are released.
     pub fn tried(&mut self, all_admitted: bool) {
         self.tried = true;
         self.held = if all_admitted { self.locks } else { 0 };
     }
 
-    /// The one that was waited for is held.
+    /// Records that the lock that was waited for is held.
     pub fn admitted(&mut self) {
         self.held += 1;
     }
 
-    /// One that was held was lost during the wait: the others are given back, and it begins again
-    /// (GATHER-LOSS-BEGINS-AGAIN).
+    /// Records that a held lock was lost during the wait: the others are released, and the acquisition begins
+    /// again (GATHER-LOSS-BEGINS-AGAIN).
     pub fn lost(&mut self) {
         self.held = 0;
     }
 }
 
-/// The canonical order of locks: by key, the same in every process. Answers the places of the given
-/// keys in that order.
+/// Returns the places of the given keys in the canonical order of locks: by key, the same in every process.
 ///
 /// # Errors
 /// The places of two keys that are equal.

@@ -1,60 +1,61 @@
-//! Layouts: who may work in a namespace, and how its stamp is raised.
+//! Layouts: the clients that may work in a namespace, and the raising of its stamp.
 //!
-//! *The invariant.* Every client that has entered works with the stamped layout. So a client may
-//! write what only that layout has, and nobody meets what it cannot read.
+//! *The invariant.* Every client that has entered works with the stamped layout. So a client may write data
+//! that only this layout has, and no client meets data that it cannot read.
 
-/// The layout that this build works with, and all before it. A change of what stands on a server,
-/// such that an older build would misread it, raises this number.
+/// The layout of this build and all earlier ones. A change of the stored data that an older build would
+/// misread raises this number.
 pub const LAYOUT: u32 = 1;
 
-/// What is stamped on a namespace.
+/// The stamp of a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stamp {
     /// The layout that every client works with.
     pub layout: u32,
-    /// The layout that somebody is about to raise it to.
+    /// The layout that an operator has announced, and is about to raise it to.
     pub next: Option<u32>,
 }
 
-/// What a client may do, once it is registered and has read the stamp.
+/// The next step of a client that is registered and has read the stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Admission {
-    /// It enters.
+    /// The client enters.
     Enter,
-    /// There is no stamp: it writes this one, if there is still none.
+    /// The stamp does not exist: the client writes this one, on the condition that it still does not exist.
     Write(Stamp),
-    /// It must not enter, since it does not work with this layout.
+    /// The client must not enter, since it does not work with this layout.
     Refused(u32),
 }
 
-/// The next step of whoever raises the layout.
+/// The next step of an operator that raises the layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Raise {
-    /// It is raised.
+    /// The layout is raised.
     Done,
-    /// Write this stamp, if the one that was read still stands.
+    /// Write this stamp, if the stamp that was read is still the current one.
     Write(Stamp),
-    /// This is announced: list the clients, and then write what [`Stamp::settled`] of it says.
+    /// This stamp is announced: list the clients, and then write the result of [`Stamp::settled`].
     List(Stamp),
-    /// Another build raises it further.
+    /// Another build has raised it further.
     Refused(u32),
 }
 
 impl Stamp {
-    /// The stamp of a namespace that has none yet.
+    /// Returns the stamp of a namespace that has none yet.
     pub fn of(layout: u32) -> Self {
         Self { layout, next: None }
     }
 
-    /// Whether a client that works with layouts up to `own` may be here. From the announcement on,
-    /// nobody enters who would have to go.
+    /// Returns whether a client that works with layouts up to `own` may enter. From the announcement on, a
+    /// client that does not work with the next layout is refused.
     pub fn admission(stamp: Option<Self>, own: u32) -> Admission {
         let Some(stamp) = stamp else { return Admission::Write(Self::of(own)) };
         let needed = stamp.next.map_or(stamp.layout, |next| next.max(stamp.layout));
         if needed > own { Admission::Refused(needed) } else { Admission::Enter }
     }
 
-    /// What follows for somebody who raises the layout to `own`, the highest that it works with.
+    /// Returns the next step of an operator that raises the layout to `own`, the highest layout that it works
+    /// with.
     pub fn raise(stamp: Option<Self>, own: u32) -> Raise {
         match (Self::admission(stamp, own), stamp) {
             (Admission::Refused(needed), _) => Raise::Refused(needed),
@@ -67,9 +68,9 @@ impl Stamp {
         }
     }
 
-    /// What an announced stamp becomes, by the layouts of all clients that were registered at an
-    /// instant after the announcement: raised, or, if one of them does not work with the next
-    /// layout, as it was before. `None`: that client says nothing of its layout.
+    /// Returns the stamp that follows an announced stamp, by the layouts of all clients that were registered
+    /// at an instant after the announcement. It is raised if all clients work with the next layout; otherwise
+    /// it is as before. `None` is a client that reports no layout.
     pub fn settled(self, clients: impl IntoIterator<Item = Option<u32>>) -> Self {
         let next = self.next.unwrap_or(self.layout);
         let all = clients.into_iter().all(|layout| layout.is_some_and(|layout| layout >= next));

@@ -28,12 +28,12 @@ use super::deadline::given_back_at;
 use crate::clock::Moment;
 use crate::error::LostReason;
 
-/// What a node's client knows at an instant.
+/// The knowledge of a node's client at an instant.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
     /// The instant.
     pub now: Moment,
-    /// Why the node's lease is lost and since when, if it is.
+    /// Why and since when the node's lease is lost, if it is.
     pub lease: Option<(LostReason, Moment)>,
 }
 
@@ -44,7 +44,7 @@ pub enum Phase {
     Waiting,
     /// A hold.
     Held,
-    /// To be removed as soon as there is room for the request; no longer renewed.
+    /// To be removed as soon as a request may be sent; no longer renewed.
     Ending,
     /// Its removal has ended, confirmed or not.
     Gone(Outcome),
@@ -55,7 +55,7 @@ pub enum Phase {
 enum Downgrade {
     #[default]
     No,
-    /// Goes on in the background, whatever becomes of the calls that asked for it.
+    /// Continues in the background, even if the calls that requested it are dropped.
     Begun,
     Confirmed,
 }
@@ -75,7 +75,7 @@ pub struct Life {
 }
 
 impl Life {
-    /// A node that a join has made.
+    /// Creates the life of a node that a join has made.
     pub fn new() -> Self {
         Self {
             phase: Phase::Waiting,
@@ -88,23 +88,23 @@ impl Life {
         }
     }
 
-    /// The current phase.
+    /// Returns the current phase.
     pub fn phase(&self) -> Phase {
         self.phase
     }
 
-    /// The instant at which it ends whatever the lease says (`LEASE-FIXED`).
+    /// Returns the instant at which the hold ends even if the lease is live (`LEASE-FIXED`).
     pub fn fixed_end(&self) -> Moment {
         self.fixed_end
     }
 
-    /// The instant before which it is not given back, though its owner has ended it
+    /// Returns the instant before which the node is not released, even if its owner has ended the hold
     /// (`min_hold`).
     pub fn kept_until(&self) -> Moment {
         self.kept_until
     }
 
-    /// The wait for its admission failed.
+    /// Decides after a failed wait for admission.
     pub fn wait_failed(&self, failure: Failure) -> Advance {
         match failure {
             Failure::Lost(reason) if joins_anew(reason) => Advance::JoinAnew,
@@ -112,9 +112,11 @@ impl Life {
         }
     }
 
-    /// It was admitted at `from`, and is held from now on, for `max_hold` at most. An error if it
-    /// is lost already, because the answer came too late: then a new attempt is due, unless someone
-    /// removed the node on purpose.
+    /// Records an admission at `from`: the node is held from now on, for at most `max_hold`.
+    ///
+    /// # Errors
+    /// The node is lost already, because the answer came too late. A new attempt follows, unless another
+    /// client removed the node on purpose.
     pub fn hold(
         &mut self,
         from: Moment,
@@ -133,25 +135,25 @@ impl Life {
         }
     }
 
-    /// It ends at this instant at the latest.
+    /// Ends the hold at this instant at the latest.
     pub fn end_by(&mut self, end: Moment) {
         self.fixed_end = self.fixed_end.min(end);
     }
 
-    /// It is kept until this instant at least.
+    /// Keeps the node at least until this instant.
     pub fn keep_until(&mut self, end: Moment) {
         self.kept_until = self.kept_until.max(end);
     }
 
-    /// It is lost for this reason, unless it was lost before.
+    /// Records a loss for this reason, unless the node was lost before.
     pub fn lose(&mut self, reason: LostReason, seen: Seen) {
         if self.lost(seen).is_none() {
             self.lost = Some(reason);
         }
     }
 
-    /// Why it is lost, or `None` while it is not: by a report, by the end of its lease, or by its
-    /// fixed end, whichever came first. The first reason stays.
+    /// Returns why the node is lost, or `None` while it is not: by a report, by the end of its lease, or by
+    /// its fixed end, whichever came first. The first reason stays.
     pub fn lost(&mut self, seen: Seen) -> Option<LostReason> {
         if self.lost.is_none() {
             self.lost = match seen.lease {
@@ -163,13 +165,13 @@ impl Life {
         self.lost
     }
 
-    /// Why it was lost, as far as that was seen.
+    /// Returns the recorded loss, without a look at the clock.
     pub fn was_lost(&self) -> Option<LostReason> {
         self.lost
     }
 
-    /// Whether its own client has ended it, by a fixed end or a close, within the last margin: work
-    /// under it may still run (`LEASE-FIXED`, `LEASE-CLOSE`).
+    /// Returns whether this client has ended the hold, by a fixed end or a close, within the last margin:
+    /// work under it may still run (`LEASE-FIXED`, `LEASE-CLOSE`).
     pub fn lingers(&self, now: Moment, ttl: Duration) -> bool {
         match self.lost {
             Some(LostReason::Closed) => true,
@@ -178,13 +180,13 @@ impl Life {
         }
     }
 
-    /// Whether it must not be given back yet.
+    /// Returns whether the node must not be released yet.
     pub fn is_kept(&self, now: Moment) -> bool {
         now < self.kept_until
     }
 
-    /// Its owner has ended it. `lost`: why it was lost before, if it was. `ttl` is that of its
-    /// lease.
+    /// Records that its owner has ended the hold. `lost`: why it was lost before, if it was. `ttl` is the TTL
+    /// of its lease.
     pub fn end(&self, by: By, lost: Option<LostReason>, now: Moment, ttl: Duration) -> TakeBack {
         match (lost, by) {
             (Some(_), By::Drop) if self.lingers(now, ttl) => TakeBack::Lingers,
@@ -194,14 +196,14 @@ impl Life {
         }
     }
 
-    /// It is to be removed now, and no longer renewed.
+    /// Records that the node is to be removed now, and no longer renewed.
     pub fn begin_end(&mut self) {
         if matches!(self.phase, Phase::Waiting | Phase::Held) {
             self.phase = Phase::Ending;
         }
     }
 
-    /// A leave is sent. An earlier one without an answer (dropped, or still under way) may have
+    /// Records that a leave is sent. An earlier one without an answer (dropped, or still under way) may have
     /// removed the node.
     pub fn leave_sent(&mut self) {
         self.begin_end();
@@ -209,13 +211,13 @@ impl Life {
         self.leaving = true;
     }
 
-    /// An earlier try may have removed the node: no answer told.
+    /// Records that an earlier try may have removed the node, since its answer is missing.
     pub fn reply_lost(&mut self) {
         self.unanswered = true;
     }
 
-    /// The leave was answered: `Ok(None)` if the node was there, `Ok(Some(reason))` if not.
-    /// `obsolete`: the server has removed it by itself.
+    /// Records the answer to a leave: `Ok(None)` if the node was there, `Ok(Some(reason))` if not.
+    /// `obsolete`: the node has expired on the server.
     pub fn left(&mut self, answer: Result<Option<LostReason>, Failure>, obsolete: bool) -> AfterTry {
         self.leaving = false;
         let lost = match answer {
@@ -245,7 +247,7 @@ impl Life {
         }
     }
 
-    /// How its removal ended, once it has.
+    /// Returns how the removal ended, once it has.
     pub fn outcome(&self) -> Option<Outcome> {
         match self.phase {
             Phase::Gone(outcome) => Some(outcome),
@@ -253,13 +255,13 @@ impl Life {
         }
     }
 
-    /// Whether the server has confirmed the downgrade.
+    /// Returns whether the server has confirmed the downgrade.
     pub fn is_downgraded(&self) -> bool {
         self.downgrade == Downgrade::Confirmed
     }
 
-    /// A downgrade call ends without an answer. Answers whether the downgrade must go on in the
-    /// background: once is enough, however often it is asked for.
+    /// Records that a downgrade call ends without an answer. Returns whether the downgrade must continue in
+    /// the background: once is enough, even if it is requested several times.
     pub fn downgrade_later(&mut self) -> bool {
         let first = self.downgrade == Downgrade::No;
         if first {
@@ -268,7 +270,7 @@ impl Life {
         first
     }
 
-    /// The server has confirmed the downgrade.
+    /// Records that the server has confirmed the downgrade.
     pub fn downgraded(&mut self) {
         self.downgrade = Downgrade::Confirmed;
     }

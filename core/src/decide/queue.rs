@@ -1,10 +1,10 @@
-//! A queue whose nodes expire one by one, as a value: the protocol that the Redis scripts run and
-//! that the memory backend stores. `docs/protocol/redis-queue.md` explains it.
+//! A queue whose nodes expire one by one, as a value: the protocol that the Redis scripts run and that the
+//! memory backend stores. `docs/protocol/redis-queue.md` explains it.
 //!
-//! Every operation works in one order (QUEUE-DROP-ACT-ADMIT): drop what has expired, anywhere in
-//! the queue; act; admit by the rule over the whole queue. A node is admitted when its sequence
-//! number is at or below the *frontier*. The frontier moves only over nodes that fit beside all
-//! that are admitted and still there, and never back: a lowered limit revokes nothing.
+//! Every operation works in one order (QUEUE-DROP-ACT-ADMIT): drop all expired nodes, anywhere in the queue;
+//! act; admit by the rule over the whole queue. A node is admitted when its sequence number is at or below
+//! the *frontier*. The frontier moves only over nodes that fit together with all admitted nodes that are
+//! still there, and never back: a lowered limit revokes nothing.
 //!
 //! Times are microseconds of the server's clock, as on Redis.
 
@@ -14,10 +14,11 @@ use std::time::Duration;
 use super::{Claim, fits};
 use crate::contracts::{Limit, NodeId, Patience};
 
-/// The most expired nodes that one operation drops, oldest expiry first: no operation takes long.
+/// The maximum number of expired nodes that one operation drops, oldest expiry first: no operation takes
+/// long.
 pub const PRUNE_AT_MOST: usize = 256;
 
-/// How long the tombstone of an abandoned attempt is kept: longer than a request can live.
+/// The lifetime of the tombstone of an abandoned attempt: longer than a request can live.
 pub const TOMBSTONE: Duration = Duration::from_secs(600);
 
 /// Server time in microseconds.
@@ -28,22 +29,22 @@ pub type Micros = u64;
 pub struct Slot {
     /// The attempt's id.
     pub id: NodeId,
-    /// What it claims.
+    /// The claim of the node.
     pub claim: Claim,
     /// The TTL that each renewal gives it.
     pub ttl: Micros,
-    /// When it expires.
+    /// The time at which it expires.
     pub expires: Micros,
 }
 
-/// What a join asks.
+/// A request to join.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct QueueJoin {
     /// The attempt's id.
     pub id: NodeId,
-    /// What it claims.
+    /// The claim of the node.
     pub claim: Claim,
-    /// What it asks of the limit (permits).
+    /// The requested limit (permits).
     pub limit: Limit,
     /// The TTL of its node.
     pub ttl: Micros,
@@ -51,7 +52,7 @@ pub struct QueueJoin {
     pub patience: Patience,
 }
 
-/// Where a node stands: the answer to a join, and to a renewal, by which a waiter checks again
+/// The state of a node: the answer to a join, and to a renewal, with which a waiter re-checks
 /// (QUEUE-RENEWAL-IS-RECHECK).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Answer {
@@ -64,27 +65,27 @@ pub enum Answer {
     Waiting {
         /// The sequence number.
         sequence: u64,
-        /// When the node it waits for expires. For exclusive claims the predecessor, for shared
-        /// ones the nearest earlier exclusive one, for permits whichever of the queue expires
-        /// first.
+        /// When the node it waits for expires. For exclusive claims this is the predecessor, for shared ones
+        /// the nearest earlier exclusive one, for permits the node of the queue that expires first.
         ahead_expires: Micros,
     },
     /// A try that was not admitted; no node was made.
     Refused,
     /// The node is gone (expired or removed), or its attempt was abandoned.
     Gone,
-    /// Another limit is stored, or none while the join gave none, or the weight exceeds it.
+    /// Another limit is stored, or no limit is stored and the join gave none, or the weight exceeds the
+    /// limit.
     Conflict {
         /// The stored limit.
         stored: Option<u32>,
     },
 }
 
-/// The nodes that an operation admitted and must notify, without the caller's own
+/// The nodes that an operation admitted and must notify, without the caller's node
 /// (QUEUE-NOTIFY-ALL-ADMITTED).
 pub type Admissions = Vec<(NodeId, u64)>;
 
-/// The queue.
+/// A queue of nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Queue {
     last: u64,
@@ -95,7 +96,7 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// An empty queue.
+    /// Creates an empty queue.
     pub fn new() -> Self {
         Self::default()
     }
@@ -143,8 +144,8 @@ impl Queue {
         self.answer(sequence)
     }
 
-    /// Renews a node named by id and sequence (QUEUE-LATE-REPLY-REVIVES-NOTHING), and answers where
-    /// it stands (QUEUE-RENEWAL-IS-RECHECK). An expired node is gone (QUEUE-EXPIRED-IS-GONE).
+    /// Renews a node named by id and sequence (QUEUE-LATE-REPLY-REVIVES-NOTHING), and returns its state
+    /// (QUEUE-RENEWAL-IS-RECHECK). An expired node is gone (QUEUE-EXPIRED-IS-GONE).
     pub fn renew(&mut self, now: Micros, id: NodeId, sequence: u64) -> (Answer, Admissions) {
         let mut admissions = self.prune(now);
         let answer = self.renew_pruned(now, id, sequence);
@@ -161,8 +162,8 @@ impl Queue {
         self.answer(sequence)
     }
 
-    /// Removes the node of this id and sequence, and nothing newer (QUEUE-LEAVE-NAMES-NODE).
-    /// Answers whether it was there.
+    /// Removes the node of this id and sequence, and nothing newer (QUEUE-LEAVE-NAMES-NODE). Returns whether
+    /// it was there.
     pub fn leave(&mut self, now: Micros, id: NodeId, sequence: u64) -> (bool, Admissions) {
         let mut admissions = self.prune(now);
         let there = self.nodes.get(&sequence).is_some_and(|slot| slot.id == id);
@@ -189,8 +190,8 @@ impl Queue {
     }
 
     /// Turns the exclusive node of this id and sequence into a shared one, in its place
-    /// (CHAIN-DOWNGRADE-IN-PLACE). Only if it is admitted: a waiter would overtake. Answers whether
-    /// it is shared now.
+    /// (CHAIN-DOWNGRADE-IN-PLACE). Only if it is admitted: a waiter would overtake. Returns whether it is
+    /// shared now.
     pub fn downgrade(&mut self, now: Micros, id: NodeId, sequence: u64) -> (bool, Admissions) {
         let mut admissions = self.prune(now);
         let admitted = sequence <= self.frontier;
@@ -213,13 +214,13 @@ impl Queue {
         admissions
     }
 
-    /// The stored limit.
+    /// Returns the stored limit.
     pub fn limit(&self) -> Option<u32> {
         self.limit
     }
 
-    /// The first waiter, if its weight is above the limit: it must be notified too, so that it
-    /// gives up and frees the way.
+    /// Returns the first waiter, if its weight is above the limit. It must be notified too, so that it gives
+    /// up and does not block the waiters after it.
     pub fn unfit_head(&self) -> Option<(NodeId, u64)> {
         let (&sequence, slot) = self.nodes.range(self.frontier + 1..).next()?;
         self.is_unfit(slot.claim).then_some((slot.id, sequence))
@@ -229,7 +230,7 @@ impl Queue {
         matches!((claim, self.limit), (Claim::Permits(weight), Some(limit)) if weight > limit)
     }
 
-    /// Removes and answers the node at `sequence`: an operator's hand, or an eviction.
+    /// Removes and returns the node at `sequence`, as an operator or an eviction does.
     pub fn remove(&mut self, now: Micros, sequence: u64) -> (Option<Slot>, Admissions) {
         let mut admissions = self.prune(now);
         let slot = self.nodes.remove(&sequence);
@@ -237,8 +238,7 @@ impl Queue {
         (slot, admissions)
     }
 
-    /// Drops what has expired, and admits, as every operation does first. Also for a waiter's own
-    /// timer.
+    /// Drops expired nodes, and admits, as every operation does first. Also for a waiter's timer.
     pub fn prune(&mut self, now: Micros) -> Admissions {
         // A server clock that was stepped back delays nothing beyond the TTL (QUEUE-CLAMP-EXPIRY).
         for slot in self.nodes.values_mut() {
@@ -258,7 +258,7 @@ impl Queue {
         self.admit()
     }
 
-    /// Where the node at `sequence` stands. Prune first.
+    /// Returns the state of the node at `sequence`. Prune first.
     pub fn answer(&self, sequence: u64) -> Answer {
         let Some(slot) = self.nodes.get(&sequence) else { return Answer::Gone };
         if sequence <= self.frontier {
@@ -273,42 +273,42 @@ impl Queue {
             Claim::Shared => ahead.find(|slot| slot.claim == Claim::Exclusive).map(|slot| slot.expires),
             Claim::Permits(_) => self.nodes.values().map(|slot| slot.expires).min(),
         };
-        // A waiter behind nobody is impossible: it would have been admitted.
+        // A waiter with no node ahead is impossible: it would have been admitted.
         Answer::Waiting { sequence, ahead_expires: blocker.unwrap_or(slot.expires) }
     }
 
-    /// The sequence number of the node that an attempt made.
+    /// Returns the sequence number of the node that an attempt made.
     pub fn find(&self, id: NodeId) -> Option<u64> {
         self.nodes.iter().find(|(_, slot)| slot.id == id).map(|(&sequence, _)| sequence)
     }
 
-    /// The nodes in order, each with whether it is admitted.
+    /// Returns the nodes in order, each with whether it is admitted.
     pub fn iter(&self) -> impl Iterator<Item = (u64, &Slot, bool)> {
         self.nodes.iter().map(|(&sequence, slot)| (sequence, slot, sequence <= self.frontier))
     }
 
-    /// Whether the node of this id stands at `sequence`.
+    /// Returns whether the node at `sequence` has this id.
     pub fn holds(&self, id: NodeId, sequence: u64) -> bool {
         self.nodes.get(&sequence).is_some_and(|slot| slot.id == id)
     }
 
-    /// Whether it has no node.
+    /// Returns whether the queue has no node.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 
-    /// Whether the queue can be forgotten without loss: no node, tombstone or limit, and no
-    /// sequence number that the clock has not passed.
+    /// Returns whether the queue can be forgotten without loss: no node, tombstone or limit, and no sequence
+    /// number that the clock has not passed.
     pub fn is_forgettable(&self, now: Micros) -> bool {
         self.nodes.is_empty() && self.tombstones.is_empty() && self.limit.is_none() && self.last < now
     }
 
-    /// The last sequence number that was given out.
+    /// Returns the last sequence number that was given out.
     pub fn last_sequence(&self) -> u64 {
         self.last
     }
 
-    /// Moves the frontier over all that fit now.
+    /// Moves the frontier over all nodes that fit now.
     fn admit(&mut self) -> Admissions {
         let limit = self.limit.unwrap_or(0);
         let mut admissions = Vec::new();

@@ -1,36 +1,36 @@
-//! How a majority of locks on independent coordinators is acquired, and until when it holds.
+//! The acquisition of a majority of locks on independent coordinators, and how long it holds.
 
 use std::cmp::Reverse;
 
-/// How many of so many members are a majority: any two majorities share a member.
+/// Returns the size of a majority of this number of members. Any two majorities share a member.
 pub fn majority(members: usize) -> usize {
     members / 2 + 1
 }
 
-/// What is left to a hold that needs so many members: the `need`-th largest of what is left to each
-/// of them (QUORUM-VALIDITY). `None` with fewer members.
+/// Returns the remaining time of a hold that needs `need` members: the `need`-th largest of the members'
+/// remaining times (QUORUM-VALIDITY). `None` with fewer members.
 pub fn valid_for<T: Ord>(need: usize, members: impl IntoIterator<Item = T>) -> Option<T> {
     let mut members: Vec<_> = members.into_iter().map(Reverse).collect();
     members.sort_unstable();
     members.into_iter().nth(need.checked_sub(1)?).map(|Reverse(left)| left)
 }
 
-/// What an acquisition of a majority does next.
+/// The next step of an acquisition of a majority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NextStep {
-    /// Try all members at once, without waiting. If that makes no majority, what was acquired is
-    /// given back whole (QUORUM-TRY-WHOLE).
+    /// Try all members at once, without waiting. If that makes no majority, all acquired locks are released
+    /// (QUORUM-TRY-WHOLE).
     TryAll,
     /// Wait for this member, in canonical order, while members before it are held
     /// (QUORUM-WAIT-IN-ORDER).
     WaitFor(usize),
-    /// No majority came together: give back everything, and begin again.
+    /// No majority was reached: release everything, and begin again.
     Again,
     /// A majority is held.
     Done,
 }
 
-/// One acquisition of a majority. The numbers of the members are their places in canonical order.
+/// One acquisition of a majority. A member's number is its place in canonical order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MajorityGather {
     members: usize,
@@ -39,12 +39,12 @@ pub struct MajorityGather {
 }
 
 impl MajorityGather {
-    /// An acquisition of a majority of so many members.
+    /// Begins an acquisition of a majority of this number of members.
     pub fn new(members: usize) -> Self {
         Self { members, place: None }
     }
 
-    /// What to do next, with so many members held now.
+    /// Returns the next step, with `held` members held now.
     pub fn next(&self, held: usize) -> NextStep {
         match self.place {
             _ if held >= majority(self.members) => NextStep::Done,
@@ -54,14 +54,14 @@ impl MajorityGather {
         }
     }
 
-    /// All were tried, and made no majority. So many have answered: with fewer than a majority it
-    /// is of no use to wait for any.
+    /// Records that all members were tried without a majority, and that `answered` of them have answered. If
+    /// fewer than a majority have answered, waiting is of no use.
     pub fn tried(&mut self, answered: usize) {
         self.place = Some(if answered < majority(self.members) { self.members } else { 0 });
     }
 
-    /// The member that was waited for is held, or is left out: it cannot be reached, or does not
-    /// count now. Clients may differ in what they leave out.
+    /// Records that the member that was waited for is held, or is left out: it cannot be reached, or does not
+    /// count now. Clients may leave out different members.
     pub fn passed(&mut self) {
         self.place = self.place.map(|place| place + 1);
     }

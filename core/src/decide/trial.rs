@@ -1,19 +1,19 @@
-//! From when on a server counts that may have forgotten what it confirmed.
+//! When a server that may have forgotten confirmed data counts again.
 //!
-//! A server that comes back without its memory admits another holder beside one that it has
-//! forgotten. A majority has no protection against that: the server is the one that both majorities
-//! share. So it must not count until every hold that it may have forgotten has ended, which takes
-//! the longest TTL that any client uses (QUORUM-AMNESIA).
+//! A server that comes back without its memory admits another holder although it has admitted one before that
+//! it has forgotten. A majority does not protect against that: this server is the one that both majorities
+//! share. So it must not count until every hold that it may have forgotten has ended, which takes the longest
+//! TTL that any client uses (QUORUM-AMNESIA).
 //!
-//! *Protocol.* Each server has a [`Marker`]: the terms of the quorum, which incarnation of the
-//! server it was written on, and whether it is *ripe*. A client that finds none, or one of another
-//! incarnation, writes an unripe one with a new random number. A client that has seen the same
-//! unripe marker for the longest TTL by its own clock makes it ripe. A server counts while its
-//! marker is ripe and of its incarnation.
+//! *Protocol.* Each server has a [`Marker`]: the terms of the quorum, the incarnation of the server that it
+//! was written on, and whether it is *ripe*. A client that finds no marker, or a marker of another
+//! incarnation, writes an unripe one with a new random number. A client that has seen the same unripe marker
+//! for the longest TTL by its own clock makes it ripe. A server counts while its marker is ripe and of its
+//! incarnation.
 //!
-//! *Why it is safe.* What the server has forgotten, it had confirmed before the marker was written.
-//! So it ends within the longest TTL from then, less the margin of its holder. The margin covers
-//! what the holder's clock may lose against this client's.
+//! *Why it is safe.* Any data that the server has forgotten, it had confirmed before the marker was written.
+//! So the forgotten holds end within the longest TTL from then, less the margin of their holder. The margin
+//! covers the time that the holder's clock may lose against this client's.
 
 use std::fmt;
 use std::str::FromStr;
@@ -22,7 +22,7 @@ use std::time::Duration;
 use crate::address::encode;
 use crate::clock::Moment;
 
-/// What all clients of a quorum must have in common.
+/// The settings that all clients of a quorum must share.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Terms {
     /// The longest TTL of any client's lease.
@@ -32,7 +32,7 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// The terms of a quorum of these members, in canonical order. TTLs count in milliseconds here,
+    /// Creates the terms of a quorum of these members, in canonical order. TTLs count in milliseconds here,
     /// rounded up.
     pub fn new<'a>(longest_ttl: Duration, members: impl IntoIterator<Item = &'a str>) -> Self {
         let members: Vec<_> = members.into_iter().map(encode).collect();
@@ -48,21 +48,21 @@ impl fmt::Display for Terms {
     }
 }
 
-/// What stands on a server about its memory.
+/// The marker of a server about its memory.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Marker {
-    /// What all clients must have in common.
+    /// The settings that all clients must share.
     pub terms: Terms,
-    /// The server's incarnation, where its memory may end with that; encoded.
+    /// The server's incarnation, if its memory may end with that; encoded.
     pub server: Option<String>,
-    /// A random number: markers that were written one after the other differ.
+    /// A random number, which distinguishes successive markers.
     pub id: u64,
-    /// Whether all that the server may have forgotten has ended.
+    /// Whether every hold that the server may have forgotten has ended.
     pub ripe: bool,
 }
 
 impl Marker {
-    /// A marker of a server of this incarnation.
+    /// Creates a marker of a server of this incarnation.
     pub fn new(terms: &Terms, server: Option<&str>, id: u64, ripe: bool) -> Self {
         Self { terms: terms.clone(), server: server.map(encode), id, ripe }
     }
@@ -72,7 +72,7 @@ impl Marker {
     }
 }
 
-/// The text that stands in the cell.
+/// Writes the text of the cell.
 impl fmt::Display for Marker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { terms, server, id, ripe } = self;
@@ -81,7 +81,7 @@ impl fmt::Display for Marker {
     }
 }
 
-/// Another text than that of a marker.
+/// The error for a text that is not a marker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoMarker;
 
@@ -105,20 +105,20 @@ impl FromStr for Marker {
     }
 }
 
-/// What follows from a server's marker.
+/// The conclusion from a server's marker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The server counts.
     Counts,
-    /// This marker is to be written in place of what was read, if that still stands.
+    /// Write this marker over the marker that was read, if that is still the current one.
     Write(Marker),
     /// The server does not count before this instant.
     NotBefore(Moment),
-    /// Other clients have other terms.
+    /// Other clients use other terms.
     Conflict,
 }
 
-/// What one client has seen of one server's marker.
+/// The observations that one client has made of one server's marker.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Trial {
     // The unripe marker that it saw last, and since when.
@@ -126,8 +126,8 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// Judges by the marker that was read, on a server of this incarnation. `now` is an instant
-    /// after the answer, and `id` the number of a marker that is to be written.
+    /// Judges by the marker that was read, on a server of this incarnation. `now` is an instant after the
+    /// answer, and `id` the number of a new marker.
     pub fn judge(
         &mut self,
         terms: &Terms,
@@ -153,7 +153,7 @@ impl Trial {
         }
     }
 
-    /// Since when it has seen this unripe marker: from now on, if it has not before.
+    /// The instant since which it has seen this unripe marker: now, if it has not seen it before.
     fn since(&mut self, id: u64, now: Moment) -> Moment {
         match self.seen {
             Some((seen, since)) if seen == id => since,

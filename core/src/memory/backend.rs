@@ -157,7 +157,7 @@ impl Backend for MemoryBackend {
         facts.clock = Fact::Told(ClockDifference::NONE);
         facts.memory = Fact::untold("a store has no limit, and evicts nothing");
         facts.persistence = Fact::Told(Persistence::Nothing);
-        // A store that is cut off answers nobody.
+        // A store that is cut off does not answer.
         self.client.link.request("facts", move || facts).await
     }
 

@@ -39,7 +39,7 @@ pub(super) struct MemoryWatch {
     // Weak: a watch does not keep the client of a dead handle alive.
     client: Weak<MemoryClient>,
     address: Address,
-    // The store tells it of changes, once it is registered there.
+    // Notified of changes by the store, once it is registered there.
     changed: Arc<Notify>,
     registered: bool,
 }
@@ -64,7 +64,7 @@ impl ChangeWatch for MemoryWatch {
             return Ok(());
         }
         loop {
-            // The store owns no task: what expires is seen by whoever looks.
+            // The store has no task: an expiry takes effect when an operation reads the store.
             let look_at = store.next_expiry(&self.address);
             tokio::select! {
                 () = self.changed.notified() => return Ok(()),

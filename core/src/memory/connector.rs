@@ -1,4 +1,4 @@
-//! From a [`Config`] to a client.
+//! Opens a client from a [`Config`].
 
 use std::sync::Arc;
 
@@ -18,9 +18,9 @@ use crate::error::{Error, Result};
 #[derive(Debug)]
 struct MemoryConnector;
 
-/// The connector of `memory://` and `memory://name`.
+/// Returns the connector of `memory://` and `memory://name`.
 ///
-/// A named store that a test has made on tokio's clock ([`Memory::named`]) keeps that clock.
+/// A named store that a test has created on tokio's clock ([`Memory::named`]) keeps that clock.
 pub fn connector() -> Arc<dyn Connector> {
     Arc::new(MemoryConnector)
 }
@@ -33,7 +33,7 @@ impl Connector for MemoryConnector {
 
     fn validate(&self, config: &Config) -> Result<()> {
         if config.hosts.len() > 1 {
-            return Err(Error::invalid("url", "memory:// takes one store name at most"));
+            return Err(Error::invalid("url", "memory:// takes at most one store name"));
         }
         if !config.path.is_empty() || config.user.is_some() || config.password.is_some() {
             return Err(Error::invalid("url", "memory:// takes no path, user or password"));
@@ -51,7 +51,7 @@ impl Connector for MemoryConnector {
 }
 
 impl Memory {
-    /// A client of this store, and the link between them, on which faults can be laid.
+    /// Connects a client to this store. Returns it with its link, on which a test plans faults.
     ///
     /// # Errors
     /// `InvalidArgument` naming the field of `config`.
@@ -63,7 +63,7 @@ impl Memory {
         Ok((Coordinator::new(backend, config), link))
     }
 
-    /// As [`connect`](Memory::connect), below the recipes: the backend alone.
+    /// Connects the backend alone, without recipes; otherwise as [`connect`](Memory::connect).
     ///
     /// # Errors
     /// `InvalidArgument` naming the field of `config`.

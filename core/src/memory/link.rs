@@ -1,4 +1,4 @@
-//! The link between a client and its store, on which faults can be laid.
+//! The link between a client and its store, with planned faults.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -20,12 +20,13 @@ use crate::until::until;
 /// The name of this backend in logs, metrics and reports.
 pub(super) const NAME: &str = "memory";
 
-/// The kinds of requests that are counted.
+/// The kinds of requests, for the count of requests.
 const KINDS: [&str; 11] =
     ["count", "facts", "join", "look", "leave", "list", "limit", "renew", "read", "write", "watch"];
 
-/// The link between one client and its store: cut it, hold or delay its requests, lose a reply, end
-/// the lease from outside. For tests.
+/// The link between one client and its store, for tests.
+///
+/// A test can cut it, delay or hold its requests, lose replies, and end the lease from outside.
 #[derive(Clone)]
 pub struct Link(Arc<LinkInner>);
 
@@ -35,7 +36,7 @@ struct LinkInner {
     store: Memory,
     timeout: Duration,
     faults: Mutex<Faults>,
-    // A request was held or caught, its reply dropped, or the client closed.
+    // Notified when a request is held or caught, a reply is dropped, or the client is closed.
     caught: Notify,
 }
 
@@ -43,8 +44,8 @@ struct LinkInner {
 struct Faults {
     cut: bool,
     closed: bool,
-    // Requests that wait in the network. `resume` carries them out, whether or not their senders
-    // still wait.
+    // Requests that wait in the network. `resume` carries them out, also if their senders have
+    // given up.
     holding: Option<VecDeque<Box<dyn FnOnce() + Send>>>,
     // The next request is to be caught (`Some(None)`), or one was (`Some(Some)`), to be delivered
     // late.
@@ -63,12 +64,12 @@ impl Link {
         Self(Arc::new(LinkInner { sent, rechecks, store, timeout, faults, caught }))
     }
 
-    /// Requests fail from now on, until [`heal`](Link::heal).
+    /// Cuts the link: all requests fail with `Unavailable`, until [`heal`](Link::heal).
     pub fn cut(&self) {
         self.0.faults.lock().cut = true;
     }
 
-    /// Undoes [`cut`](Link::cut) and [`delay`](Link::delay), and lets held requests go.
+    /// Undoes [`cut`](Link::cut) and [`delay`](Link::delay), and carries out the held requests.
     pub fn heal(&self) {
         {
             let mut faults = self.0.faults.lock();
@@ -78,8 +79,7 @@ impl Link {
         self.resume();
     }
 
-    /// Requests are held back from now on, until [`resume`](Link::resume): as though they were late
-    /// in the network.
+    /// Holds back all requests, as if they were late in the network, until [`resume`](Link::resume).
     pub fn hold(&self) {
         self.0.faults.lock().holding.get_or_insert_default();
     }
@@ -96,7 +96,7 @@ impl Link {
         until(&self.0.caught, || done(&self.0.faults.lock()).then_some(())).await
     }
 
-    /// Carries out what was held back, in order, also the requests whose sender has given up.
+    /// Carries out the held requests in order, also those whose sender has given up.
     pub fn resume(&self) {
         let requests = self.0.faults.lock().holding.take();
         for request in requests.into_iter().flatten() {
@@ -104,14 +104,15 @@ impl Link {
         }
     }
 
-    /// The next request is caught in the network while its sender loses the connection;
-    /// [`deliver_parked`](Link::deliver_parked) carries it out later, after others that were sent
-    /// since.
+    /// Catches the next request in the network, while its sender loses the connection.
+    ///
+    /// [`deliver_parked`](Link::deliver_parked) carries it out later, after other requests that were sent in
+    /// between.
     pub fn park_next_request(&self) {
         self.0.faults.lock().parked = Some(None);
     }
 
-    /// Waits until that request is caught.
+    /// Waits until the request of [`park_next_request`](Link::park_next_request) is caught.
     ///
     /// # Cancel safety
     /// Cancel-safe.
@@ -119,29 +120,30 @@ impl Link {
         self.until(|faults| matches!(faults.parked, Some(Some(_)))).await;
     }
 
-    /// Carries out the caught request. Answers whether there was one.
+    /// Carries out the caught request. Returns whether there was one.
     pub fn deliver_parked(&self) -> bool {
         let request = self.0.faults.lock().parked.take().flatten();
         request.map(|request| request()).is_some()
     }
 
-    /// The number of sent requests, the lease's renewals among them.
+    /// Returns the number of sent requests, including renewals of the lease.
     pub fn requests(&self) -> u64 {
         self.0.faults.lock().requests
     }
 
-    /// Every request takes this long from now on: half of it on its way to the store, half back.
+    /// Delays each request by this time: half of it on the way to the store, half on the way back.
     pub fn delay(&self, delay: Duration) {
         self.0.faults.lock().delay = delay;
     }
 
-    /// The reply to the next request is lost: it is carried out, and its outcome is unknown to the
-    /// client.
+    /// Loses the reply to the next request: the request is carried out, and the client does not learn the
+    /// outcome.
     pub fn drop_next_reply(&self) {
         self.0.faults.lock().replies_to_drop += 1;
     }
 
-    /// Waits until every reply that was to be dropped is: the request came and was carried out.
+    /// Waits until each reply of [`drop_next_reply`](Link::drop_next_reply) has been dropped, after its
+    /// request was carried out.
     ///
     /// # Cancel safety
     /// Cancel-safe.
@@ -149,17 +151,17 @@ impl Link {
         self.until(|faults| faults.replies_to_drop == 0).await;
     }
 
-    /// The next wake-up to the waiter at `sequence` is lost. Answers whether it waits.
+    /// Loses the next wake-up of the waiter at `sequence`. Returns whether such a node exists.
     pub fn drop_next_wake(&self, queue: &Address, sequence: u64) -> bool {
         self.0.store.deafen(queue, sequence)
     }
 
-    /// The news of the next change of a cell is lost, for all its watchers.
+    /// Loses the next change event of a cell, for all its watchers.
     pub fn drop_next_news(&self, cell: &Address) {
         self.0.store.deafen_watches(cell);
     }
 
-    /// What the client's re-checks find.
+    /// The counter of changes that re-checks of the client find.
     pub(super) fn rechecks(&self) -> &Rechecks {
         &self.0.rechecks
     }
@@ -169,20 +171,20 @@ impl Link {
         self.until(|faults| faults.closed).await;
     }
 
-    /// Ends the client's lease from outside, as an operator would. Its nodes go, and their owners
-    /// learn `Revoked`.
+    /// Ends the client's lease from outside, as an operator does. Its nodes are removed, and their holds are
+    /// lost as `Revoked`.
     pub fn lose_lease(&self) {
         let lease = self.0.faults.lock().lease;
         self.0.store.end_lease(lease, LostReason::Revoked);
     }
 
-    /// How long the store keeps the client's lease, and each of its nodes, unless they are renewed.
+    /// Returns how long the store keeps the client's lease, and each of its nodes, without another renewal.
     pub fn lease_left(&self) -> Vec<Duration> {
         let lease = self.0.faults.lock().lease;
         self.0.store.lease_left(lease)
     }
 
-    /// Ends the task that renews the lease, as a panic in it would.
+    /// Stops the task that renews the lease, as a panic in it does.
     pub fn stop_renewal(&self) {
         if let Some(renewal) = self.0.faults.lock().renewal.take() {
             renewal.abort();
@@ -197,7 +199,7 @@ impl Link {
         self.0.faults.lock().lease = lease;
     }
 
-    /// Fails all requests from now on. Answers whether this is new.
+    /// Fails all requests from now on. Returns whether the client was open.
     pub(super) fn close(&self) -> bool {
         let closed = std::mem::replace(&mut self.0.faults.lock().closed, true);
         self.0.caught.notify_waiters();

@@ -1,12 +1,12 @@
-//! The embedded backend: a full coordinator in this process, with real leases and expiry.
+//! The embedded backend: a complete coordinator in this process, with real leases and expiry.
 //!
-//! `memory://` is private to its Coordinator; `memory://name` is shared by all that name it in this
-//! process. A store owns no task: expiry is computed on access and in the waiters' own timers, so
-//! that handles of one store work on several runtimes. Its clock is chosen when it is made: the
-//! system's, or tokio's, with which a test can pause time (one runtime only).
+//! The store of `memory://` is private to its Coordinator. The store of `memory://name` is shared by all
+//! coordinators in this process that use this name. A store has no background task: it computes expiry on
+//! access and in the timers of the waiters, so handles of one store work on several runtimes. The clock of a
+//! store is chosen when the store is created: the system's clock, or tokio's, which a test can pause (on one
+//! runtime only).
 //!
-//! A queue is the value that Redis' scripts are tested against,
-//! [`decide::queue`](crate::decide::queue).
+//! Its queue is [`decide::queue`](crate::decide::queue), which also checks the Redis scripts in tests.
 //!
 //! # Testing a service on memory
 //!

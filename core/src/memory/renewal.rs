@@ -32,7 +32,7 @@ pub(super) fn reopen(client: &Arc<MemoryClient>) -> Result<()> {
         (client.store.open_lease(client.ttl), LeaseWriter::new(clock.clone(), client.ttl, clock.now()));
     client.link.set_lease(current.0);
     drop(current);
-    // No join waits behind our own old nodes (LEASE-CLEAN-UP-AFTER-LOSS).
+    // So no join waits for old nodes of this client (LEASE-CLEAN-UP-AFTER-LOSS).
     client.store.end_lease(old, LostReason::Expired);
     start(client);
     Ok(())

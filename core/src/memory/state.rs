@@ -1,4 +1,4 @@
-//! What a store has: queues, leases, and the nodes that its clients know.
+//! The data of a store: queues, leases, and the nodes that its clients know.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
@@ -23,22 +23,22 @@ pub(super) struct StoreState {
     pub(super) leases: HashMap<LeaseId, Granted>,
     pub(super) last_lease: LeaseId,
     pub(super) live: HashMap<NodeId, Arc<StoredNode>>,
-    /// The next wake-up to these nodes is lost: a fault.
+    /// Nodes whose next wake-up is lost: a fault.
     pub(super) deaf: HashSet<NodeId>,
     pub(super) cells: CellStore<LeaseId>,
-    /// Who watches which cell or queue.
+    /// The watches of each cell or queue.
     pub(super) watches: HashMap<Address, Vec<Weak<Notify>>>,
-    /// What watches of a queue were told last: each node's sequence number, and whether it was
-    /// admitted.
+    /// The state of a queue that its watches were notified of last: each node's sequence number, and whether
+    /// it was admitted.
     pub(super) told: HashMap<Address, Vec<(u64, bool)>>,
-    /// The next news of these cells and queues is lost: a fault.
+    /// Cells and queues whose next change event is lost: a fault.
     pub(super) deaf_watches: HashSet<Address>,
 }
 
 /// A lease, as the store has it.
 pub(super) struct Granted {
-    /// A renewal renews all of them at one instant, so that the client's one deadline holds for
-    /// each (LEASE-DEADLINE-PER-NODE).
+    /// A renewal renews all of them at one instant, so that the client's one deadline holds for each
+    /// (LEASE-DEADLINE-PER-NODE).
     pub(super) nodes: HashMap<NodeId, (Address, u64)>,
     ttl: Duration,
     expires: Micros,
@@ -69,7 +69,7 @@ impl StoreState {
         self.wake(admitted.into_iter().chain(unfit));
     }
 
-    /// The queues of a prefix behind the encoded key `after`, in no order.
+    /// The queues of a prefix after the encoded key `after`, in no order.
     pub(super) fn queues_of(
         &self,
         of: &QueuePrefix,
@@ -78,7 +78,7 @@ impl StoreState {
         self.queues.iter().filter(move |(address, _)| of.contains(address) && address.coded() > after)
     }
 
-    /// Stores the limit of a queue of permits, and wakes whom it admits.
+    /// Stores the limit of a queue of permits, and wakes the waiters that it admits.
     pub(super) fn set_limit(&mut self, now: Micros, queue: &Address, limit: u32) {
         let admitted = self.queues.entry(queue.clone()).or_default().set_limit(now, limit);
         self.notify(queue, admitted);
@@ -95,7 +95,7 @@ impl StoreState {
         }
     }
 
-    /// Writes a cell under this lease, and tells its watches of a change.
+    /// Writes a cell under this lease, and notifies its watches of a change.
     pub(super) fn write_cell(
         &mut self,
         now: Micros,
@@ -131,14 +131,14 @@ impl StoreState {
         Ok(decided)
     }
 
-    /// Drops the cells that have expired, and tells their watches.
+    /// Drops the cells that have expired, and notifies their watches.
     pub(super) fn prune_cells(&mut self, now: Micros) {
         for cell in self.cells.prune(now) {
             self.tell(&cell);
         }
     }
 
-    /// Tells the watches of a cell or queue of a change.
+    /// Notifies the watches of a cell or queue of a change.
     pub(super) fn tell(&mut self, address: &Address) {
         if !self.deaf_watches.remove(address) {
             let watches = self.watches.get(address).into_iter().flatten();
@@ -147,7 +147,7 @@ impl StoreState {
         }
     }
 
-    /// Tells the watches of a queue if it differs from what they were told last.
+    /// Notifies the watches of a queue if it has changed since their last event.
     pub(super) fn tell_of_queue(&mut self, address: &Address) {
         if !self.watches.contains_key(address) {
             return;
@@ -170,7 +170,7 @@ impl StoreState {
         self.told.retain(|queue, _| self.watches.contains_key(queue));
     }
 
-    /// Its owner has left.
+    /// Marks a node as left by its owner.
     pub(super) fn left(&mut self, id: NodeId, was_there: bool) {
         if let Some(node) = self.live.get(&id).filter(|_| was_there) {
             node.removed.store(true, Ordering::Release);
@@ -178,7 +178,7 @@ impl StoreState {
         self.forget(id, None);
     }
 
-    /// Forgets a node. Its owner learns `reason`, unless it has left.
+    /// Forgets a node. It is lost for `reason`, unless its owner has left.
     pub(super) fn forget(&mut self, id: NodeId, reason: Option<LostReason>) {
         self.deaf.remove(&id);
         let Some(node) = self.live.remove(&id) else { return };
@@ -203,9 +203,9 @@ impl StoreState {
         watched.iter().for_each(|queue| self.tell_of_queue(queue));
     }
 
-    /// Forgets what has expired, so that dead clients leave no memory behind, and queues that would
-    /// give out no lower sequence number when they are made anew. It looks at everything, and so
-    /// runs only at renewals and ends of leases.
+    /// Forgets leases, nodes and queues that have expired, so that dead clients use no memory. A queue is
+    /// forgotten only if a new one would not reuse its sequence numbers. It reads everything, and so runs
+    /// only at renewals and ends of leases.
     pub(super) fn sweep(&mut self, now: Micros) {
         self.prune(now);
         let Self { queues, live, leases, .. } = self;

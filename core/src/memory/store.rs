@@ -1,4 +1,4 @@
-//! The store, and the operations on it: each runs alone, under one lock.
+//! The store and its operations: each runs alone, under one lock.
 
 mod cells;
 
@@ -19,7 +19,7 @@ use crate::decide::queue::{Answer, Micros, Queue, QueueJoin};
 use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::listing::Page;
 
-/// A store, shared by its clients. Dropped when the last of them is.
+/// A memory store, shared by its clients. It is dropped with the last client.
 #[derive(Clone)]
 pub struct Memory(Arc<StoreInner>);
 
@@ -31,27 +31,30 @@ struct StoreInner {
 static NAMED: LazyLock<Mutex<HashMap<String, Weak<StoreInner>>>> = LazyLock::new(Mutex::default);
 
 impl Memory {
-    /// A private store on `clock`.
+    /// Creates a private store on `clock`.
     pub fn new(clock: Clock) -> Self {
         Self(Arc::new(StoreInner { clock, state: Mutex::default() }))
     }
 
-    /// The store of this name in this process, made on `clock` if there is none.
+    /// Returns the store of this name in this process, or creates it on `clock`.
     ///
     /// # Errors
-    /// `Misconfigured` when it exists on the other kind of clock.
+    /// `Misconfigured` if the store exists with the other kind of clock.
     pub fn named(name: &str, clock: Clock) -> Result<Self> {
         let store = Self::named_or(name, || clock.clone());
         if store.0.clock.is_tokio() != clock.is_tokio() {
             return Err(Error::new(
                 ErrorKind::Misconfigured,
-                format!("memory store {name:?} runs on {:?}, not on {clock:?}", store.0.clock),
+                format!(
+                    "memory store {name:?} exists and runs on {:?}, not on {clock:?}: use that clock, or another name",
+                    store.0.clock
+                ),
             ));
         }
         Ok(store)
     }
 
-    /// The store of this name, on its own clock; a new one on the system's.
+    /// The store of this name, on its clock; a new store on the system's clock.
     pub(super) fn named_or_system(name: &str) -> Self {
         Self::named_or(name, Clock::system)
     }
@@ -67,13 +70,13 @@ impl Memory {
         store
     }
 
-    /// The store's clock.
+    /// Returns the clock of the store.
     pub fn clock(&self) -> &Clock {
         &self.0.clock
     }
 
-    /// Removes a node from outside, as an operator would. Answers whether it was there. Its owner
-    /// learns `Revoked`.
+    /// Removes a node from outside, as an operator does. Its hold is lost as `Revoked`. Returns whether the
+    /// node was there.
     pub fn remove(&self, queue: &Address, sequence: u64) -> bool {
         self.with(|state, now| {
             let Some(nodes) = state.queues.get_mut(queue) else { return false };
@@ -85,17 +88,17 @@ impl Memory {
         })
     }
 
-    /// Forgets everything, as a server does that is started again without its data. Clients hear of
-    /// it at their next renewal or join.
+    /// Deletes everything, as a server that restarts without its data. Clients notice at their next renewal
+    /// or join.
     pub fn wipe(&self) {
         self.with(|state, _| {
             let StoreState { last_lease, cells, watches, .. } = std::mem::take(state);
-            // No lease or version comes twice, as on every backend.
+            // Lease ids and versions are never reused, as on every backend.
             *state = StoreState { last_lease, cells: cells.emptied(), watches, ..StoreState::default() };
         });
     }
 
-    /// The nodes, cells and watches that are in the store now, as text: for tests that nothing is
+    /// Returns the nodes, cells and watches in the store as text, so that a test can check that nothing is
     /// left.
     pub fn contents(&self) -> Vec<String> {
         self.with(|state, now| {
@@ -120,7 +123,7 @@ impl Memory {
         })
     }
 
-    /// Ends a lease and removes all its nodes, whose owner learns `reason`.
+    /// Ends a lease and removes its nodes, which are lost for `reason`.
     pub(super) fn end_lease(&self, lease: LeaseId, reason: LostReason) {
         self.with(|state, now| {
             let nodes = state.leases.remove(&lease).map(|lease| lease.nodes).unwrap_or_default();
@@ -138,7 +141,7 @@ impl Memory {
         });
     }
 
-    /// How long a lease has left, and each of its nodes; nothing of a lease that has ended.
+    /// The remaining time of a lease and of each of its nodes; empty if the lease has ended.
     pub(super) fn lease_left(&self, lease: LeaseId) -> Vec<Duration> {
         self.with(|state, now| {
             let Some(lease) = state.leases.get(&lease) else { return Vec::new() };
@@ -155,7 +158,7 @@ impl Memory {
         })
     }
 
-    /// Renews every node of a lease at one instant. `None`: there is no such lease any more.
+    /// Renews every node of a lease at one instant. Returns `None` if the lease does not exist any more.
     pub(super) fn renew(&self, id: LeaseId) -> Option<()> {
         self.with(|state, now| {
             state.prune_cells(now);
@@ -178,8 +181,8 @@ impl Memory {
         })
     }
 
-    /// Joins under a lease. `make` makes the node under the store's lock, so that no wake-up comes
-    /// before it exists (QUEUE-INBOX-BEFORE-JOIN). `None`: there is no such lease any more.
+    /// Joins under a lease. `make` creates the node under the store's lock, so that no wake-up comes before
+    /// it exists (QUEUE-INBOX-BEFORE-JOIN). Returns `None` if the lease does not exist any more.
     pub(super) fn join(
         &self,
         lease: LeaseId,
@@ -207,7 +210,7 @@ impl Memory {
         })
     }
 
-    /// Answers whether it was there.
+    /// Returns whether the node was there.
     pub(super) fn leave(&self, address: &Address, id: NodeId, sequence: u64) -> bool {
         self.with(|state, now| {
             let Some(queue) = state.queues.get_mut(address) else { return false };
@@ -218,7 +221,7 @@ impl Memory {
         })
     }
 
-    /// Answers whether a node was there.
+    /// Returns whether a node was there.
     pub(super) fn abandon(&self, address: &Address, id: NodeId) -> bool {
         self.with(|state, now| {
             let (was_there, admitted) = state.queues.entry(address.clone()).or_default().abandon(now, id);
@@ -228,7 +231,7 @@ impl Memory {
         })
     }
 
-    /// Where a node stands now. Drops the expired first, and wakes the nodes that this admits.
+    /// Drops expired nodes, wakes the nodes that this admits, and returns the state of this node.
     pub(super) fn look(&self, address: &Address, id: NodeId, sequence: u64) -> Answer {
         self.with(|state, now| {
             let Some(queue) = state.queues.get_mut(address) else { return Answer::Gone };
@@ -269,7 +272,7 @@ impl Memory {
         })
     }
 
-    /// Turns a writer into a reader, in its place. Answers whether it is a reader now.
+    /// Turns a writer into a reader, in its place. Returns whether it is a reader now.
     pub(super) fn downgrade(&self, address: &Address, id: NodeId, sequence: u64) -> bool {
         self.with(|state, now| {
             let Some(queue) = state.queues.get_mut(address) else { return false };
@@ -279,7 +282,7 @@ impl Memory {
         })
     }
 
-    /// Replaces a node's data (NODE-DATA). Answers whether the node stands.
+    /// Replaces a node's data (NODE-DATA). Returns whether the node exists.
     pub(super) fn write_data(&self, node: &StoredNode, data: &Arc<[u8]>) -> bool {
         self.with(|state, now| {
             let Some(queue) = state.queues.get_mut(&node.queue) else { return false };
@@ -322,7 +325,7 @@ impl Memory {
         })
     }
 
-    /// Tells `watch` of each change of a cell or queue, until it is dropped.
+    /// Notifies `watch` of each change of a cell or queue, until it is dropped.
     pub(super) fn watch(&self, address: &Address, watch: &Arc<Notify>) {
         self.with(|state, now| {
             state.sweep_watches();
@@ -331,7 +334,7 @@ impl Memory {
         });
     }
 
-    /// When something of a cell or queue may expire, so that its watch looks then.
+    /// The next instant at which something of a cell or queue may expire, so that its watch looks then.
     pub(super) fn next_expiry(&self, address: &Address) -> Moment {
         self.with(|state, _| {
             let nodes = state.queues.get(address).into_iter().flat_map(Queue::iter);
@@ -340,12 +343,12 @@ impl Memory {
         })
     }
 
-    /// Drops what has expired, which tells the watches.
+    /// Drops everything that has expired, which notifies the watches.
     pub(super) fn prune(&self) {
         self.with(|state, now| state.prune(now));
     }
 
-    /// The news of the next change of this cell or queue is lost: a fault.
+    /// Loses the event of the next change of this cell or queue: a fault.
     pub(super) fn deafen_watches(&self, address: &Address) {
         self.with(|state, _| state.deaf_watches.insert(address.clone()));
     }
@@ -367,7 +370,7 @@ impl Memory {
         })
     }
 
-    /// The next wake-up to this waiter is lost: a fault.
+    /// Loses the next wake-up of this waiter: a fault.
     pub(super) fn deafen(&self, address: &Address, sequence: u64) -> bool {
         self.with(|state, _| {
             let slot =

@@ -45,8 +45,7 @@ pub(crate) async fn acquire(
     acquired.await.map_err(|error| error.on(request.queue.name()))
 }
 
-/// An acquisition under way. What it has on either side is given back in the background when it is
-/// dropped.
+/// An acquisition under way. When it is dropped, its nodes on both sides are removed in the background.
 struct Acquiring<'a> {
     participant: &'a Participant,
     clock: &'a Clock,
@@ -54,8 +53,8 @@ struct Acquiring<'a> {
     on: OnSides,
     // The stage was read since it was admitted on both sides.
     read: bool,
-    // Until when it goes on asking a server that does not answer. Without a deadline: a TTL behind its last wait in
-    // a queue, however long that was.
+    // How long it retries on a server that does not answer. Without a deadline: until a TTL after its last wait in
+    // a queue, no matter how long that wait was.
     give_up: Moment,
     pauses: Backoff,
 }
@@ -78,7 +77,7 @@ impl<'a> Acquiring<'a> {
                 Ok(Step::Goes) => {}
                 Ok(Step::Refused) => return Ok(None),
                 Ok(Step::Holds(node)) => return Ok(Some(node)),
-                // A part was lost meanwhile, and its place with it: from the beginning.
+                // A part was lost in between, and its place with it: begin again.
                 Err(error) if error.lost_reason().is_some_and(joins_anew) => {
                     self.heard();
                     self.on = OnSides::default();
@@ -97,8 +96,8 @@ impl<'a> Acquiring<'a> {
             AcquireNext::GiveBackNew => {
                 self.read = false;
                 if let Some(held) = self.on.new.take() {
-                    // It goes on in the background if it is not confirmed, and who has none waits for the
-                    // old side alone.
+                    // The removal continues in the background if it is not confirmed. Without a node on the new
+                    // side, the acquisition waits for the old side alone.
                     let _ = held.release().await;
                 }
                 Ok(Step::Goes)
@@ -138,8 +137,8 @@ impl<'a> Acquiring<'a> {
             }
         };
         let has_old = self.on.old.is_some();
-        // Who waits on the new side and needs the old one gives its place back (MIGRATE-CANONICAL-ORDER); and
-        // who has the old one already does not wait for a side that is not needed any more.
+        // An acquisition that waits on the new side and needs the old one leaves the new side
+        // (MIGRATE-CANONICAL-ORDER). With a node on the old side, it stops waiting for a side that it does not need.
         let useless = participant.until(|known| {
             let needs = known.phase().needs();
             let useless = side == Side::New && if has_old { !needs.new } else { needs.old };

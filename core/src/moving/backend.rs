@@ -1,4 +1,4 @@
-//! Both sides of a move as one coordinator, for what recipes ask beside their acquisitions.
+//! Both sides of a move as one coordinator, for the requests of recipes other than acquisitions.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ impl SequentialNodes for MovingBackend {
         let _ = join;
         Err(Error::unsupported(
             "join",
-            "a client of two coordinators has no queue of its own: use the recipes",
+            "a client of two coordinators joins no queue directly: use the recipes",
         ))
     }
 
@@ -75,12 +75,13 @@ impl SequentialNodes for MovingBackend {
 
     async fn set_limit(&self, queue: &Address, expected: ExpectedLimit, limit: u32) -> Result<bool> {
         if expected != ExpectedLimit::Any {
-            let why = "a client of two coordinators stores limits on both: an operator replaces them on each";
+            let why =
+                "a client of two coordinators stores limits on both: replace a known limit on each side";
             return Err(Error::unsupported("set_limit", why));
         }
         loop {
-            // Counted as a change of a value: a stage in which limits are copied waits for it
-            // (MIGRATE-LIMITS), and it for that.
+            // Counted as a change of a value: a stage in which limits are copied waits for this
+            // request (MIGRATE-LIMITS), and this request waits for such a stage to end.
             let asking = self.participant.cells.asking().await?;
             for side in [asking.side(), asking.side().other()] {
                 if asking.phase().spans().has(side) {
@@ -88,7 +89,7 @@ impl SequentialNodes for MovingBackend {
                     side.client.backend.set_limit(&side.address(queue), expected, limit).await?;
                 }
             }
-            // Otherwise nothing has waited for it: where it is needed may have changed.
+            // Otherwise the stage has not waited for it: the sides that need it may have changed.
             if asking.counts() {
                 return Ok(true);
             }
@@ -135,7 +136,7 @@ impl Backend for MovingBackend {
             Sides::BOTH => of(Side::Old).of_both(of(Side::New)),
             _ => of(phase.token()),
         };
-        // Others use them, and read no stage.
+        // Other programs use them, and read no stage.
         Capabilities { exact_addresses: false, ..capabilities }
     }
 

@@ -1,4 +1,4 @@
-//! From the configuration of a move to a client of both sides.
+//! Creates a client of both sides from the configuration of a move.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +38,7 @@ pub(crate) fn participate(
     request_timeout: Duration,
 ) -> Result<(Arc<Participant>, Arc<dyn Backend>)> {
     if old.client.clock().is_tokio() != new.client.clock().is_tokio() {
-        let why = "one side counts time by tokio's clock and the other by the system's";
+        let why = "one side uses tokio's clock and the other the system's clock: use one kind for both";
         return Err(Error::new(ErrorKind::Misconfigured, why));
     }
     let (place, stamp) = (MovePlace::of(&old.namespace().text, name)?, Place::of(old.namespace())?);

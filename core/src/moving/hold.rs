@@ -1,4 +1,4 @@
-//! What a move itself holds: a membership, and what values are written under.
+//! The holds of the move itself: the membership, and the hold for writing values.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::held_node::HeldNode;
 /// Waits, for as long as it takes, until this client holds a node in a queue of the move.
 ///
 /// # Errors
-/// Those of an acquisition.
+/// As an acquisition.
 ///
 /// # Cancel safety
 /// Dropped, it gives its place back.

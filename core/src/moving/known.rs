@@ -1,4 +1,4 @@
-//! What a participant knows of its move, and what it holds.
+//! The knowledge of a participant: the stage of its move, and its holds.
 
 use std::sync::{Arc, Weak};
 
@@ -13,15 +13,14 @@ use crate::decide::moving::{MovePhase, Stage, takes_over};
 use crate::error::{Error, LostReason};
 use crate::seen;
 
-/// So many holds are kept before it looks for those that are over.
+/// The number of holds that are kept before the first search for ended ones.
 const FEW: usize = 64;
 
-/// What a participant knows. All of it is under one lock: an acquisition completes by the phase that is
-/// known at that instant (MIGRATE-DECIDE-AT-END), and who acknowledges a later one has its hold among the
-/// holds.
+/// The knowledge of a participant, under one lock. An acquisition completes by the phase that is known at that
+/// instant (MIGRATE-DECIDE-AT-END). So its hold is in the list when the participant acknowledges a later phase.
 #[derive(Debug)]
 pub(super) struct Known {
-    // The node of the membership, and whether the stage was read since it stands
+    // The node of the membership, and whether the stage was read since it exists
     // (MIGRATE-REGISTER-THEN-READ).
     pub(super) member: Option<Arc<dyn Node>>,
     pub(super) is_read: bool,
@@ -33,16 +32,16 @@ pub(super) struct Known {
     // given up leaves it there (MIGRATE-EPOCH-RECORDED).
     epoch: u16,
     holds: Vec<Weak<MovingNode>>,
-    // How many of them make it worth to look for those that are over.
+    // The number of holds at which the next search for ended ones is worth it.
     crowd: usize,
     // Why it knows nothing yet.
     pub(super) why: Option<Error>,
-    // What the requests of values are asked by; `None` once it is no member for good.
+    // The stage that requests of values use; `None` once the membership has ended.
     values: Option<watch::Sender<Option<KnownStage>>>,
 }
 
 impl Known {
-    /// Nothing is known yet. `values`: told, under the lock, what the requests of values are asked by.
+    /// Nothing is known yet. `values`: receives, under the lock, the stage that requests of values use.
     pub(super) fn new(values: watch::Sender<Option<KnownStage>>) -> Self {
         Self {
             member: None,
@@ -96,9 +95,8 @@ impl Known {
             && version != self.acknowledged.map(|(version, _)| version)
     }
 
-    /// A read of the stage was answered, which began while it had this membership; without a stage, the
-    /// stamp of the old side behind it, which says the `epoch`. Reads are applied in the order in which
-    /// they began.
+    /// Records a read of the stage that began during this membership. Without a stage, the stamp of the old side
+    /// was read after it, and has the `epoch`. Reads are applied in the order in which they began.
     pub(super) fn read(&mut self, staged: Option<Staged>, epoch: u16, by: Option<&Arc<dyn Node>>) {
         // A read that began before it registered shows nothing (MIGRATE-REGISTER-THEN-READ).
         self.is_read |= matches!((&self.member, by), (Some(member), Some(by)) if Arc::ptr_eq(member, by));
@@ -123,17 +121,17 @@ impl Known {
         (self.member, self.is_read, self.acknowledged) = (Some(member), false, None);
     }
 
-    /// It is no member any more.
+    /// It has lost its membership.
     pub(super) fn leave(&mut self, why: Error) {
         (self.member, self.is_read, self.why) = (None, false, Some(why));
     }
 
-    /// The client is closed: it is no member any more.
+    /// The client is closed, and its membership has ended.
     pub(super) fn close(&mut self) {
         self.values = None;
     }
 
-    /// Tells the requests of values of what has changed, before anything is acknowledged.
+    /// Sends a change to the requests of values, before anything is acknowledged.
     pub(super) fn tell_values(&self) {
         if let Some(values) = &self.values {
             let now = self.usable();
@@ -174,12 +172,12 @@ impl Known {
         self.holds.push(Arc::downgrade(hold));
     }
 
-    /// What it holds now.
+    /// The current holds.
     pub(super) fn held(&self) -> Vec<Arc<MovingNode>> {
         self.holds.iter().filter_map(Weak::upgrade).filter(|hold| !hold.is_over()).collect()
     }
 
-    /// What it holds as its client ends: those that this has ended are among them.
+    /// The holds at the end of the client, including those that the close has ended.
     pub(super) fn held_to_the_end(&self) -> Vec<Arc<MovingNode>> {
         let holds = self.holds.iter().filter_map(Weak::upgrade);
         holds.filter(|hold| matches!(hold.state().lost(), None | Some(LostReason::Closed))).collect()

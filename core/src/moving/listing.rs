@@ -1,23 +1,23 @@
-//! Who holds, and who waits, over both sides of a move.
+//! The listing of a queue over both sides of a move.
 //!
-//! *What is shown.* The queue of the side that gives the tokens, as it is there; and behind it those on
-//! the other side who have no place on this one. None of them holds, by the phase of the listing: they wait
-//! for the side of the tokens, or stand in the way of those who do.
+//! *Content.* The queue of the side that gives the tokens, and after it the nodes on the other side that have
+//! no place on this side. By the phase of the listing none of these holds: they wait for the side of the
+//! tokens, or block acquisitions there.
 //!
-//! *Who is one.* Nothing on the servers says that two nodes are of one acquisition: numbers are of one
-//! side, ids of one attempt and used again, and a label is of as many as bear it. What is known: who waits
-//! on the old side has no place on the new one (MIGRATE-CANONICAL-ORDER). So a node on the new side can only
-//! be paired with one that is admitted on the old side, and with none that has another label or another
-//! weight. Of those that look alike on both sides the earlier ones are taken for pairs, since who has come
-//! last is still on the way. So as many are shown as there are. Which of those that look alike has no place
-//! on the other side may be said wrongly, where one client has several places in one queue.
+//! *Pairs.* The servers store no link between the two nodes of one acquisition: numbers are of one side, ids
+//! are of one attempt and used again, and several clients may share a label. But an acquisition that waits on
+//! the old side has no place on the new one (MIGRATE-CANONICAL-ORDER). So a node on the new side can only be
+//! paired with a node that is admitted on the old side and has the same label and weight. Of several nodes
+//! that look alike on both sides, the earlier ones are taken for pairs, since the latest are still on the
+//! way. So the number of entries is right. If one client has several places in one queue, the listing may
+//! name the wrong one of them as having no place on the other side.
 //!
-//! *When it is read.* The new side before the old one: who goes on to the new side meanwhile is shown on
-//! the old one.
+//! *Order of reads.* The new side is read before the old one: an acquisition that goes on to the new side in
+//! between is shown on the old one.
 //!
-//! *Sequence numbers.* Those of the tokens' side are whole tokens. Those of the other side are above all
-//! of them: tokens leave the highest bit free. They say the epoch too, and so of which side they are. So
-//! pages go on where they ended, and a forced release reaches what was listed, or nothing.
+//! *Sequence numbers.* Numbers of the tokens' side are whole tokens. Numbers of the other side are above all
+//! of them: tokens leave the highest bit free. They contain the epoch too, and so identify their side. So
+//! pages go on where they ended, and a forced release reaches the listed node, or none.
 
 use std::collections::HashMap;
 
@@ -35,11 +35,11 @@ use crate::watched::list_behind;
 /// In a number: it is of the side that does not give the tokens.
 const BESIDE: u64 = 1 << 63;
 
-/// So many nodes are read at a time, where all are needed.
+/// The number of nodes in one read, if all are needed.
 const PAGE: usize = 500;
 
 impl Participant {
-    /// Lists a queue: a page of it, behind a number of an earlier page.
+    /// Lists one page of a queue, after a number of an earlier page.
     pub(super) async fn list(&self, queue: &Address, page: EntryPage) -> Result<Vec<QueueEntry>> {
         let (phase, epoch) = self.look(|known| (known.phase(), known.epoch()));
         let Some(behind) = Behind::of(page.after, epoch) else { return Ok(Vec::new()) };
@@ -52,7 +52,7 @@ impl Participant {
         let mut shown = Vec::new();
         if beside {
             let new = match side {
-                // What it shows is shown: who comes to it from here on is on the old side's list.
+                // An acquisition that comes to it after this read is on the old side's list.
                 Side::New => self.new_side_up_to(queue, page, behind, &part).await?,
                 Side::Old => self.new.list_all(queue, page.leases).await?,
             };
@@ -64,7 +64,7 @@ impl Participant {
         here.chain(beside.map(|entry| coded(epoch, BESIDE, entry))).take(page.most).collect()
     }
 
-    /// All of the new side's queue, whose page behind a number was read.
+    /// The whole queue of the new side, of which a page after a number was read.
     async fn new_side_up_to(
         &self,
         queue: &Address,
@@ -84,8 +84,8 @@ impl Participant {
         }
     }
 
-    /// Removes what was listed under this number. What was listed before the tokens changed sides is
-    /// listed anew.
+    /// Removes the node that was listed under this number. If the tokens have changed sides since, it removes
+    /// nothing: list again.
     pub(super) async fn revoke(&self, queue: &Address, number: u64) -> Result<bool> {
         let (phase, epoch) = self.look(|known| (known.phase(), known.epoch()));
         let Some((side, sequence)) = listed_at(number, phase, epoch) else { return Ok(false) };
@@ -107,7 +107,7 @@ impl Participant {
         let (side, after) = match after {
             None => (first, None),
             Some(after) => {
-                let unknown = || Error::invalid("after", "no page has ended there");
+                let unknown = || Error::invalid("after", "is not the end of an earlier page");
                 let (side, after) = after.split_once(':').ok_or_else(unknown)?;
                 let side = [Side::Old, Side::New].into_iter().find(|of| of.as_str() == side);
                 (side.ok_or_else(unknown)?, Some(after).filter(|after| !after.is_empty()))
@@ -125,7 +125,7 @@ impl Participant {
             }
             None => None,
         };
-        // The keys are those of the old side's namespace, wherever they are.
+        // The keys are in the old side's namespace, also for nodes of the new side.
         let named = |listed: ListedKey| ListedKey { address: self.old.address(&listed.address), ..listed };
         Ok(Page::new(page.items.into_iter().map(named).collect(), next))
     }
@@ -142,17 +142,17 @@ impl SideClient {
     }
 }
 
-/// Where a page begins.
+/// The start of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Behind {
-    /// Behind this number of the tokens' side.
+    /// After this number of the tokens' side.
     Here(u64),
-    /// Behind this number of the other side: all of the tokens' side was shown.
+    /// After this number of the other side: the whole tokens' side was shown.
     Beside(u64),
 }
 
 impl Behind {
-    /// `None`: behind all that there is.
+    /// `None`: after the last entry.
     fn of(number: u64, epoch: u16) -> Option<Self> {
         let after = Token::coded(number);
         if after.epoch() > epoch {
@@ -166,7 +166,7 @@ impl Behind {
         })
     }
 
-    /// Behind which number the other side is shown.
+    /// The number after which the other side is shown.
     fn beside(self) -> u64 {
         match self {
             Behind::Here(_) => 0,
@@ -180,15 +180,15 @@ fn coded(epoch: u16, beside: u64, entry: QueueEntry) -> Result<QueueEntry> {
     Ok(QueueEntry { sequence, ..entry })
 }
 
-/// Where the node stands that was listed under this number, if it may be listed now.
+/// The side and the sequence of the node with this listed number, if it may be listed now.
 fn listed_at(number: u64, phase: MovePhase, epoch: u16) -> Option<(Side, u64)> {
     let token = Token::coded(number);
     let side = if number & BESIDE == 0 { phase.token() } else { phase.token().other() };
     (token.epoch() == epoch && phase.spans().has(side)).then_some((side, token.sequence()))
 }
 
-/// By what two nodes are told apart for certain: label and weight. Data and mode may change on one side
-/// before they do on the other.
+/// The properties that distinguish two nodes for certain: label and weight. Data and mode may change on one
+/// side before they do on the other.
 fn look(entry: &QueueEntry) -> (&str, Option<u32>) {
     let weight = match entry.claim {
         Claim::Permits(weight) => Some(weight),
@@ -197,7 +197,7 @@ fn look(entry: &QueueEntry) -> (&str, Option<u32>) {
     (&entry.label, weight)
 }
 
-/// Those of a side that have no place on the other one. They hold nothing.
+/// The nodes of a side that have no place on the other side. They hold nothing.
 fn alone(of: Side, old: Vec<QueueEntry>, new: Vec<QueueEntry>) -> Vec<QueueEntry> {
     let may_pair = |side: Side, entry: &QueueEntry| side == Side::New || entry.admitted;
     let (there, here) = match of {
@@ -240,7 +240,7 @@ mod tests {
         type Case<'a> = (&'a str, Listed<'a>, Listed<'a>, &'a [u64], &'a [u64]);
         let cases: [Case<'_>; 7] = [
             (
-                "a hold, and who waits behind it",
+                "a hold, and a waiter after it",
                 &[(1, "a", true), (2, "b", false)],
                 &[(7, "a", true)],
                 &[2],
@@ -249,14 +249,14 @@ mod tests {
             ("one is on the way to the new side", &[(1, "a", true)], &[], &[1], &[]),
             ("a dead one is ahead on the new side", &[(1, "a", true)], &[(7, "d", true)], &[1], &[7]),
             (
-                "behind it waits who holds the old side",
+                "the holder of the old side waits after it",
                 &[(1, "a", true)],
                 &[(7, "d", true), (8, "a", false)],
                 &[],
                 &[7],
             ),
             (
-                "a client waits behind itself",
+                "a client waits after its own hold",
                 &[(1, "a", true), (2, "a", false)],
                 &[(7, "a", true)],
                 &[2],
@@ -270,7 +270,7 @@ mod tests {
                 &[],
             ),
             (
-                "who waits on the old side has nothing on the new one",
+                "a waiter on the old side has no node on the new one",
                 &[(1, "a", false)],
                 &[(7, "a", true)],
                 &[1],
@@ -312,7 +312,7 @@ mod tests {
         assert_eq!(Behind::of(5, 0), Some(Behind::Here(5)));
         assert!(
             number(3, 1, BESIDE) > number(Token::MAX_EPOCH, 7, 0),
-            "in order behind all of the tokens' side"
+            "in order, after all nodes of the tokens' side"
         );
     }
 

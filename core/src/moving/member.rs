@@ -1,4 +1,4 @@
-//! What a member of a move says of itself, in its node on the old side.
+//! The record of a member of a move, in its node on the old side.
 
 use std::sync::Arc;
 

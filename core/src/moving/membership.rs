@@ -23,11 +23,11 @@ use crate::held_node::HeldNode;
 use crate::seen;
 use crate::support::{Backoff, Pauses};
 
-/// So many holds take their node on the new side at a time.
+/// The number of holds that take their node on the new side at the same time.
 const AT_ONCE: usize = 32;
 
 impl Participant {
-    /// The task: takes part until the client is closed, or the move is done and behind it.
+    /// The task: takes part until the client is closed, or the move is done and needs nothing more of it.
     pub(super) async fn take_part(self: Arc<Self>) {
         let mut backoff = self.pauses();
         loop {
@@ -40,7 +40,7 @@ impl Participant {
                         // Nothing of it needs the old side any more.
                         () = self.until(|known| (known.phase() == MovePhase::Done).then_some(())) => {
                             if let Err(error) = self.follow_done(&member).await {
-                                tracing::debug!(%error, "the membership of a move that is done runs out");
+                                tracing::debug!(%error, "could not end the membership of a done move: it expires with its lease");
                             }
                             return;
                         }
@@ -77,7 +77,7 @@ impl Participant {
         Ok(member)
     }
 
-    /// Follows the stage as long as it is a member. A watch that ends is made anew.
+    /// Follows the stage as long as it is a member. A watch that ends is replaced.
     async fn follow(&self, member: &HeldNode) -> Infallible {
         let (client, mut pauses) = (&self.old.client, self.pauses());
         loop {
@@ -130,7 +130,7 @@ impl Participant {
             let phase = staged.as_ref().map_or(MovePhase::Old, |staged| staged.stage.phase);
             self.bring_all(phase).await;
             let held = self.look(Known::held);
-            // Else a later one is known by now.
+            // Otherwise a later one is known by now.
             if may_acknowledge(phase, held.iter().map(|hold| hold.holding()))
                 && self.usage.acknowledges().await? == version
             {
@@ -139,7 +139,7 @@ impl Participant {
         }
     }
 
-    /// The move is done: its holds rest on the new side alone. It is no member any more once they do.
+    /// The move is done: its holds move to the new side alone, and then the membership ends.
     async fn follow_done(&self, member: &HeldNode) -> Result<()> {
         let begun = self.clock().now();
         self.bring_all(MovePhase::Done).await;
@@ -186,8 +186,8 @@ impl Participant {
         }
     }
 
-    /// A hold joins the other side while it is held: nobody but the dead is ahead of it there. Answers whether
-    /// it has taken the node: not if it is being given back.
+    /// Joins the other side for a hold: only nodes of dead clients are ahead of it there. Returns whether the hold
+    /// has taken the node: not if it is being released.
     async fn extend(&self, hold: &MovingNode, side: Side) -> Result<bool> {
         let now = hold.request();
         // It is held: replicas that the other side has none of do not decide about it.
@@ -204,7 +204,7 @@ impl Participant {
                 Added::Over => return Ok(false),
                 Added::Not(unlike, now) => (unlike, now),
             };
-            // What it says of itself has changed meanwhile: its node is as the hold is before it counts.
+            // Its data has changed in between: the node gets the data of the hold before it counts.
             if now.claim != request.claim {
                 unlike.downgrade().await?;
             }
@@ -221,7 +221,7 @@ impl Participant {
         let phase = staged.stage.phase;
         let before = self.change(|known| known.acknowledged.replace((staged.version, phase)));
         self.seen.acknowledged();
-        // One that is written anew while values are copied is no news.
+        // A stage that is written again while values are copied is not reported.
         if before.is_none_or(|(_, before)| before != phase) {
             seen::phase_reached(phase, staged.stage.epoch, self.clock().now().since(begun));
         }

@@ -27,7 +27,7 @@ use crate::hold::Ended;
 use crate::seen::{self, ParticipantMeter};
 use crate::token::Token;
 
-/// What a participant holds on each side.
+/// The nodes of a participant's hold on each side.
 #[derive(Debug, Default)]
 pub(super) struct OnSides {
     pub(super) old: Option<Arc<HeldNode>>,
@@ -46,7 +46,7 @@ impl OnSides {
         Holding { on: Sides { old: self.old.is_some(), new: self.new.is_some() } }
     }
 
-    /// Those that are there, the old one first.
+    /// The existing nodes, the old side's first.
     pub(super) fn all(&self) -> Vec<Arc<HeldNode>> {
         self.old.iter().chain(&self.new).cloned().collect()
     }
@@ -66,7 +66,7 @@ pub(super) enum Added {
 pub(crate) struct MovingNode {
     writer: NodeWriter,
     state: Mutex<State>,
-    // What it writes values with.
+    // Writes values.
     cells: Arc<MovingCells>,
 }
 
@@ -75,7 +75,7 @@ struct State {
     on: OnSides,
     // Until the move is done.
     member: Option<Arc<dyn Node>>,
-    // With which it joins the new side: what it says of itself now.
+    // The request with which it joins the new side, with its current data.
     request: Request,
     // It is being given back: nothing joins it any more.
     leaves: bool,
@@ -90,7 +90,7 @@ impl State {
         let [(_, on_old), (_, on_new)] = ON_SIDE;
         let old = self.on.old.iter().map(|held| on(held, on_old));
         let new = self.on.new.iter().map(|held| on(held, on_new));
-        let member = self.member.iter().map(|node| part(node, (on_old, "where it is a member of the move")));
+        let member = self.member.iter().map(|node| part(node, (on_old, "membership of the move")));
         old.chain(new).chain(member).collect()
     }
 }
@@ -121,7 +121,7 @@ impl MovingNode {
         self.state.lock().on.holding()
     }
 
-    /// What it says of itself, for its next node.
+    /// The request for its next node.
     pub(super) fn request(&self) -> Request {
         self.state.lock().request.clone()
     }
@@ -139,8 +139,8 @@ impl MovingNode {
         }
     }
 
-    /// It has this node too, from now on. The node is as this request says; where the hold says otherwise
-    /// of itself by now, it is not taken, and the answer is the hold's.
+    /// Adds a node that was made by this request. If the data of the hold has changed since, the node is not taken,
+    /// and the answer is the hold's current request.
     pub(super) fn add(&self, side: Side, held: HeldNode, as_said: &Request) -> Added {
         let mut state = self.state.lock();
         if state.leaves || self.is_over() {
@@ -158,7 +158,7 @@ impl MovingNode {
         Added::Taken
     }
 
-    /// Takes from it what the phase does not need: dropped, it is given back in the background.
+    /// Takes the nodes that the phase does not need; dropped, they are removed in the background.
     pub(super) fn trim(&self, phase: MovePhase) -> OnSides {
         let mut state = self.state.lock();
         let surplus = state.on.holding().gives_back(phase);
@@ -175,9 +175,9 @@ impl MovingNode {
         taken
     }
 
-    /// What remains of a hold that is lost is given back: it would be renewed for as long as its guard is
-    /// kept. One margin later, as at an expiry, so that its holder's work is over; at once when somebody
-    /// has removed it, as elsewhere.
+    /// Removes the remaining nodes of a lost hold, which otherwise would be renewed as long as its guard is kept.
+    /// It removes them one margin later, as at an expiry, so that its holder's work is over; at once if another
+    /// client has removed the hold.
     pub(super) async fn give_back_when_lost(self: Arc<Self>, seen: Arc<ParticipantMeter>) {
         let reason = tokio::select! {
             _ = self.writer.until(|| self.writer.outcome()) => return,
@@ -217,8 +217,8 @@ impl MovingNode {
         }
     }
 
-    /// Its least time is that of its nodes too, before their clients end: who leaves nodes to their expiry
-    /// then (`minimum_outlives_close`) leaves these.
+    /// Gives its least time to its nodes before their clients end: a backend that leaves nodes to their expiry then
+    /// (`minimum_outlives_close`) leaves these too.
     pub(super) fn keep_nodes(&self) {
         let end = self.writer.kept_until();
         for held in self.nodes() {
@@ -274,8 +274,8 @@ impl Node for MovingNode {
 
     async fn leave(&self) -> Result<Leave> {
         if self.writer.lost() == Some(LostReason::Closed) && self.writer.is_kept() {
-            // Its guard was dropped before its least time was over: the clients of its nodes end, and do what they
-            // do with such.
+            // Its guard was dropped before its least time was over: the clients of its nodes end, and handle such
+            // nodes.
             return Ok(Leave::Absent(LostReason::Closed));
         }
         let nodes = self.leaving();
@@ -287,8 +287,8 @@ impl Node for MovingNode {
         match Ended::of_all(answers) {
             Ok(Ended::Released) => Ok(Leave::Removed),
             Ok(Ended::Lost(reason)) => Ok(Leave::Absent(reason)),
-            // No later try will say more, and the hold is over; it would be given back for ever else, and hold each
-            // step up.
+            // Another try would give the same answer, and the hold is over. Otherwise its removal would be retried for
+            // ever, and delay every step.
             Err(_) if nodes.iter().all(|held| held.is_gone()) => {
                 match nodes.iter().find_map(|held| held.refused()) {
                     Some(why) => Err(why),

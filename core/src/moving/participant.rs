@@ -33,15 +33,15 @@ pub(crate) struct Participant {
     pub(crate) old: SideClient,
     pub(super) new: SideClient,
     pub(super) place: MovePlace,
-    // Of the old side.
+    // On the old side.
     stamp: Place,
     pub(super) seen: Arc<ParticipantMeter>,
     known: Mutex<Known>,
-    /// What it has under way of values.
+    /// Its requests of values that are under way.
     pub(super) usage: Arc<Usage>,
     /// Its values.
     pub(super) cells: Arc<MovingCells>,
-    // Raised with each change of what is known.
+    // Raised with each change of the knowledge.
     changed: watch::Sender<u64>,
     // One read of the stage at a time, in order.
     reading: tokio::sync::Mutex<()>,
@@ -100,7 +100,7 @@ impl Participant {
         of(&self.old).max(of(&self.new))
     }
 
-    /// Tells of each change of what is known.
+    /// Notifies of each change of the knowledge.
     pub(super) fn changes(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
     }
@@ -109,7 +109,7 @@ impl Participant {
         look(&self.known.lock())
     }
 
-    /// Changes what is known, and tells of it.
+    /// Changes the knowledge, and notifies of it.
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut Known) -> T) -> T {
         let answer = {
             let mut known = self.known.lock();
@@ -127,7 +127,7 @@ impl Participant {
         self.look(Known::phase)
     }
 
-    /// Waits until `found` finds something in what is known.
+    /// Waits until `found` finds something in the knowledge.
     pub(super) async fn until<T>(&self, found: impl Fn(&Known) -> Option<T>) -> T {
         let mut changes = self.changes();
         loop {
@@ -154,13 +154,13 @@ impl Participant {
             biased;
             phase = self.until(Known::ready) => Ok(phase),
             () = clock.sleep_until(give_up) => {
-                let error = Error::new(ErrorKind::Unavailable, "this client is not a member of its move yet");
+                let error = Error::new(ErrorKind::Unavailable, "this client is not a member of its move yet: try again");
                 Err(error.because_of(self.look(|known| known.why.clone())))
             }
         }
     }
 
-    /// Waits until it is a member, so long at most.
+    /// Waits until it is a member, for at most this time.
     pub(crate) async fn ready_within(&self, within: Duration) -> Result<()> {
         self.ready(self.clock().now() + within).await.map(drop)
     }
@@ -178,8 +178,8 @@ impl Participant {
             let staged = Staged::read(&*client.backend, &self.place).await?;
             let epoch = match &staged {
                 Some(staged) if staged.stage.phase != MovePhase::Old => staged.stage.epoch,
-                // Behind the stage: a move that was given up meanwhile has left its epoch there, and one
-                // that begins from here on asks this member. A cell that was made late may say less.
+                // Read after the stage: a move that was given up in between has left its epoch there, and
+                // a move that begins later asks this member. A cell that was made late may have a lower epoch.
                 _ => Stamped::read(&*client.backend, &self.stamp).await?.map_or(0, |stamped| stamped.epoch),
             };
             Ok((staged, epoch))
@@ -190,8 +190,8 @@ impl Participant {
         Ok(())
     }
 
-    /// Makes a hold of what is admitted, if that is what the phase needs that is known now. Else the
-    /// acquisition goes on with it.
+    /// Makes a hold of the admitted nodes, if they are the nodes that the currently known phase needs. Otherwise the
+    /// acquisition goes on with them.
     pub(super) fn complete(
         &self,
         request: &Request,
@@ -205,8 +205,8 @@ impl Participant {
         let token = self.token(&known, &on, phase)?;
         let member = phase.needs_membership().then(|| known.member.clone()).flatten();
         let hold = MovingNode::new(self.clock(), on, member, request.clone(), token, &self.cells)?;
-        // Who waited through several phases has more than the last one needs. Before a later phase is known, which
-        // may need it again and would be acknowledged with it.
+        // An acquisition that waited through several phases may have more nodes than the last one needs. They are
+        // removed before a later phase is known, which may need them again and would be acknowledged with them.
         let surplus = hold.trim(phase);
         known.add(&hold);
         drop(known);
@@ -223,8 +223,8 @@ impl Participant {
         Token::new(known.epoch(), held.node.state().sequence())
     }
 
-    /// The stored limit of a queue: that of this side, or, until the move is done, what only the other
-    /// has.
+    /// The stored limit of a queue: the limit of this side, or, until the move is done, a limit that only the
+    /// other side has.
     pub(super) async fn stored_limit(&self, queue: &Address, first: Side) -> Result<Option<u32>> {
         let sides = [first, first.other()];
         for side in &sides[..if self.phase() == MovePhase::Done { 1 } else { 2 }] {
@@ -237,11 +237,10 @@ impl Participant {
         Ok(None)
     }
 
-    /// What a request asks of the limit of a side's queue. A limit that only the other side has yet goes
-    /// with it.
+    /// The limit that a request expects in a side's queue. It brings a limit that only the other side has yet.
     pub(super) async fn limit_there(&self, request: &Request, side: Side, phase: MovePhase) -> Result<Limit> {
         let takes_stored = matches!(request.limit, Limit::Stored | Limit::UnlessStored(_));
-        // Where one side is needed it has the limit, and the join finds it there: from *both* on an operator has
+        // If only one side is needed it has the limit, and the join finds it there: from *both* on an operator has
         // copied it (MIGRATE-LIMITS).
         let alone = phase.needs() != Sides::BOTH;
         if !matches!(request.claim, Claim::Permits(_)) || !takes_stored || alone {

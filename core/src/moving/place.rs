@@ -1,4 +1,4 @@
-//! Where a move is written down, on its old side.
+//! The addresses of a move, on its old side.
 
 use crate::address::{Address, Kind, Namespace};
 use crate::error::Result;
@@ -6,7 +6,7 @@ use crate::error::Result;
 /// The addresses of one move on its old side.
 #[derive(Clone, Debug)]
 pub(crate) struct MovePlace {
-    /// The queue of its members. It admits everybody, and can be watched.
+    /// The queue of its members. It admits every node, and can be watched.
     pub(crate) members: Address,
     /// The cell with its stage.
     pub(crate) stage: Address,

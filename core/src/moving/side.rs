@@ -1,4 +1,4 @@
-//! One side of a move, as a participant has it.
+//! One side of a move, as seen by a participant.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::decide::moving::Side;
 use crate::error::Result;
 use crate::held_node::HeldNode;
 
-/// One side: a client of its own, and where the keys are there.
+/// One side: its client, and the addresses of the keys there.
 #[derive(Debug)]
 pub(crate) struct SideClient {
     pub(crate) client: Arc<Client>,
@@ -41,7 +41,7 @@ impl SideClient {
     }
 
     /// Joins, waits if it may, and holds a node here. `None` if a try was refused. The deadline of the
-    /// request is on `clock`, since each side may have a clock of its own.
+    /// request is on `clock`, since each side may have another clock.
     pub(super) async fn join(
         &self,
         clock: &Clock,
@@ -74,7 +74,7 @@ pub(super) const ON_SIDE: [(Side, &str); 2] = [(Side::Old, "the old side"), (Sid
 /// A node on one side, as a hold over both rests on it.
 pub(super) struct NodePart {
     pub(super) node: Arc<dyn Node>,
-    /// What it is there, and on which backend.
+    /// Its description, and its backend.
     pub(super) place: (&'static str, &'static str),
 }
 
@@ -95,6 +95,7 @@ impl Part for NodePart {
         Box::pin(self.node.state().changed(seen))
     }
 
+    /// The place of the part, for display.
     fn place(&self) -> String {
         let (what, backend) = self.place;
         format!("{what}, {backend}")

@@ -1,4 +1,4 @@
-//! The stage of a move, as it stands in its cell on the old side.
+//! The stage of a move, and its cell on the old side.
 
 use std::time::{Duration, SystemTime};
 
@@ -18,16 +18,16 @@ const VALUES: &str = "values";
 const COPIES: &str = "copies";
 /// The version that wrote it, for people.
 const BY: &str = "version";
-/// When it was written first, in seconds since 1970 by its operator's clock, for people. Writing it anew leaves that.
+/// When it was written first, in seconds since 1970 by its operator's clock, for display. Writing it again keeps it.
 const SINCE: &str = "since";
 
 /// A stage that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Staged {
     pub(crate) stage: Stage,
-    /// Where the values are.
+    /// The side of the values.
     pub(crate) values: ValuesAt,
-    /// Which write it was: what an acknowledgement names, and the next write expects. It rises from write
+    /// The version of the cell, which an acknowledgement names and the next write expects. It rises from write
     /// to write, also across a deletion of the cell.
     pub(crate) version: Version,
     fields: Fields,
@@ -46,7 +46,7 @@ impl Staged {
             _ => {
                 let found = String::from_utf8_lossy(&cell.value);
                 let why = format!(
-                    "the stage of the move is written as {:?}, which this build cannot read: use a newer build",
+                    "the stage of the move is stored as {:?}, which this build cannot read: use a newer build",
                     shown(&found, 100)
                 );
                 Err(Error::new(ErrorKind::Misconfigured, why))
@@ -54,14 +54,14 @@ impl Staged {
         }
     }
 
-    /// Reads it; `None` where no move has begun, or it was given up.
+    /// Reads it; `None` if no move has begun, or it was given up.
     pub(crate) async fn read(backend: &dyn Backend, place: &MovePlace) -> Result<Option<Self>> {
         let cell = backend.read_cell(&place.stage).await?;
         cell.as_ref().map(Self::of).transpose()
     }
 
-    /// Writes a stage over the one that was read, or where none was, if that still stands
-    /// (MIGRATE-COMPARE-AND-SET). `None`: it does not.
+    /// Writes a stage over the one that was read, or over none, if that is still the current one
+    /// (MIGRATE-COMPARE-AND-SET). Returns `None` if it is not.
     pub(crate) async fn write(
         backend: &dyn Backend,
         place: &MovePlace,
@@ -75,7 +75,7 @@ impl Staged {
         if values == ValuesAt::LeavingOld {
             fields.set(COPIES, Some("made".to_owned()));
         }
-        // One that is written anew as it was is as old as before.
+        // A stage that is written again unchanged keeps its age.
         if read.is_none_or(|read| read.stage.phase != stage.phase || read.values != values) {
             let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
             fields.set(SINCE, Some(now.as_secs().to_string()));
@@ -94,7 +94,7 @@ impl Staged {
         self.fields.get(COPIES).is_some()
     }
 
-    /// All that it says.
+    /// The whole stage.
     pub(crate) fn whole(&self) -> WholeStage {
         WholeStage { stage: self.stage, values: self.values }
     }
@@ -105,7 +105,7 @@ impl Staged {
         SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
     }
 
-    /// Deletes it, if it still stands as it was read. Answers whether it did.
+    /// Deletes it, if it is unchanged since the read. Returns whether it was.
     pub(crate) async fn delete(&self, backend: &dyn Backend, place: &MovePlace) -> Result<bool> {
         let expected = Expected::Version(self.version);
         let deletion = CellWrite { expected, value: None, life: CellLife::Stays };

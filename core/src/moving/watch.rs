@@ -1,4 +1,4 @@
-//! A watch of a queue on the sides of a move where somebody may have a place.
+//! A watch of a queue on the sides of a move that may have its nodes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(super) struct MovingWatch {
     participant: Arc<Participant>,
     queue: Address,
     changes: watch::Receiver<u64>,
-    // Of which side the tokens were, as it was told last.
+    // The side of the tokens at the last event.
     tokens: Option<Side>,
     old: Option<Box<dyn ChangeWatch>>,
     new: Option<Box<dyn ChangeWatch>>,

@@ -39,7 +39,7 @@ pub(super) async fn connect_in_time(
             }
             Err(refused) => {
                 if let Err(error) = backend.close(Close::Orderly).await {
-                    tracing::debug!(%error, "a client that did not enter was not closed in order");
+                    tracing::debug!(%error, "could not close a client in order that was not admitted: its lease expires");
                 }
                 dropped.disarm();
                 Err(refused)
@@ -59,7 +59,7 @@ fn give_back(backend: Arc<dyn Backend>) {
     if let Ok(runtime) = Handle::try_current() {
         runtime.spawn(async move {
             if let Err(error) = backend.close(Close::Orderly).await {
-                tracing::debug!(%error, "a dropped connect was not given back; its lease runs out");
+                tracing::debug!(%error, "could not close the client of a dropped connect: its lease expires");
             }
         });
     }

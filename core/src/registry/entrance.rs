@@ -159,9 +159,7 @@ impl Entrance {
             }
             // A foreign node is in front of it. Listings show this client all the same.
             Joined::Waiting(node) => Ok(node),
-            Joined::Refused => {
-                Err(Error::new(ErrorKind::Conflict, "it was not let into the queue of clients"))
-            }
+            Joined::Refused => Err(Error::new(ErrorKind::Conflict, "the queue of clients did not admit it")),
         }
     }
 
@@ -176,6 +174,6 @@ impl Entrance {
 /// Removes a node that is not used, or leaves it to the lease.
 async fn remove(backend: &dyn Backend, task: &Task, request_timeout: Duration) {
     if let (_, Err(error)) = settle(backend, task, request_timeout).await {
-        tracing::debug!(%error, "a place in the queue of clients is left to its lease");
+        tracing::debug!(%error, "could not remove a node from the queue of clients: it expires with its lease");
     }
 }

@@ -1,4 +1,4 @@
-//! A client stays registered until it is closed.
+//! Keeps a client registered until it is closed.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -37,8 +37,8 @@ impl Keeper {
         Entered { backend, operator, request_timeout, presence, wanted }
     }
 
-    /// Enters anew whenever the node is lost, until the client is closed. Reports meanwhile how its
-    /// lease fares, which is as those of all its nodes.
+    /// Registers the client again whenever its node is lost, until the client is closed. It also reports the
+    /// state of the node's lease, which is like the leases of all other nodes.
     async fn keep(self, backend: Weak<dyn Backend>, mut node: Arc<dyn Node>, mut report: LeaseReport) {
         loop {
             let reason = report.until_lost(&*node).await;
@@ -56,11 +56,11 @@ impl Keeper {
         }
     }
 
-    /// `None` when the client has ended.
+    /// Returns `None` when the client has ended.
     async fn enter_anew(&self, backend: &Weak<dyn Backend>, lost: &Arc<dyn Node>) -> Option<Arc<dyn Node>> {
         let lease = lost.state().lease();
         let mut backoff = Backoff::new(Pauses::of_watch(lease.ttl()));
-        // It may stand on the server still.
+        // The old node may still exist on the server.
         let left = Task::leave(&self.entrance.place.clients, lost);
         self.entrance.undo(&backend.upgrade()?, left);
         let mut may_repeat = true;
@@ -83,8 +83,8 @@ impl Keeper {
             };
             drop(client);
             tracing::debug!(%error, "this client is not registered yet");
-            // The end of its node is heard before that of its lease. A try on that lease has made nothing, and the
-            // next one is on another: those who wait get the answer of that one.
+            // The loss of the node is noticed before the loss of its lease. A try on the old lease has made nothing, and
+            // the next try is on a new lease: waiting requests get the answer of that try.
             if error.lost_reason().is_some() && std::mem::take(&mut may_repeat) {
                 continue;
             }
@@ -92,7 +92,7 @@ impl Keeper {
             let clock = lease.clock();
             tokio::select! {
                 () = backoff.wait(clock) => {}
-                // Somebody waits for it: soon, though not at once, since many may.
+                // A request waits for it: try soon, but not at once, since many requests may wait.
                 () = async {
                     clock.sleep_until(clock.now() + PAUSE).await;
                     self.wanted.notified().await;
@@ -101,8 +101,8 @@ impl Keeper {
         }
     }
 
-    /// The client has no place here any more. Its holds run out, so that the work under them ends
-    /// before another is admitted.
+    /// Ends a client that is not admitted any more. Its holds run out, so that the work under them ends
+    /// before another client is admitted.
     async fn end(&self, client: &dyn Backend, why: Error) -> Option<Arc<dyn Node>> {
         self.stands.send_replace(Presence::Out(why));
         // An abrupt close sends nothing, so it cannot fail.

@@ -1,4 +1,4 @@
-//! The marker of a namespace that moves, as it stands beside the stamp. It is read with it.
+//! The marker of a namespace that moves. It is part of the stamp's cell, and is read with it.
 
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
@@ -10,20 +10,20 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::label::check_visible;
 use crate::shown::shown;
 
-/// Which way it goes.
+/// The direction of the move.
 const MOVING: &str = "moving";
 const LEAVES: &str = "leaves";
 const ARRIVES: &str = "arrives";
-/// The other side.
+/// The URL of the other side.
 const URL: &str = "url";
 /// The name of the move.
 const MOVE: &str = "move";
 
-/// The longest URL of a marker: it must fit into the cell beside the rest.
+/// The longest URL of a marker: it must fit into the cell together with the other fields.
 const MAX_URL_BYTES: usize = 1024;
 
-/// Reads the marker. What a later version wrote here keeps every client of this one out, since it
-/// cannot know whom it lets in.
+/// Reads the marker. A marker that a later version wrote keeps every client of this version out, since this
+/// version cannot know which clients it admits.
 pub(super) fn read(fields: &Fields, place: &Place) -> Result<Option<GateMarker>> {
     let Some(moving) = fields.get(MOVING) else { return Ok(None) };
     let course = match moving {
@@ -42,7 +42,7 @@ pub(super) fn read(fields: &Fields, place: &Place) -> Result<Option<GateMarker>>
     Ok(Some(GateMarker { course, name: fields.get(MOVE).map(str::to_owned), url }))
 }
 
-/// Writes the marker, or takes it out.
+/// Writes or removes the marker.
 pub(super) fn set(fields: &mut Fields, marker: Option<&GateMarker>) {
     let course = marker.map(|marker| match marker.course {
         Course::Leaves => LEAVES,
@@ -53,7 +53,7 @@ pub(super) fn set(fields: &mut Fields, marker: Option<&GateMarker>) {
     fields.set(MOVE, marker.and_then(|marker| marker.name.clone()));
 }
 
-/// The error of a client that has no place in a namespace that moves.
+/// The error of a client that a namespace with this marker does not admit.
 pub(super) fn refusal(marker: &GateMarker, place: &Place) -> Error {
     let (namespace, url) = (&place.namespace, shown(&marker.url, 1024));
     let name = marker.name.as_deref().map(|name| in_url(&shown(name, 255)));
@@ -62,8 +62,8 @@ pub(super) fn refusal(marker: &GateMarker, place: &Place) -> Error {
             format!("namespace {namespace:?} has moved from this server: connect to {url:?}")
         }
         (Course::Leaves, Some(name)) => format!(
-            "namespace {namespace:?} moves from this server to {url:?}, or has moved: connect with both URLs, as \
-             moving:?from=<this one>&to={}&move={name}, or once the move is done with that one alone",
+            "namespace {namespace:?} moves from this server to {url:?}, or has moved: connect with both URLs, \
+             moving:?from=<this one>&to={}&move={name}; once the move is done, connect to {url:?} alone",
             in_url(&url)
         ),
         (Course::Arrives, None) => {
@@ -71,28 +71,31 @@ pub(super) fn refusal(marker: &GateMarker, place: &Place) -> Error {
         }
         (Course::Arrives, Some(name)) => format!(
             "namespace {namespace:?} is not in use on this server yet, and moves here from {url:?}: connect with both \
-             URLs, as moving:?from={}&to=<this one>&move={name}",
+             URLs, moving:?from={}&to=<this one>&move={name}",
             in_url(&url)
         ),
     };
     Error::new(ErrorKind::Misconfigured, why)
 }
 
-/// What would end a part of a URL's query, or mean something else there.
+/// The characters that end a part of a URL's query, or have another meaning there.
 const IN_QUERY: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'#').add(b'%').add(b'&').add(b'+');
 
-/// A text as a part of a URL's query.
+/// Encodes a text as a part of a URL's query.
 fn in_url(text: &str) -> String {
     utf8_percent_encode(text, IN_QUERY).to_string()
 }
 
-/// The error of an operator who finds another marker than the one that it would write or take away.
+/// The error of an operator that finds another marker than its own.
 pub(crate) fn another(marker: Option<&GateMarker>, place: &Place) -> Error {
-    let error = Error::new(ErrorKind::Conflict, "the namespace is marked otherwise");
+    let error = Error::new(
+        ErrorKind::Conflict,
+        "the namespace has another marker: it is in another move, or retired",
+    );
     error.because_of(marker.map(|marker| refusal(marker, place)))
 }
 
-/// A URL that every client of the namespace may read.
+/// Checks a URL that every client of the namespace may read.
 pub(crate) fn checked(to: &str) -> Result<&str> {
     let bad = |why: String| Error::invalid("to", why);
     if to.is_empty() || to.len() > MAX_URL_BYTES {
@@ -102,7 +105,9 @@ pub(crate) fn checked(to: &str) -> Result<&str> {
     let config =
         Config::from_url(to).map_err(|error| bad("is not a URL of a coordinator".into()).because(error))?;
     match config.password.is_some() || config.options.has_secret() {
-        true => Err(bad("has a password in it, and every client of the namespace may read it".into())),
+        true => {
+            Err(bad("contains a password, and every client of the namespace can read it: remove it".into()))
+        }
         false => Ok(to),
     }
 }

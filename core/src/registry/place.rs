@@ -1,4 +1,4 @@
-//! Where the registry of a namespace is.
+//! The addresses of a namespace's registry.
 
 use crate::address::{Address, Key, Kind, Namespace};
 use crate::error::Result;
@@ -6,7 +6,7 @@ use crate::error::Result;
 /// The queue and the cell of a namespace.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
-    /// As it was written.
+    /// The namespace as the configuration has it.
     pub(super) namespace: String,
     pub(super) clients: Address,
     pub(super) stamp: Address,
@@ -23,28 +23,28 @@ impl Place {
 /// The beginning of the key of [`writers`], which is a mutex's.
 const WRITERS: &str = "latchwork/move-values/";
 
-/// The queue of who writes the values of a namespace in a move: one operator at a time.
+/// The queue of the operator that writes the values of a namespace in a move: one at a time.
 pub(crate) fn writers(namespace: &Namespace, name: &str) -> Result<Address> {
     Address::within(namespace, Kind::Mutex, format!("{WRITERS}{name}").into())
 }
 
-/// Whether it is a queue of [`writers`]: the one kind of lock that an operator takes.
+/// Whether it is a queue of [`writers`]: the only kind of lock that an operator takes.
 pub(crate) fn is_writers(queue: &Address) -> bool {
     queue.kind() == Kind::Mutex && !queue.is_exact() && queue.name().starts_with(WRITERS)
 }
 
-/// The queue in which the clients of a namespace register.
+/// Returns the queue in which the clients of a namespace register.
 ///
 /// # Errors
-/// `InvalidArgument` naming `namespace` when it is empty or over 255 bytes.
+/// `InvalidArgument` naming `namespace` if it is empty or over 255 bytes.
 pub fn clients_address(namespace: &str) -> Result<Address> {
     Place::of(&Namespace::new(namespace)).map(|place| place.clients)
 }
 
-/// The cell with a namespace's layout.
+/// Returns the cell with a namespace's layout.
 ///
 /// # Errors
-/// `InvalidArgument` naming `namespace` when it is empty or over 255 bytes.
+/// `InvalidArgument` naming `namespace` if it is empty or over 255 bytes.
 pub fn stamp_address(namespace: &str) -> Result<Address> {
     Place::of(&Namespace::new(namespace)).map(|place| place.stamp)
 }

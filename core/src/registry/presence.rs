@@ -1,4 +1,4 @@
-//! Whether a client is registered, and what it may do then (CLIENT-ACTS-REGISTERED).
+//! Whether a client is registered, and which requests it may send then (CLIENT-ACTS-REGISTERED).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -81,7 +81,7 @@ impl Entered {
         match self.operator {
             true => Err(Error::new(
                 ErrorKind::Misconfigured,
-                "this client is connected as an operator, which takes no locks and changes no values",
+                "this client is an operator, which takes no locks and changes no values: connect without as_operator",
             )),
             false => self.acts().await,
         }
@@ -103,7 +103,7 @@ impl Entered {
         match from.and_then(|node| node.state().lost()) {
             None | Some(LostReason::Closed) => Ok(answer),
             Some(reason) => {
-                let why = "this client lost its place among the clients before the answer came";
+                let why = "this client lost its registration before the answer came";
                 Err(Error::new(ErrorKind::OutcomeUnknown, why).because(Error::lost(reason)))
             }
         }
@@ -113,6 +113,6 @@ impl Entered {
 fn unregistered() -> Error {
     Error::new(
         ErrorKind::Unavailable,
-        "this client has lost its place among the clients, and is not back yet",
+        "this client has lost its registration and is not registered again yet: try again",
     )
 }

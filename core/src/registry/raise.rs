@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::listing::Listing;
 use crate::seen;
 
-/// An error names so many clients.
+/// The number of clients that an error names.
 const NAMED: usize = 5;
 
 /// Raises the layout to `own`, if every client works with it.
@@ -35,7 +35,7 @@ pub(crate) async fn raise(
         };
         let clients = clients.all().await?;
         let settled = announced.settled(clients.iter().map(|client| client.layout));
-        // Else somebody else has settled it, or announced it anew, since it was read.
+        // Otherwise another operator has settled it, or announced it again, since it was read.
         if Stamped::write(backend, place, read.as_ref(), settled).await? {
             if settled.layout < own {
                 return Err(older(&clients, own));
@@ -45,12 +45,12 @@ pub(crate) async fn raise(
     }
 }
 
-/// The error of an operator who is too early.
+/// The error of an operator that raises the layout too early.
 fn older(clients: &[ClientRecord], own: u32) -> Error {
     let older = clients.iter().filter(|client| client.layout.is_none_or(|layout| layout < own));
     let older: Vec<_> = older.collect();
     let mut why = format!("{} clients do not work with layout {own} yet:{}", older.len(), names(&older));
-    why.push_str(": end them, or replace them by a newer build, and call it again");
+    why.push_str(": stop them, or redeploy them with a newer build, and call it again");
     Error::new(ErrorKind::Conflict, why)
 }
 

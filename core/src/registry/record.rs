@@ -1,4 +1,4 @@
-//! What a client says of itself in the registry.
+//! The record of a client in the registry.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,33 +15,34 @@ use crate::shown::shown;
 const HOST: &str = "host";
 const VERSION: &str = "version";
 const LAYOUT: &str = "layout";
-/// The move that it takes part in.
+/// The move that the client takes part in.
 const MOVE: &str = "move";
 const ROLE: &str = "role";
 const OPERATOR: &str = "operator";
 
-/// This library's version.
+/// The version of this library.
 pub(crate) const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// A connected client, as others see it.
+/// A connected client, as other clients see it.
 ///
-/// Any client may have written it: what would act on a terminal is escaped.
+/// Any client may have written it, so characters that act on a terminal are escaped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ClientRecord {
-    /// Its place in the order: clients that register later have higher ones, and none comes twice.
+    /// Its number in the order of registration. Later clients have higher numbers, and no number is used
+    /// twice.
     pub sequence: u64,
     /// Its [label](crate::Config::label).
     pub label: String,
-    /// Its host's name; empty if it does not say so.
+    /// The name of its host; empty if the client does not report one.
     pub host: String,
-    /// The version of the library that it was built with; empty if it does not say so.
+    /// The version of Latchwork that the client was built with; empty if it does not report one.
     pub version: String,
-    /// The highest layout that it works with, if it says so.
+    /// The highest layout that the client works with, if it reports one.
     pub layout: Option<u32>,
-    /// How long it has been registered, as far as the server shows (for display only).
+    /// The time since its registration, as far as the server shows it (for display only).
     pub age: Option<Duration>,
-    /// What else it says: a later version may say more.
+    /// Further fields of the record, such as those of a later version.
     pub others: BTreeMap<String, String>,
 }
 
@@ -57,7 +58,7 @@ impl ClientRecord {
         fields.text().into_bytes().into()
     }
 
-    /// As what it is connected. One that does not say so is a plain client.
+    /// The role of the client. A client that reports none is a plain client.
     pub(crate) fn who(&self) -> Who<'_> {
         let operator = self.others.get(ROLE).is_some_and(|role| role == OPERATOR);
         Who::of(operator, self.others.get(MOVE).map(String::as_str))

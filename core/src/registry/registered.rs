@@ -72,7 +72,7 @@ impl Registered {
     pub(crate) async fn connected(connector: Arc<dyn Connector>, config: Config) -> Result<Self> {
         let client = Self::lazy(connector, config);
         let RegisteredParts { connector, config, epoch, entered, .. } = &*client.0;
-        // Nothing follows the stand-in lease, and its clock does not matter.
+        // No handle has the placeholder lease, so its clock does not matter.
         let connected = connect_in_time(&**connector, config, epoch).await?;
         entered.set(connected).expect("only this call connects");
         Ok(client)
@@ -87,7 +87,7 @@ impl Registered {
     async fn entered(&self) -> Result<&Entered> {
         let shared = &self.0;
         if shared.entered.get().is_none() {
-            // The order of the two looks matters: once connected, the stand-in is lost with the
+            // The order of the two checks matters: once connected, the placeholder is lost with the
             // lease that it follows.
             if shared.pending.lost().is_some() && shared.entered.get().is_none() {
                 return Err(Error::closed());
@@ -136,7 +136,7 @@ impl RegisteredParts {
             // Instants handed out before would mean something else on the new clock.
             Some(Error::new(
                 ErrorKind::Misconfigured,
-                "the memory store has another clock, since it was made after the lazy connect: make it before",
+                "the memory store has another clock than the lazy connect: create the store before it",
             ))
         } else {
             let _first = self.first.lock();
@@ -150,7 +150,7 @@ impl RegisteredParts {
         };
         let Some(refused) = refused else { return Ok(()) };
         if let Err(error) = backend.close(Close::Orderly).await {
-            tracing::debug!(%error, "a client that is not used was not closed in order; its lease runs out");
+            tracing::debug!(%error, "could not close an unused client in order: its lease expires");
         }
         Err(refused)
     }

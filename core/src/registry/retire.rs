@@ -1,4 +1,4 @@
-//! Retiring a namespace: nobody may be there any more.
+//! Retiring a namespace, so that it admits no client any more.
 
 use super::marker::{another, checked};
 use super::place::Place;
@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::listing::Listing;
 use crate::seen;
 
-/// Marks the namespace, if no client but operators is there.
+/// Marks the namespace, if only operators are connected.
 pub(crate) async fn retire(
     backend: &dyn Backend,
     place: &Place,
@@ -25,19 +25,19 @@ pub(crate) async fn retire(
         let outside = clients.iter().filter(|client| !GateMarker::admits(Some(&own), client.who()));
         let outside: Vec<_> = outside.collect();
         if !outside.is_empty() {
-            // Where it stood before, it stays: they are refused by it.
+            // A marker from before stays: it refuses these clients when they connect again.
             if read.marker.is_none() && written.mark(backend, place, None).await?.is_none() {
                 continue;
             }
             let count = outside.len();
             let why = format!(
-                "{count} clients are connected:{}: end them, or give them the URL {:?}, and call it again",
+                "{count} clients are connected:{}: stop them, or redeploy them with the URL {:?}, and call it again",
                 names(&outside),
                 own.url
             );
             return Err(Error::new(ErrorKind::Conflict, why));
         }
-        // What stands still stood while the clients were listed.
+        // If the version is unchanged, the marker was there while the clients were listed.
         if Stamped::standing(backend, place).await?.version == written.version {
             seen::retired(backend.name(), &place.namespace, &own.url);
             return Ok(());
@@ -45,7 +45,7 @@ pub(crate) async fn retire(
     }
 }
 
-/// Takes back what [`retire`] has written. Answers whether there was anything.
+/// Removes the marker of [`retire`]. Returns whether there was one.
 pub(crate) async fn reopen(backend: &dyn Backend, place: &Place) -> Result<bool> {
     loop {
         let read = Stamped::standing(backend, place).await?;
@@ -61,7 +61,7 @@ pub(crate) async fn reopen(backend: &dyn Backend, place: &Place) -> Result<bool>
     }
 }
 
-/// What is marked on the namespace, if anything is.
+/// The marker of the namespace, if it has one.
 pub(crate) async fn marked(backend: &dyn Backend, place: &Place) -> Result<Option<GateMarker>> {
     Ok(Stamped::read(backend, place).await?.and_then(|read| read.marker))
 }

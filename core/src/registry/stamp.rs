@@ -1,4 +1,4 @@
-//! The stamp, as it stands in its cell.
+//! The stamp of a namespace, and its cell.
 
 use std::sync::Arc;
 
@@ -17,16 +17,16 @@ use super::place::Place;
 
 const LAYOUT: &str = "layout";
 const NEXT: &str = "next";
-/// The epoch of the tokens, where locks have moved here (MIGRATE-EPOCH-RISES).
+/// The epoch of the tokens, if locks have moved here (MIGRATE-EPOCH-RISES).
 const EPOCH: &str = "epoch";
-/// The version that wrote it, for people.
+/// The version that wrote the stamp, for display.
 const BY: &str = "version";
 
-/// A stamp that was read, with what stands beside it.
+/// A stamp that was read, with the other fields of its cell.
 #[derive(Clone, Debug)]
 pub(crate) struct Stamped {
     pub(super) stamp: Stamp,
-    /// The marker of a move, if one stands.
+    /// The marker of a move, if there is one.
     pub(crate) marker: Option<GateMarker>,
     /// The epoch of the tokens.
     pub(crate) epoch: u16,
@@ -47,7 +47,7 @@ impl Stamped {
             _ => {
                 let found = String::from_utf8_lossy(&cell.value);
                 let why = format!(
-                    "the layout of namespace {:?} is written as {:?}, which this build cannot read",
+                    "the layout of namespace {:?} is stored as {:?}, which this build cannot read: use a newer build",
                     place.namespace,
                     shown(&found, 100)
                 );
@@ -62,15 +62,15 @@ impl Stamped {
         cell.map(|cell| Self::of(place, &cell)).transpose()
     }
 
-    /// Reads the stamp, which each client has written or found as it entered.
+    /// Reads the stamp, which each client has written or found when it entered.
     pub(crate) async fn standing(backend: &dyn Backend, place: &Place) -> Result<Self> {
         Self::read(backend, place).await?.ok_or_else(|| {
-            let why = format!("the stamp of namespace {:?} was deleted: connect anew", place.namespace);
+            let why = format!("the stamp of namespace {:?} was deleted: connect again", place.namespace);
             Error::new(ErrorKind::Conflict, why)
         })
     }
 
-    /// Writes a stamp over the one that was read, if that still stands. Answers whether it did.
+    /// Writes a stamp over the one that was read, if that is still the current one. Returns whether it was.
     pub(super) async fn write(
         backend: &dyn Backend,
         place: &Place,
@@ -83,8 +83,8 @@ impl Stamped {
         Ok(write(backend, place, fields, expected).await?.is_some())
     }
 
-    /// Writes a marker over what was read, or takes it away, if that still stands. Answers what
-    /// stands then.
+    /// Writes or removes a marker over the stamp that was read, if that is still the current one. Returns the
+    /// new stamp then.
     pub(crate) async fn mark(
         &self,
         backend: &dyn Backend,
@@ -98,8 +98,8 @@ impl Stamped {
         Ok(written.map(|version| Self { marker, fields, version, ..self.clone() }))
     }
 
-    /// Marks the namespace where nothing is marked, or this marker stands already: anew also then
-    /// (MIGRATE-GATE-ANEW). Answers what stood, and what stands.
+    /// Writes the marker if the namespace has none, and again if it has this marker already
+    /// (MIGRATE-GATE-ANEW). Returns the old and the new stamp.
     pub(crate) async fn mark_anew(
         backend: &dyn Backend,
         place: &Place,
@@ -110,15 +110,15 @@ impl Stamped {
             if !own.may_follow(read.marker.as_ref()) {
                 return Err(marker::another(read.marker.as_ref(), place));
             }
-            // Else somebody else has written the stamp since it was read.
+            // Otherwise another client has written the stamp since it was read.
             if let Some(written) = read.mark(backend, place, Some(own)).await? {
                 return Ok((read, written));
             }
         }
     }
 
-    /// Raises the epoch over what was read, if that still stands (MIGRATE-EPOCH-RECORDED). Answers what
-    /// stands then.
+    /// Raises the epoch over the stamp that was read, if that is still the current one
+    /// (MIGRATE-EPOCH-RECORDED). Returns the new stamp then.
     pub(crate) async fn raise_epoch(
         &self,
         backend: &dyn Backend,
@@ -131,7 +131,7 @@ impl Stamped {
     }
 }
 
-/// Writes the cell. `None`: it was not as expected.
+/// Writes the cell. Returns `None` if it was not as expected.
 async fn write(
     backend: &dyn Backend,
     place: &Place,
@@ -146,21 +146,21 @@ async fn write(
     }
 }
 
-/// What keeps a client out.
+/// A reason that keeps a client out.
 #[derive(Debug)]
 pub(super) enum Refusal {
     /// The namespace has a newer layout.
     Older(Error),
-    /// It moves, or has moved.
+    /// The namespace moves, or has moved.
     Moved(Error),
-    /// It could not register.
+    /// The client could not register.
     Unregistered(Error),
-    /// It has registered, and the stamp could not be read, or not written.
+    /// The client has registered, but could not read or write the stamp.
     Unread(Error),
 }
 
-/// Reads the stamp, and the marker with it; writes the stamp where none is. The caller is registered.
-/// Answers the epoch of the tokens there.
+/// Reads the stamp with its marker, and writes the stamp if there is none. The caller is registered. Returns
+/// the epoch of the tokens.
 pub(super) async fn check(
     backend: &dyn Backend,
     place: &Place,

@@ -1,4 +1,4 @@
-//! A lease over several: that of a hold with nodes on two coordinators.
+//! A lease over several parts: the lease of a hold with nodes on two coordinators.
 
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
@@ -13,7 +13,7 @@ use crate::clock::{Clock, Moment};
 /// The wait for another state. Sync, unlike a `BoxFuture`: tasks share it.
 pub(crate) type StateChange<'a> = Pin<Box<dyn Future<Output = LeaseState> + Send + Sync + 'a>>;
 
-/// What a joint lease rests on: another lease, or a node on one.
+/// One part of a joint lease: another lease, or a node on one.
 pub(crate) trait Part: Send + Sync {
     /// Its state, by its clock at this call.
     fn state(&self) -> LeaseState;
@@ -23,7 +23,7 @@ pub(crate) trait Part: Send + Sync {
     fn ttl(&self) -> Duration;
     /// Waits until the state differs from `seen`.
     fn changed(&self, seen: LeaseState) -> StateChange<'_>;
-    /// Where it is, for people.
+    /// The place of the part, for display.
     fn place(&self) -> String;
 }
 
@@ -31,7 +31,7 @@ pub(crate) trait Part: Send + Sync {
 #[derive(Default)]
 pub(super) struct Joint {
     parts: RwLock<Vec<Arc<dyn Part>>>,
-    // Where the first loss was.
+    // The place of the first loss.
     lost_on: OnceLock<String>,
 }
 
@@ -64,9 +64,9 @@ impl Joint {
         worst
     }
 
-    /// The nearest deadline, on the clock of the joint lease: those of the parts may be others.
+    /// The nearest deadline, on the clock of the joint lease. The parts may have other clocks.
     pub(super) fn deadline(&self, clock: &Clock) -> Moment {
-        // Read first: a deadline is never later than that of a part.
+        // Read first: so the result is never later than the deadline of a part.
         let now = clock.now();
         let left = self.parts.read().iter().map(|part| part.left()).min();
         left.map_or(Moment::NEVER, |left| now + left)

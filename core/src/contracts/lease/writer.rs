@@ -11,19 +11,18 @@ use crate::clock::{Clock, Moment};
 use crate::decide::valid_until;
 use crate::error::LostReason;
 
-/// Writes a [`Lease`], and reads it. The backend that renews the lease keeps it, and gives out the
-/// lease.
+/// Writes and reads a [`Lease`]. The backend that renews the lease keeps the writer, and gives out the lease.
 #[derive(Clone, Debug)]
 pub struct LeaseWriter(Lease);
 
 impl LeaseWriter {
-    /// The writer of a lease of `ttl` (as granted), proven by a request sent at `sent`.
+    /// Creates a lease of `ttl` (as granted), proven by a request sent at `sent`.
     pub fn new(clock: Clock, ttl: Duration, sent: Moment) -> Self {
         Self(Lease::until(clock, ttl, sent, valid_until(sent, ttl)))
     }
 
-    /// A stand-in for a lease that does not exist yet, for a coordinator that connects lazily:
-    /// suspended, and never lost by time.
+    /// A placeholder for a lease that does not exist yet, for a coordinator that connects lazily: suspended,
+    /// and never lost by time.
     pub(crate) fn pending(clock: Clock, ttl: Duration) -> Self {
         let lease = Lease::until(clock, ttl, Moment::PAST, Moment::NEVER);
         lease.0.due.store(Moment::PAST.as_nanos(), Ordering::Release);
@@ -35,7 +34,7 @@ impl LeaseWriter {
         let opened = clock.now();
         let Ok(mut inner) = Arc::try_unwrap(Lease::until(clock, Duration::ZERO, opened, Moment::NEVER).0)
         else {
-            unreachable!("nobody has it yet")
+            unreachable!("it is not shared yet")
         };
         inner.joint = Some(Box::new(Joint::new(parts)));
         Self(Lease(Arc::new(inner)))
@@ -50,13 +49,15 @@ impl LeaseWriter {
         }
     }
 
-    /// The lease, to read.
+    /// Returns the lease, to read.
     pub fn lease(&self) -> &Lease {
         &self.0
     }
 
-    /// A renewal was sent at `sent`, and is late unless it is answered by `due`. A second renewal
-    /// does not defer the first one's due time, and stays outstanding when the first is answered.
+    /// Records a renewal that was sent at `sent` and is late unless it is answered by `due`.
+    ///
+    /// A second renewal does not defer the first one's due time, and stays outstanding when the first is
+    /// answered.
     pub fn awaiting(&self, sent: Moment, due: Moment) {
         let inner = self.inner();
         let mut unanswered = inner.unanswered.lock();
@@ -67,7 +68,7 @@ impl LeaseWriter {
         }
     }
 
-    /// Contact is lost: the lease is suspended from now on, until it is proven.
+    /// Suspends the lease, because contact is lost, until it is proven again.
     pub fn suspend(&self) {
         let inner = self.inner();
         let _unanswered = inner.unanswered.lock();
@@ -75,14 +76,14 @@ impl LeaseWriter {
         inner.changed.notify_waiters();
     }
 
-    /// The reply to a request sent at `sent` proves the lease. Answers false, and changes nothing,
-    /// if the lease is lost when the reply is processed (QUEUE-LATE-REPLY-REVIVES-NOTHING,
+    /// Records that the reply to a request sent at `sent` proves the lease. Returns false, and changes
+    /// nothing, if the lease is lost when the reply is processed (QUEUE-LATE-REPLY-REVIVES-NOTHING,
     /// LEASE-LOST-IS-FINAL).
     pub fn proven(&self, sent: Moment) -> bool {
         self.proven_until(sent, valid_until(sent, self.ttl()))
     }
 
-    /// As [`proven`](LeaseWriter::proven), with another deadline (of ZooKeeper's
+    /// Records a proof as [`proven`](LeaseWriter::proven), with another deadline (of ZooKeeper's
     /// [`ContactProof`](crate::decide::ContactProof)). A deadline never moves back.
     pub fn proven_until(&self, sent: Moment, deadline: Moment) -> bool {
         let inner = self.inner();
@@ -97,12 +98,12 @@ impl LeaseWriter {
         if before != LeaseState::Live {
             inner.changed.notify_waiters();
         }
-        // A reader may have seen the old deadline pass since: then the lease is lost, whatever the
-        // new one.
+        // A reader may have seen the old deadline pass since. Then the lease is lost, even if the
+        // new deadline is later.
         inner.ended.get().is_none()
     }
 
-    /// The lease is over, for a reason other than its deadline. The first reason stays.
+    /// Ends the lease, for a reason other than its deadline. The first reason stays.
     pub fn end(&self, reason: LostReason) {
         let inner = self.inner();
         if !matches!(inner.state(), LeaseState::Lost(_)) {
@@ -111,8 +112,8 @@ impl LeaseWriter {
         inner.changed.notify_waiters();
     }
 
-    /// Wakes all waiters on this lease to read the clock again. Call it at every renewal tick,
-    /// since timers do not count a machine's sleep (LEASE-CLOCK-COUNTS-SLEEP).
+    /// Wakes all waiters on this lease to read the clock again. Call it at every renewal tick, since timers
+    /// do not count a machine's sleep (LEASE-CLOCK-COUNTS-SLEEP).
     pub fn tick(&self) {
         let inner = self.inner();
         if inner.state() != LeaseState::Live {

@@ -1,75 +1,74 @@
-//! A change that the server decides by itself, in one step.
+//! A change that the server decides in one step.
 //!
-//! *Protocol.* The writer sends the operation, and the server decides as [`Count::decide`] does.
-//! There is no version that the request expects, so it is made beside any number of other writers'.
-//! The record of the operation keeps it from being applied again, whenever and however often it
-//! arrives.
+//! *Protocol.* The writer sends the operation, and the server decides as [`Count::decide`] does. The request
+//! expects no version, so it succeeds next to any number of other writers' requests. The record of the
+//! operation keeps it from being applied again, whenever and however often it arrives.
 //!
-//! *Why it is applied at most once.* A request that arrives after another one of its operation finds
-//! the record of that, or a record of its writer's next operation, and changes nothing. If the record
-//! was pushed out, then [`WRITERS`] others have written since, so that the list is full and there
-//! were more than [`WRITERS`] writes since the operation was first sent: the request says how often
-//! the count had been written then. A request that does not know it is refused as soon as the list
-//! is full.
+//! *Why it is applied at most once.* A request that arrives after another request of its operation finds the
+//! record of that, or a record of its writer's next operation, and changes nothing. If the record was pushed
+//! out, then [`WRITERS`] other writers have written since, so that the list is full and there were more than
+//! [`WRITERS`] writes since the operation was first sent: the request says how often the count had been
+//! written then. A request that does not know it is refused as soon as the list is full.
 //!
-//! *A refusal is final.* A request of an operation that may be under way elsewhere
+//! *A refusal is final.* A request of an operation that may still be under way
 //! ([`in_doubt`](CountRequest::in_doubt)), and that changes nothing, leaves a record of the number that
-//! follows the operation's: the other request finds that. So who is told that a swap was not made
-//! is not surprised by it.
+//! follows the operation's: the other request finds that. So a swap that is reported as not made is not made
+//! later.
 
 use super::{Change, Changed, Count, Operation, Record, WRITERS};
 
 /// One request to change a count. All requests of one operation have the same first three fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CountRequest {
-    /// What is to be changed.
+    /// The change.
     pub change: Change,
-    /// The operation. Its writer never gives the next number to another one.
+    /// The operation. Its writer never gives the next number to another operation.
     pub operation: Operation,
-    /// What the count begins with, where its users agree on that.
+    /// The initial number of the count, if its users agree on one.
     pub initial: Option<u32>,
-    /// How often the count had been written at least when the operation was first sent; `None` if
-    /// its writer did not know.
+    /// A lower bound of the count's writes when the operation was first sent; `None` if its writer did not
+    /// know it.
     pub since: Option<u64>,
     /// Whether another request of this operation may still arrive.
     pub in_doubt: bool,
 }
 
-/// What became of a request.
+/// The result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decided {
     /// The answer.
     pub outcome: CountOutcome,
-    /// How often the count has been written now.
+    /// The number of writes of the count now.
     pub writes: u64,
 }
 
 /// The answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CountOutcome {
-    /// It was applied, by this request or an earlier one, with this result.
+    /// The operation was applied, by this request or an earlier one, with this result.
     Applied(i64),
-    /// It was not applied and never will be: the sum does not fit, or the value is not what the
-    /// change asks for.
+    /// The operation was not applied and never will be: the sum does not fit, or the value is not the
+    /// required one.
     Refused,
-    /// Its record may have been pushed out: nothing was changed.
+    /// The record of the operation may have been pushed out: nothing was changed.
     Untold,
 }
 
 impl CountRequest {
-    /// The highest number of writes at which a missing record proves that it was not applied.
+    /// Returns the highest number of writes at which a missing record proves that the operation was not
+    /// applied.
     pub fn until(&self) -> Option<u64> {
         self.since.map(|since| since.saturating_add(WRITERS as u64))
     }
 
-    /// Of the record that keeps other requests of the operation from being applied.
+    /// Returns the operation of the record that keeps other requests of this operation from being applied.
     pub fn fence(&self) -> Operation {
         Operation { number: self.operation.number.saturating_add(1), ..self.operation }
     }
 }
 
 impl Count {
-    /// What becomes of a request, and the count that is to be written for it.
+    /// Returns the result of a request, and the count to write for it.
     pub fn decide(&self, request: &CountRequest) -> (Decided, Option<Count>) {
         let kept = |outcome| (Decided { outcome, writes: self.writes }, None);
         let written = |outcome, count: Count| (Decided { outcome, writes: count.writes }, Some(count));
@@ -136,7 +135,7 @@ mod tests {
         assert_eq!(sent(&mut count, CountRequest { in_doubt: true, ..late }), CountOutcome::Refused);
         assert_eq!((count.value(), count.writes()), (0, 1), "the record is written");
         assert_eq!(sent(&mut count, request(2, 2, Change::Add(3))), CountOutcome::Applied(3));
-        assert_eq!(sent(&mut count, late), CountOutcome::Refused, "though the value is what it asks for");
+        assert_eq!(sent(&mut count, late), CountOutcome::Refused, "although the value is the required one");
         let writes = count.writes();
         assert_eq!(sent(&mut count, request(3, 2, Change::Add(i64::MAX))), CountOutcome::Refused);
         assert_eq!(count.writes(), writes, "the only request leaves no trace of a refusal");

@@ -1,4 +1,4 @@
-//! A count as it stands in a cell.
+//! The text of a count in a cell.
 
 use std::fmt::{self, Write};
 use std::str::FromStr;
@@ -6,8 +6,8 @@ use std::str::FromStr;
 use super::{Count, Operation, Record, WRITERS};
 use crate::error::{Error, ErrorKind};
 
-/// As it stands in a cell: one line of text, so that people can read it there. The value, the
-/// number of writes, `of` and the initial value where there is one, then the records.
+/// Writes the text of the cell, one line that people can read: the value, the number of writes, `of` and the
+/// initial value if there is one, then the records.
 impl fmt::Display for Count {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.value, self.writes)?;
@@ -21,20 +21,20 @@ impl fmt::Display for Count {
     }
 }
 
-/// Something else than a count.
+/// The error for a text that is not a count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotACount;
 
-/// A cell has something else than the count that its user means.
+/// The error for a cell that does not hold the count that its user expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotThisCount {
-    /// No count at all.
+    /// The cell holds no count.
     Foreign,
-    /// A count that began with another number, or with none that is agreed on.
+    /// A count with another initial number, or without one.
     Began {
-        /// With what it began.
+        /// The stored initial number.
         with: Option<u32>,
-        /// With what its user says that it began.
+        /// The initial number that the user expects.
         asked: Option<u32>,
     },
 }
@@ -42,11 +42,18 @@ pub enum NotThisCount {
 impl fmt::Display for NotThisCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Foreign => f.write_str("something else than a count is stored"),
-            Self::Began { with: Some(with), asked: Some(asked) } => {
-                write!(f, "it began with {with}, not with {asked}")
+            Self::Foreign => {
+                f.write_str("the stored value is not a count: use another key, or delete the value")
             }
-            Self::Began { .. } => f.write_str("something else than a count of this kind is stored"),
+            Self::Began { with: Some(with), asked: Some(asked) } => {
+                write!(
+                    f,
+                    "the stored count began with {with}, not with {asked}: use the same number in every client"
+                )
+            }
+            Self::Began { .. } => f.write_str(
+                "the stored value is a count of another kind: use another key, or delete the value",
+            ),
         }
     }
 }
@@ -58,10 +65,10 @@ impl From<NotThisCount> for Error {
 }
 
 impl Count {
-    /// The count in the value of a cell; without a cell, the one that it begins with.
+    /// Returns the count in the value of a cell; without a cell, the initial count.
     ///
     /// # Errors
-    /// What else stands there.
+    /// What the cell holds instead.
     pub fn in_cell(value: Option<&[u8]>, initial: Option<u32>) -> Result<Self, NotThisCount> {
         let Some(value) = value else {
             return Ok(initial.map_or_else(Self::default, Self::beginning_with));

@@ -1,8 +1,8 @@
-//! What an answer, or its absence, means for a hold.
+//! The meaning of an answer, or of its absence, for a hold.
 
 use crate::error::{Error, ErrorKind, LostReason};
 
-/// What a failed request means for a hold.
+/// The meaning of a failed request for a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Failure {
     /// The request was surely not sent.
@@ -29,12 +29,13 @@ impl From<&Error> for Failure {
     }
 }
 
-/// What follows an answer to a join or a wait.
+/// The step after an answer to a join or a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Advance {
-    /// It is held, unless it was lost before the answer came ([`Life::hold`](super::Life::hold) answers that).
+    /// The node is held, unless it was lost before the answer came ([`Life::hold`](super::Life::hold) decides
+    /// that).
     Hold,
-    /// It stands in the queue.
+    /// The node waits in the queue.
     Wait,
     /// A try was not admitted.
     Refused,
@@ -46,7 +47,7 @@ pub enum Advance {
     Fail,
 }
 
-/// What a join may have left on the server.
+/// The possible rest of a join on the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Residue {
     /// No node, and no request that may still make one.
@@ -58,8 +59,8 @@ pub enum Residue {
 }
 
 impl Residue {
-    /// What a failed join may have left. `unanswered`: an earlier join of the attempt has no
-    /// answer, and may still arrive whatever a later one answers.
+    /// Returns what a failed join may have left. `unanswered`: an earlier join of the attempt has no answer,
+    /// and may still arrive after a later one was answered.
     pub fn after(failure: Failure, unanswered: bool) -> Self {
         match failure {
             // A lease or client that ends during a request leaves its outcome unknown.
@@ -71,7 +72,7 @@ impl Residue {
     }
 }
 
-/// Whether a lost place in the queue is joined for again: not if someone removed the node on
+/// Returns whether a lost place in the queue is joined for again: not if another client removed the node on
 /// purpose.
 pub fn joins_anew(reason: LostReason) -> bool {
     matches!(reason, LostReason::Expired | LostReason::Forgotten)

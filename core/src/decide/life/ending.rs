@@ -1,4 +1,4 @@
-//! The words for the end of a hold, and of its node.
+//! The types for the end of a hold, and of its node.
 
 use super::answer::Failure;
 use crate::error::LostReason;
@@ -38,19 +38,19 @@ pub enum TakeBack {
     Lingers,
 }
 
-/// What follows an answer to a clean-up request.
+/// The step after an answer to a clean-up request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AfterTry {
-    /// It is over.
+    /// The clean-up has ended.
     Done,
     /// Try again, after a delay.
     Again,
-    /// No call waits any longer, but rare retries go on: the refusal may end while the lease lives.
+    /// No call waits any longer, but rare retries continue: the refusal may end while the lease lives.
     Insist,
 }
 
 impl AfterTry {
-    /// After one try of a clean-up. `obsolete`: the server has removed it by itself.
+    /// Decides after one try of a clean-up. `obsolete`: the node has expired on the server.
     pub fn of(failure: Option<Failure>, obsolete: bool) -> Self {
         match failure {
             None | Some(Failure::Lost(_) | Failure::Closed) => AfterTry::Done,

@@ -1,8 +1,8 @@
-//! The life of a hold before there is a node.
+//! The life of a hold before it has a node.
 
 use super::answer::{Advance, Failure, Residue, joins_anew};
 
-/// A life before there is a node: one attempt, whose joins all have one id.
+/// A life before the node exists: one attempt, whose joins all have one id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Joining {
     residue: Residue,
@@ -10,31 +10,31 @@ pub struct Joining {
 }
 
 impl Joining {
-    /// Nothing was sent.
+    /// Creates an attempt that has sent nothing.
     pub fn new() -> Self {
         Self { residue: Residue::Nothing, unanswered: false }
     }
 
-    /// A join is sent. Answers whether an earlier one has no answer
+    /// Records that a join is sent. Returns whether an earlier one has no answer
     /// ([`Join::repeated`](crate::contracts::Join)).
     pub fn sent(&mut self) -> bool {
         self.residue = Residue::Unknown;
         self.unanswered
     }
 
-    /// The join made a node, `admitted` or in the queue.
+    /// Records that the join made a node, `admitted` or in the queue.
     pub fn joined(&mut self, admitted: bool) -> Advance {
         self.residue = Residue::Node;
         if admitted { Advance::Hold } else { Advance::Wait }
     }
 
-    /// The join was a try that was not admitted: the server keeps nothing.
+    /// Records that the join was a try that was not admitted: the server keeps nothing.
     pub fn refused(&mut self) -> Advance {
         self.residue = Residue::Nothing;
         Advance::Refused
     }
 
-    /// The join failed.
+    /// Records that the join failed.
     pub fn failed(&mut self, failure: Failure) -> Advance {
         self.residue = Residue::after(failure, self.unanswered);
         match failure {
@@ -48,13 +48,13 @@ impl Joining {
         }
     }
 
-    /// The acquisition ends here, by an error, a deadline or a drop. Answers what may be on the
-    /// server.
+    /// Records that the acquisition ends here, by an error, a deadline or a drop. Returns what may be left on
+    /// the server.
     pub fn give_up(&mut self) -> Residue {
         std::mem::replace(&mut self.residue, Residue::Nothing)
     }
 
-    /// The node has an owner now, which ends it.
+    /// Records that the node has an owner now, which ends it.
     pub fn keep(&mut self) {
         self.residue = Residue::Nothing;
     }

@@ -1,31 +1,31 @@
 //! The epochs of tokens, in stages and in the stamps of the two namespaces.
 //!
-//! *The invariant.* Whatever token a client of a side has given, the stamp of that side says its epoch
-//! or a later one, and has said so before (MIGRATE-EPOCH-RECORDED). A plain client gives tokens of the
-//! epoch that it reads as it connects; so one that connects behind a move, or behind one that was given
-//! up, gives tokens above all of it.
+//! *The invariant.* For every token that a client of a side has given, the stamp of that side records its
+//! epoch or a later one, and did so before (MIGRATE-EPOCH-RECORDED). A plain client gives tokens of the epoch
+//! that it reads when it connects. So a plain client that connects after a move, or after a move that was
+//! given up, gives tokens above all of its tokens.
 
 use super::Stage;
 use crate::token::Token;
 
 impl Stage {
-    /// This stage as it may be written, where the stamp of its token's side says this epoch. It is never
-    /// below that: plain clients have given tokens of it. The stamp must say the epoch of the answer
-    /// before the stage is written.
+    /// Returns this stage as it may be written, if the stamp of its token's side records this epoch. Its
+    /// epoch is never below that, since plain clients have given tokens of it. The stamp must record the
+    /// returned epoch before the stage is written.
     #[must_use]
     pub fn above(self, stamp: u16) -> Self {
         Self { epoch: self.epoch.max(stamp), ..self }
     }
 
-    /// How many moves and returns are left for two namespaces whose stamps say these epochs: each change
-    /// of the token's side takes an epoch. A move needs two, since it may be taken back.
+    /// Returns how often the tokens can still change sides between two namespaces whose stamps record these
+    /// epochs: each change takes an epoch. A move needs two, since it may be taken back.
     pub fn epochs_left(old: u16, new: u16) -> u16 {
         // The switch goes above the old side's, and to no less than the new side's.
         let switched = old.saturating_add(1).max(new);
         Token::MAX_EPOCH.saturating_sub(switched.saturating_sub(1))
     }
 
-    /// Whether a move between such namespaces can be made, and taken back.
+    /// Returns whether a move between such namespaces can be made and taken back.
     pub fn has_epochs(old: u16, new: u16) -> bool {
         Self::epochs_left(old, new) >= 2
     }

@@ -1,46 +1,47 @@
-//! The gate of a namespace: who may be connected while it moves, and afterwards.
+//! The gate of a namespace: the clients that may be connected while it moves, and afterwards.
 //!
-//! *The invariant.* From the first step of a move on, every client of either namespace takes part in
-//! it: a plain one would hold on one side alone. So a marker stands on both namespaces before their
-//! clients are listed, and each client reads it once it is registered (MIGRATE-GATE).
+//! *The invariant.* From the first step of a move on, every client of either namespace takes part in it: a
+//! plain client would hold on one side alone. So a marker is written on both namespaces before their clients
+//! are listed, and each client reads it after it has registered (MIGRATE-GATE).
 
 use std::fmt;
 
 use crate::shown::shown;
 
-/// Which way what is in a namespace goes.
+/// The direction in which the content of a namespace moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Course {
-    /// It moves to another namespace, or has moved.
+    /// The content moves to another namespace, or has moved.
     Leaves,
-    /// It is to come from another namespace.
+    /// The content comes from another namespace.
     Arrives,
 }
 
-/// What is written on a namespace that moves.
+/// The marker of a namespace that moves or is retired.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct GateMarker {
-    /// Which way it goes.
+    /// The direction of the move.
     pub course: Course,
-    /// The name of the move, whose participants may be there; `None` for one that nobody takes part in.
+    /// The name of the move, whose participants are admitted; `None` if the namespace is retired and admits
+    /// only operators.
     pub name: Option<String>,
-    /// The other side's URL.
+    /// The URL of the other side.
     pub url: String,
 }
 
-/// A client that connects, or is connected.
+/// The role of a client in a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Who<'a> {
-    /// It works in this namespace alone.
+    /// The client uses this namespace alone.
     Plain,
-    /// It takes part in the move of this name.
+    /// The client takes part in the move of this name.
     Participant(&'a str),
-    /// It moves others, and holds nothing.
+    /// The client operates moves and namespaces, and holds nothing.
     Operator,
 }
 
 impl<'a> Who<'a> {
-    /// Who a client is that says this of itself.
+    /// Returns the role of a client by its record.
     pub fn of(operator: bool, participates: Option<&'a str>) -> Self {
         match participates {
             _ if operator => Who::Operator,
@@ -50,13 +51,13 @@ impl<'a> Who<'a> {
     }
 }
 
-/// What it says of the namespace, in words: `it has moved, or moves now (the move "m"): clients are sent to
-/// "redis://new"`. What acts on a terminal is escaped.
+/// Says in words what the marker means, e.g. `it has moved or is moving (the move "m"): clients are sent to
+/// "redis://new"`. Characters that act on a terminal are escaped.
 impl fmt::Display for GateMarker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match (self.course, &self.name) {
             (Course::Leaves, None) => "it is retired",
-            (Course::Leaves, Some(_)) => "it has moved, or moves now",
+            (Course::Leaves, Some(_)) => "it has moved or is moving",
             (Course::Arrives, _) => "it is not in use yet",
         })?;
         if let Some(name) = &self.name {
@@ -67,7 +68,7 @@ impl fmt::Display for GateMarker {
 }
 
 impl GateMarker {
-    /// Whether a client may be where this marker stands, or none does.
+    /// Returns whether a namespace with this marker, or without one, admits a client.
     pub fn admits(marker: Option<&Self>, who: Who<'_>) -> bool {
         match (marker, who) {
             (None, _) | (_, Who::Operator) => true,
@@ -76,9 +77,8 @@ impl GateMarker {
         }
     }
 
-    /// Whether this marker may be written over what was read. It is written anew also where it
-    /// stands already: a lift that was decided before finds another version then
-    /// (MIGRATE-GATE-ANEW).
+    /// Returns whether this marker may be written over the marker that was read. It is written again also if
+    /// it exists already: an earlier decision to remove it then finds another version (MIGRATE-GATE-ANEW).
     pub fn may_follow(&self, read: Option<&Self>) -> bool {
         read.is_none_or(|read| read == self)
     }
@@ -120,7 +120,7 @@ mod tests {
         let sent = r#"clients are sent to "redis://new/\\u{1b}""#;
         for (course, name, words) in [
             (Course::Leaves, None, "it is retired: "),
-            (Course::Leaves, Some("m"), r#"it has moved, or moves now (the move "m"): "#),
+            (Course::Leaves, Some("m"), r#"it has moved or is moving (the move "m"): "#),
             (Course::Arrives, Some("m"), r#"it is not in use yet (the move "m"): "#),
         ] {
             assert_eq!(said(course, name), format!("{words}{sent}"));

@@ -1,9 +1,9 @@
-//! A move from one coordinator to another while locks are held: its phases, what a hold needs in
-//! each, and when the next one may begin.
+//! A move from one coordinator to another while locks are held: its phases, the nodes that a hold needs in
+//! each phase, and the condition for the next phase.
 //!
 //! *The invariant.* At any instant all valid holders have a node on one coordinator that they share
-//! (MIGRATE-SHARED-COORDINATOR), so that the queue there keeps them apart, whatever its admission
-//! rule. Neighbouring phases share one; so nobody may be two phases behind.
+//! (MIGRATE-SHARED-COORDINATOR), so that the queue there keeps them apart, whatever its admission rule.
+//! Neighbouring phases share a coordinator; so no participant may be two phases late.
 
 mod epoch;
 pub mod gate;
@@ -16,17 +16,17 @@ use crate::token::Token;
 
 pub use participant::{AcquireNext, Holding, may_acknowledge, takes_over};
 
-/// One of the two coordinators.
+/// One of the two coordinators of a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Side {
-    /// Where the locks are before the move. The phase is kept there.
+    /// The coordinator of the locks before the move. The phase is stored there.
     Old,
-    /// Where they are after it.
+    /// The coordinator of the locks after the move.
     New,
 }
 
 impl Side {
-    /// The other one.
+    /// Returns the other side.
     #[must_use]
     pub fn other(self) -> Self {
         match self {
@@ -35,7 +35,7 @@ impl Side {
         }
     }
 
-    /// The word for it, for people and in what the program answers.
+    /// Returns the name of the side: `old` or `new`.
     pub fn as_str(self) -> &'static str {
         match self {
             Side::Old => "old",
@@ -44,31 +44,31 @@ impl Side {
     }
 }
 
-/// Some of the two coordinators.
+/// A set of sides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Sides {
-    /// The old one is among them.
+    /// Whether the old side is in the set.
     pub old: bool,
-    /// The new one is among them.
+    /// Whether the new side is in the set.
     pub new: bool,
 }
 
 impl Sides {
-    /// Both.
+    /// Both sides.
     pub const BOTH: Self = Self { old: true, new: true };
 
-    /// Whether all of `others` are among them.
+    /// Returns whether the set contains all of `others`.
     pub fn cover(self, others: Self) -> bool {
         (self.old || !others.old) && (self.new || !others.new)
     }
 
-    /// Those that are not among `others`.
+    /// Returns the sides that are not in `others`.
     #[must_use]
     pub fn without(self, others: Self) -> Self {
         Self { old: self.old && !others.old, new: self.new && !others.new }
     }
 
-    /// Whether this one is among them.
+    /// Returns whether the set contains this side.
     pub fn has(self, side: Side) -> bool {
         match side {
             Side::Old => self.old,
@@ -77,20 +77,20 @@ impl Sides {
     }
 }
 
-/// Where a move stands. It goes from phase to phase, forward or back, and never skips one.
+/// The phase of a move. A move goes from a phase to its neighbour, forward or back, and skips none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MovePhase {
     /// Holds are on the old side.
     Old,
-    /// Holds are on both sides, and the old one gives the token.
+    /// Holds are on both sides, and the old side gives the token.
     BothByOld,
-    /// Holds are on both sides, and the new one gives the token. The switch is a phase of its own
+    /// Holds are on both sides, and the new side gives the token. The switch is a separate phase
     /// (MIGRATE-TOKEN-SWITCH-PHASE).
     BothByNew,
-    /// Holds are on the new side. The move can be taken back.
+    /// Holds are on the new side. The move can still be taken back.
     New,
-    /// Holds are on the new side, for good: no participant needs the old one any more, so none could
-    /// be asked before a step back (MIGRATE-FINAL-PHASE).
+    /// Holds are on the new side, finally: participants no longer need the old side, so they could not be
+    /// asked before a step back (MIGRATE-FINAL-PHASE).
     Done,
 }
 
@@ -103,7 +103,7 @@ impl fmt::Display for MovePhase {
 impl MovePhase {
     const ORDER: [Self; 5] = [Self::Old, Self::BothByOld, Self::BothByNew, Self::New, Self::Done];
 
-    /// The word for it, in the stage's cell and for people.
+    /// Returns the name of the phase, as the stage's cell stores it.
     pub fn as_str(self) -> &'static str {
         match self {
             MovePhase::Old => "old",
@@ -114,7 +114,8 @@ impl MovePhase {
         }
     }
 
-    /// The word for people, who see both phases on both sides as one: *old*, *both*, *new*, *done*.
+    /// Returns the word for display, which names both phases on both sides *both*: *old*, *both*, *new*,
+    /// *done*.
     pub fn word(self) -> &'static str {
         match self {
             MovePhase::BothByOld | MovePhase::BothByNew => "both",
@@ -122,12 +123,12 @@ impl MovePhase {
         }
     }
 
-    /// Reads the word.
+    /// Parses the name of a phase.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ORDER.into_iter().find(|phase| phase.as_str() == text)
     }
 
-    /// The coordinators on which a hold has a node when it completes.
+    /// Returns the sides on which a hold must have a node when its acquisition completes.
     pub fn needs(self) -> Sides {
         match self {
             MovePhase::Old => Sides { old: true, new: false },
@@ -136,9 +137,11 @@ impl MovePhase {
         }
     }
 
-    /// The coordinators on which somebody may have a place: holds what this phase needs, or the next one
-    /// back, or waits where it began to. So all that acquisitions read must stand on them, and a listing
-    /// shows them. Who waits on the old side behind *Done* is not looked for: nobody needs that side then.
+    /// Returns the sides on which an acquisition may have a node in this phase.
+    ///
+    /// It may hold the nodes of this phase or of the step back, or still wait on the side where it began. So
+    /// everything that acquisitions read must be on these sides, and a listing shows them. In *Done* the old
+    /// side is not needed, so waiters there are not looked for.
     pub fn spans(self) -> Sides {
         match self {
             MovePhase::Old => Sides { old: true, new: false },
@@ -147,7 +150,7 @@ impl MovePhase {
         }
     }
 
-    /// The coordinator whose sequence number is in the token.
+    /// Returns the side whose sequence number is in the token.
     pub fn token(self) -> Side {
         match self {
             MovePhase::Old | MovePhase::BothByOld => Side::Old,
@@ -155,12 +158,13 @@ impl MovePhase {
         }
     }
 
-    /// Whether who acquires or holds must be a member on the old side (MIGRATE-MEMBERSHIP-LIVES).
+    /// Returns whether a client that acquires or holds must be a member on the old side
+    /// (MIGRATE-MEMBERSHIP-LIVES).
     pub fn needs_membership(self) -> bool {
         self != MovePhase::Done
     }
 
-    /// Whether the phase and its epoch are read again while both nodes are held, since the token's
+    /// Returns whether the phase and its epoch are read again while both nodes are held, because the token's
     /// side may have changed.
     pub fn is_read_while_held(self) -> bool {
         self.needs() == Sides::BOTH
@@ -176,25 +180,25 @@ impl MovePhase {
     }
 }
 
-/// Whether a move goes on, or is taken back.
+/// The direction of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Way {
-    /// To the new side.
+    /// Towards the new side.
     Forward,
     /// Back to the old side.
     Back,
 }
 
-/// What the versioned cell on the old side says.
+/// The phase and the epoch of a move, as the versioned cell on the old side stores them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stage {
-    /// Where the move stands.
+    /// The phase of the move.
     pub phase: MovePhase,
     /// The epoch of the tokens that are given now.
     pub epoch: u16,
 }
 
-/// What an operator may do.
+/// The step that an operator may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
     /// Write this stage over the version that was checked, and over no other
@@ -202,21 +206,21 @@ pub enum Step {
     Write(Stage),
     /// A participant has not acknowledged that version yet.
     Waits,
-    /// There is no phase that way.
+    /// No phase exists that way.
     Ends,
-    /// The token has no room for another epoch.
+    /// The token has no bits left for another epoch.
     NoEpoch,
 }
 
 impl Stage {
-    /// The stage before a move begins, on a coordinator whose tokens have this epoch.
+    /// Returns the stage before a move begins, on a coordinator whose tokens have this epoch.
     pub fn before(epoch: u16) -> Self {
         Self { phase: MovePhase::Old, epoch }
     }
 
-    /// The next step of an operator who has read this stage at a version, and then the versions that
-    /// the registered participants have acknowledged (MIGRATE-ACK-NAMES-VERSION); `None` for one that
-    /// has acknowledged nothing yet.
+    /// Returns the next step of an operator that has read this stage at a version, and then the versions that
+    /// the registered participants have acknowledged (MIGRATE-ACK-NAMES-VERSION). An entry is `None` for a
+    /// participant that has acknowledged nothing yet.
     pub fn step<V: PartialEq>(
         self,
         version: &V,

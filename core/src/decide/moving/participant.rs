@@ -1,4 +1,4 @@
-//! What a participant of a move does: its acquisitions, its holds, its acknowledgements.
+//! The decisions of a participant in a move: its acquisitions, its holds, its acknowledgements.
 
 use super::{MovePhase, Side, Sides, Stage};
 
@@ -6,27 +6,27 @@ use super::{MovePhase, Side, Sides, Stage};
 /// (MIGRATE-DECIDE-AT-END).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AcquireNext {
-    /// It joins this coordinator's queue, or waits there. The old one comes first.
+    /// Join this side's queue, or wait there. The old side comes first.
     Join(Side),
-    /// It has a place on the new side and needs the old one: it gives that place back before it joins
-    /// the old side (MIGRATE-CANONICAL-ORDER).
+    /// Leave the new side: the acquisition has a place there and needs the old side. It leaves before it
+    /// joins the old side (MIGRATE-CANONICAL-ORDER).
     GiveBackNew,
-    /// It reads the phase again, while it holds what it has.
+    /// Read the phase again, while the nodes are held.
     Read,
-    /// It holds. Its token is of this side.
+    /// The acquisition is complete. Its token is of this side.
     Complete(Side),
 }
 
 /// The nodes of one acquisition or hold that are admitted, as far as its client knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Holding {
-    /// Where it is admitted.
+    /// The sides on which it is admitted.
     pub on: Sides,
 }
 
 impl Holding {
-    /// The next step of an acquisition. `queued_on_new`: it has a place on the new side, admitted or
-    /// not. `read`: the phase is what the cell said since it was admitted on both sides.
+    /// Returns the next step of an acquisition. `queued_on_new`: it has a place on the new side, admitted or
+    /// not. `read`: the phase was read from the cell after it was admitted on both sides.
     pub fn next(self, phase: MovePhase, queued_on_new: bool, read: bool) -> AcquireNext {
         let needs = phase.needs();
         if needs.old && !self.on.old {
@@ -41,21 +41,21 @@ impl Holding {
         }
     }
 
-    /// Whether a hold is one still. `live`: the sides whose leases the client counts on. It ends when
-    /// either lease is lost under it (MIGRATE-EITHER-LOST-IS-LOST), and with the membership on the
+    /// Returns whether a hold is still valid. `live`: the sides whose leases the client counts on. A hold
+    /// ends when either lease is lost under it (MIGRATE-EITHER-LOST-IS-LOST), and with the membership on the
     /// old side (MIGRATE-MEMBERSHIP-LIVES).
     pub fn is_valid(self, phase: MovePhase, live: Sides) -> bool {
         live.cover(self.on) && (live.old || !phase.needs_membership())
     }
 
-    /// What a hold joins while it is held, so that the next phase need not wait for its end: only
-    /// the new side, which is free for who holds the old one. A hold on the new side alone never
-    /// joins the old one: it would wait for who holds that and waits for it.
+    /// Returns the side that a hold joins while it is held, so that the next phase need not wait for its end.
+    /// It is only the new side, which is free for the holder of the old side. A hold on the new side alone
+    /// never joins the old side: it would wait for a holder there that waits for it.
     pub fn joins(self, phase: MovePhase) -> Option<Side> {
         (phase.needs().new && !self.on.new && self.on.old).then_some(Side::New)
     }
 
-    /// What a hold gives back, since the phase does not need it.
+    /// Returns the sides that a hold leaves, since the phase does not need them.
     pub fn gives_back(self, phase: MovePhase) -> Sides {
         match self.on.cover(phase.needs()) {
             true => self.on.without(phase.needs()),
@@ -64,23 +64,23 @@ impl Holding {
     }
 }
 
-/// Whether a participant may acknowledge a phase: each of its holds covers it
-/// (MIGRATE-ACK-COVERS-HOLDS). From the acknowledgement on, its acquisitions complete by that phase
-/// or a later one.
+/// Returns whether a participant may acknowledge a phase: each of its holds covers it
+/// (MIGRATE-ACK-COVERS-HOLDS). From the acknowledgement on, its acquisitions complete by that phase or a
+/// later one.
 pub fn may_acknowledge(phase: MovePhase, holds: impl IntoIterator<Item = Holding>) -> bool {
     holds.into_iter().all(|hold| hold.on.cover(phase.needs()))
 }
 
-/// Whether what a participant has read takes the place of the stage that it knows. `read`: the version that
-/// stands, or that there is no stage; `stamp`: the epoch of the old side's stamp, read behind that.
+/// Returns whether a read of the stage replaces the stage that a participant knows. `read`: the current
+/// version, or `None` if there is no stage; `stamp`: the epoch of the old side's stamp, read after it.
 ///
-/// A member finds no stage where the move was given up in its first phase. Who was away meanwhile knows a later
-/// one; whoever took the tokens back to the old side has left a higher epoch there first
-/// (MIGRATE-EPOCH-RECORDED), which no server that lost the cell can have (MIGRATE-BACK-TO-OLD). Any other cell
-/// was lost by the server.
+/// A member finds no stage if the move was given up in its first phase. A participant that was away during
+/// this knows a later phase. The operator that took the tokens back to the old side has left a higher epoch
+/// there first (MIGRATE-EPOCH-RECORDED), which no server that lost the cell can have (MIGRATE-BACK-TO-OLD).
+/// Any other missing cell was lost by the server.
 pub fn takes_over<V: PartialOrd>(known: Option<(V, Stage)>, read: Option<V>, stamp: u16) -> bool {
     match (known, read) {
-        // It is final, and its cell goes when everybody has left.
+        // It is final, and its cell is deleted when all participants have left.
         (Some((_, known)), _) if known.phase == MovePhase::Done => false,
         (Some((known, _)), Some(read)) => read > known,
         (Some((_, known)), None) => {

@@ -1,26 +1,26 @@
-//! Values that move along: where they are used, and when that may change.
+//! The values of a move: the side on which they are used, and when it may change.
 //!
-//! *The invariant.* At any instant all values are used on one side, and a side comes into use as a
-//! copy of the other one that nobody has used since (MIGRATE-VALUES-FREEZE). So a read shows all that
-//! was confirmed or read before it began, and a change is made once.
+//! *The invariant.* At any instant all values are used on one side. A side comes into use as a copy of the
+//! other one that no client has used since (MIGRATE-VALUES-FREEZE). So a read shows all that was confirmed or
+//! read before it began, and a change is made once.
 
 use super::{MovePhase, Side, Stage, Step, Way};
 
-/// Where the values of a move are.
+/// The side of a move that has the values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ValuesAt {
-    /// They are used on the old side.
+    /// Values are used on the old side.
     Old,
-    /// They are on the old side, and nobody uses them: they are copied to the new one.
+    /// Values are on the old side, frozen: they are copied to the new side.
     LeavingOld,
-    /// They are used on the new side.
+    /// Values are used on the new side.
     New,
-    /// They are on the new side, and nobody uses them: they are copied back to the old one.
+    /// Values are on the new side, frozen: they are copied back to the old side.
     LeavingNew,
 }
 
 impl From<Side> for ValuesAt {
-    /// They are used on this side.
+    /// Values that are used on this side.
     fn from(side: Side) -> Self {
         match side {
             Side::Old => ValuesAt::Old,
@@ -30,7 +30,7 @@ impl From<Side> for ValuesAt {
 }
 
 impl ValuesAt {
-    /// The side on which they are used; `None` while they are copied.
+    /// Returns the side on which values are used; `None` while they are copied.
     pub fn open(self) -> Option<Side> {
         match self {
             ValuesAt::Old => Some(Side::Old),
@@ -39,7 +39,7 @@ impl ValuesAt {
         }
     }
 
-    /// The side that has them.
+    /// Returns the side that has the values.
     pub fn side(self) -> Side {
         match self {
             ValuesAt::Old | ValuesAt::LeavingOld => Side::Old,
@@ -47,7 +47,7 @@ impl ValuesAt {
         }
     }
 
-    /// As it stands in the stage's cell.
+    /// Returns the name, as the stage's cell stores it.
     pub fn as_str(self) -> &'static str {
         match self {
             ValuesAt::Old => "old",
@@ -57,72 +57,72 @@ impl ValuesAt {
         }
     }
 
-    /// What a text of the stage's cell says.
+    /// Parses a name from the stage's cell.
     pub fn parse(text: &str) -> Option<Self> {
         [ValuesAt::Old, ValuesAt::LeavingOld, ValuesAt::New, ValuesAt::LeavingNew]
             .into_iter()
             .find(|values| values.as_str() == text)
     }
 
-    /// Whether they may be there in this phase: where its tokens are from, and they leave only while
-    /// holds are on both sides.
+    /// Returns whether the values may be there in this phase: on the side of its tokens, and they leave only
+    /// while holds are on both sides.
     pub fn fits(self, phase: MovePhase) -> bool {
         self.side() == phase.token() && (self.open().is_some() || phase.is_read_while_held())
     }
 
-    /// Whether a participant may acknowledge this. `under_way`: a read or a change that it has sent,
-    /// and whose answer it still takes (MIGRATE-VALUES-ACK-WAITS). From the acknowledgement on it
-    /// sends none until it knows a later stage.
+    /// Returns whether a participant may acknowledge this. `under_way`: the number of reads and changes that
+    /// it has sent and whose answers it still accepts (MIGRATE-VALUES-ACK-WAITS). From the acknowledgement on
+    /// it sends none until it knows a later stage.
     pub fn may_acknowledge(self, under_way: usize) -> bool {
         self.open().is_some() || under_way == 0
     }
 }
 
-/// Whether an answer counts to a participant that has asked one side: while it is a member, by its own
-/// clock, nobody goes on without its acknowledgement (MIGRATE-VALUES-LIVE-MEMBER). Else a change has an
-/// unknown outcome, and a read has none.
+/// Returns whether an answer of one side counts for a participant. While it is a member, by its own clock, no
+/// operator goes on without its acknowledgement (MIGRATE-VALUES-LIVE-MEMBER). Otherwise a change has an
+/// unknown outcome, and a read has no result.
 pub fn answer_counts(phase: MovePhase, is_member: bool) -> bool {
     is_member || !phase.needs_membership()
 }
 
-/// What the versioned cell on the old side says, in a move that takes values along.
+/// The versioned cell on the old side, in a move that includes values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WholeStage {
-    /// Of the holds.
+    /// The stage of the holds.
     pub stage: Stage,
-    /// Of the values.
+    /// The side of the values.
     pub values: ValuesAt,
 }
 
-/// What an operator may do.
+/// The step that an operator may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WholeStep {
     /// Write this stage over the version that was checked, and over no other.
     Write(WholeStage),
     /// Make the other side a copy of this one, and then write this stage.
     Mirror {
-        /// What is copied.
+        /// The side to copy.
         from: Side,
-        /// The stage behind that.
+        /// The stage after the copy.
         then: WholeStage,
     },
     /// A participant has not acknowledged that version yet.
     Waits,
-    /// There is no stage that way.
+    /// No stage exists that way.
     Ends,
-    /// The token has no room for another epoch.
+    /// The token has no bits left for another epoch.
     NoEpoch,
 }
 
 impl WholeStage {
-    /// The stage before a move begins, on a coordinator whose tokens have this epoch.
+    /// Returns the stage before a move begins, on a coordinator whose tokens have this epoch.
     pub fn before(epoch: u16) -> Self {
         Self { stage: Stage::before(epoch), values: ValuesAt::Old }
     }
 
-    /// The next step of an operator, as [`Stage::step`]. Values leave a side in a step of their own,
-    /// and the phase changes with the side that has them. Who turns back while they are copied lets
-    /// them be used again where they are.
+    /// Returns the next step of an operator, as [`Stage::step`]. Values leave a side in a separate step, and
+    /// the phase changes together with the side that has them. An operator that turns back while values are
+    /// copied lets them be used again on the side that has them.
     pub fn step<V: PartialEq>(
         self,
         version: &V,
@@ -154,7 +154,7 @@ impl WholeStage {
         }
     }
 
-    /// Whether the values are to leave the side that has them before the next phase.
+    /// Returns whether the values leave their side before the next phase.
     pub fn values_leave(self) -> bool {
         match self.step(&(), [], Way::Forward) {
             WholeStep::Write(next) => next.values.open().is_none(),

@@ -1,4 +1,4 @@
-//! What is in the way of a move.
+//! The blockers of a move.
 
 use std::fmt;
 
@@ -11,82 +11,84 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::registry::Stamped;
 use crate::shown::shown;
 
-/// An error names so many clients.
+/// The number of clients that an error names.
 const NAMED: usize = 5;
 
-/// What keeps a move from beginning, or from being finished. It displays as a sentence, and says the
-/// [next step](Self::next_step).
+/// A reason why a move cannot begin, go on, or finish.
+///
+/// It displays as a sentence. [`next_step`](Self::next_step) says how to remove it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MoveBlocker {
-    /// Clients are connected that do not take part.
+    /// Clients are connected that do not take part in the move.
     Outsiders(Vec<MoveOutsider>),
-    /// Clients are connected to the old side of a move that is to be finished.
+    /// Clients are still connected to the old side of a move that is to be finished.
     StillConnected(Vec<MoveOutsider>),
-    /// A namespace is marked otherwise: it is part of another move, or retired.
+    /// A namespace has another marker: it is part of another move, or retired.
     MarkedOtherwise {
-        /// Of which side it is.
+        /// The side of this namespace.
         side: Side,
-        /// The name of the other move; `None` where the namespace is retired.
+        /// The name of the other move; `None` if the namespace is retired.
         name: Option<String>,
-        /// Where its clients are sent.
+        /// The URL that its clients are sent to.
         url: String,
     },
-    /// The marker of this side does not stand any more, in mid-move: the server has lost it, or the move was
-    /// begun with another URL. Plain clients may have come in.
+    /// The marker of this side is missing although the move has begun. The server has lost it, or the move
+    /// began with another URL. Plain clients may have connected since.
     MarkerLost(Side),
-    /// The old side has no stage of the move, and may have lost it: those who take part may be in a later phase,
-    /// and go by that.
+    /// The old side has no stage of the move and may have lost it. These participants may be in a later
+    /// phase, and act by it.
     StageLost(Vec<MoveClient>),
-    /// The move is *done*, and its marker stands on the new side still: clients with that URL alone are refused.
+    /// The move is *done*, but the new side still has its marker, so it refuses clients with its URL alone.
     NotOpened,
-    /// The new side has values, over which those of the old one would be copied.
+    /// The new side has values, which a copy of the old side's values would replace.
     ValuesThere(Vec<ValuesInUse>),
     /// Values are in use that a side cannot take.
     ValuesStay {
-        /// Which side that is.
+        /// The side that cannot take them.
         side: Side,
-        /// The [capability](crate::Capabilities) that they need, and it lacks.
+        /// The [capability](crate::Capabilities) that the values need and the side lacks.
         lacks: &'static str,
     },
-    /// The tokens have no room for another move that may be taken back.
+    /// The tokens have no epochs left for another move and its way back.
     NoEpochs,
 }
 
 impl MoveBlocker {
-    /// What to do about it, in the imperative.
+    /// Returns the next step for the operator, as an instruction.
     pub fn next_step(&self) -> &'static str {
         match self {
             MoveBlocker::Outsiders(_) => {
-                "deploy them anew with both URLs and the name of the move, or end them"
+                "redeploy them with both URLs and the name of the move, or stop them"
             }
-            MoveBlocker::StillConnected(_) => "deploy them anew with the new URL alone, or end them",
+            MoveBlocker::StillConnected(_) => "redeploy them with the new URL alone, or stop them",
             MoveBlocker::MarkedOtherwise { name: Some(_), .. } => {
-                "end that move first, or use the URLs and the name with which it began"
+                "finish or abort that move first, or use the URLs and the name that it began with"
             }
             MoveBlocker::MarkedOtherwise { name: None, side: Side::New, .. } => {
-                "use another namespace, or take it into use again (`latchwork migrate reopen`, Move::reopen)"
+                "use another namespace, or reopen this one (`latchwork migrate reopen`, Move::reopen)"
             }
             MoveBlocker::MarkedOtherwise { name: None, side: Side::Old, .. } => {
-                "move from that URL, where its clients are; or take it into use again (Coordinator::reopen, or \
+                "its clients are at that URL: move from there, or reopen this namespace (Operator::reopen, or \
                  `latchwork migrate reopen` with that URL as --from and this side as --to)"
             }
             MoveBlocker::MarkerLost(_) => {
-                "shut it again (`latchwork migrate repair`, Move::repair), with the URLs with which it began"
+                "write it again (`latchwork migrate repair`, Move::repair), with the URLs that the move began with"
             }
             MoveBlocker::StageLost(_) => {
-                "if no server has lost data, make the move anew (`latchwork migrate run`, Move::run); else end them, and \
-                 then give it up (`latchwork migrate abort`, Move::abort)"
+                "if no server has lost data, start the move again (`latchwork migrate run`, Move::run); otherwise stop the \
+                 participants, and then give the move up (`latchwork migrate abort`, Move::abort)"
             }
             MoveBlocker::NotOpened => "open it (`latchwork migrate run`, Move::run)",
             MoveBlocker::ValuesThere(_) => {
-                "delete them if nobody needs them, or move to another namespace: the old side's values are copied there"
+                "the copy of the old side's values would replace them: delete them, or move to another namespace"
             }
             MoveBlocker::ValuesStay { .. } => {
-                "move to a server that does (`plan` shows what each side promises), or keep the values in a namespace of their own"
+                "move to a server that has it (`plan` shows the capabilities), or keep the values in another namespace"
             }
             MoveBlocker::NoEpochs => {
-                "use a new namespace for the new side, whose fenced resources begin anew"
+                "if the new side has used them up, move to a new namespace there; otherwise stop the clients, start them with a \
+                 new namespace, and reset the highest token in each fenced resource"
             }
         }
     }
@@ -105,48 +107,49 @@ impl fmt::Display for MoveBlocker {
         };
         match self {
             MoveBlocker::Outsiders(clients) => {
-                counted(f, clients, ["connected that does not take part", "connected that do not take part"])
+                counted(f, clients, ["connected and does not take part", "connected and do not take part"])
             }
             MoveBlocker::StillConnected(clients) => counted(f, clients, ["connected to the old side"; 2]),
             MoveBlocker::MarkedOtherwise { side, name, url } => {
                 let (side, url) = (side.as_str(), shown(url, 1024));
                 match name {
                     Some(name) => {
-                        write!(f, "the {side} side is in the move {:?}, with {url:?}", shown(name, 255))
+                        write!(f, "the {side} side is part of the move {:?}, with {url:?}", shown(name, 255))
                     }
-                    None => write!(f, "the {side} side is retired, in favour of {url:?}"),
+                    None => write!(f, "the {side} side is retired in favour of {url:?}"),
                 }
             }
             MoveBlocker::MarkerLost(side) => write!(
                 f,
-                "the marker of the move, or what belongs to it, does not stand on the {} side any more: plain clients may \
-                 have come in",
+                "the marker of the move, or its epoch, is missing on the {} side: plain clients may have connected",
                 side.as_str()
             ),
             MoveBlocker::StageLost(clients) => {
                 write!(
                     f,
-                    "the old side has no stage of the move, and may have lost it: {} take part",
+                    "the old side has no stage of the move and may have lost it; participants ({}):",
                     clients.len()
                 )?;
                 clients.iter().take(NAMED).try_for_each(|of| write!(f, " {:?} on {:?}", of.label, of.host))
             }
             MoveBlocker::NotOpened => {
-                f.write_str("the new side is shut still: clients with its URL alone are refused")
+                f.write_str("the new side is still shut: clients with its URL alone are refused")
             }
             MoveBlocker::ValuesThere(values) => {
-                f.write_str("the new side has values already:")?;
+                f.write_str("the new side already has values:")?;
                 let named = values.iter().flat_map(|of| of.keys.iter().map(|key| (of.kind, key)));
                 named.take(NAMED).try_for_each(|(kind, key)| write!(f, " {kind} {:?}", shown(key, 255)))
             }
             MoveBlocker::ValuesStay { side, lacks } => {
                 write!(
                     f,
-                    "values are in use, and the {} side cannot take them: it lacks {lacks}",
+                    "values are in use that the {} side cannot take: it lacks the capability {lacks}",
                     side.as_str()
                 )
             }
-            MoveBlocker::NoEpochs => f.write_str("the tokens have no epochs left for a move there and back"),
+            MoveBlocker::NoEpochs => {
+                f.write_str("the tokens have no epochs left for a move and its way back")
+            }
         }
     }
 }
@@ -169,7 +172,7 @@ impl From<MoveBlocker> for Error {
 }
 
 impl Move {
-    /// What the markers and the epochs of both sides have against a move.
+    /// The blockers of a new move in the markers and the epochs of both sides.
     pub(super) fn blocked_by(&self, stamps: [&Stamped; 2]) -> Vec<MoveBlocker> {
         let mut blockers = Vec::new();
         for (side, stamped) in [Side::Old, Side::New].into_iter().zip(stamps) {
@@ -186,11 +189,11 @@ impl Move {
         blockers
     }
 
-    /// Whether a move may begin, before anything of it is written.
+    /// Checks that a move may begin, before anything is written.
     ///
     /// # Errors
-    /// `Conflict` naming the first that is in the way. Where a marker of this move stands already, the gate
-    /// lists who is outside, and takes it back.
+    /// `Conflict` naming the first blocker. If a marker of this move exists already, the gate checks for
+    /// outsiders later, and takes the marker back if there are any.
     pub(super) async fn check_may_begin(&self) -> Result<()> {
         let (old, new) = (self.old.stamped().await?, self.new.stamped().await?);
         if let Some(blocker) = self.blocked_by([&old, &new]).into_iter().next() {

@@ -1,4 +1,4 @@
-//! The end of a move that is done: what is left of it on the old side.
+//! The end of a move that is done: removes its remains on the old side.
 
 use super::side::on;
 use super::{Move, MoveBlocker};
@@ -7,14 +7,16 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::seen;
 
 impl Move {
-    /// Ends a move that is *done*, once its services are connected to the new side alone: nobody may
-    /// connect to the old side any more, and the cell with the stage goes. A marker stays, which sends
-    /// whoever was forgotten to the new side, and so do the keys that idle locks leave behind. The old
-    /// side's values are deleted: the new side has them. Calling it again changes nothing.
+    /// Retires the old side of a move that is *done*, and deletes its values and the stage.
+    ///
+    /// Call it once all services are connected to the new side alone. The old side then refuses every client
+    /// except operators: a marker stays there, which sends late clients to the new side. The keys that idle
+    /// locks leave behind stay too. Calling it again changes nothing.
     ///
     /// # Errors
-    /// `Conflict` while the move is not done, or naming those that are connected to the old side; as
-    /// [all methods](Self).
+    /// * `Conflict`: the move is not done; or clients are still connected to the old side, and the error
+    ///   names them.
+    /// * As [all methods](Self).
     pub async fn finish(&self) -> Result<()> {
         self.serve("finish", self.finishes()).await
     }
@@ -42,11 +44,11 @@ impl Move {
                 }
                 self.check_left().await?;
             }
-            // Anew also where it stands, so that what is listed now was let in before.
+            // Also if it exists, so that every client listed now was admitted before.
             let Some(marked) = self.old.mark(&read, Some(&retired)).await? else { continue };
             if let Err(error) = self.check_left().await {
-                // They may stay for as long as they are needed. Whoever found nobody here before goes on over the stage
-                // as it was, and finds another; else the cell would go behind a marker that lets them in.
+                // The clients may stay as long as they are needed. Another operator that listed no client before finds
+                // a new version of the stage. Otherwise it would delete the cell after a marker that admits the clients.
                 if let Some(staged) = &staged
                     && self.write_anew(staged).await?.is_none()
                 {
@@ -72,7 +74,7 @@ impl Move {
         }
     }
 
-    /// Whether all but operators have left the old side.
+    /// Checks that all clients except operators have left the old side.
     async fn check_left(&self) -> Result<()> {
         let left: Vec<_> = self.old.outside(&self.retired(), self.old.clients().await?).collect();
         match left.is_empty() {
@@ -83,5 +85,5 @@ impl Move {
 }
 
 fn not_done(how: &str) -> Error {
-    Error::new(ErrorKind::Conflict, format!("only a move that is done is finished, and {how}"))
+    Error::new(ErrorKind::Conflict, format!("only a move that is done can be finished, but {how}"))
 }

@@ -1,9 +1,9 @@
-//! The gate: nobody stands outside of a move.
+//! The gate: it lets no client stay outside of a move.
 //!
-//! *Protocol.* Who begins reads the cell with the stage, or makes it; writes the markers of both sides
-//! anew; and then lists the clients of both (MIGRATE-GATE). Who gives a move up knows the markers'
-//! versions first, then deletes the cell over the version that it read, and then lifts each marker over
-//! its version (MIGRATE-GATE-ANEW).
+//! *Protocol.* To begin a move, an operator reads the cell with the stage, or creates it; writes the markers
+//! of both sides, also if they exist; and then lists the clients of both sides (MIGRATE-GATE). To give a move
+//! up, it reads the versions of the markers, then deletes the cell over the version that it read, and then
+//! removes each marker over its version (MIGRATE-GATE-ANEW).
 
 use super::super::staged::Staged;
 use super::side::{OperatorSide, on};
@@ -19,17 +19,17 @@ use crate::seen;
 
 const SIDES: [Side; 2] = [Side::Old, Side::New];
 
-/// How the gate stands for one who begins.
+/// The result of shutting the gate.
 pub(super) enum Shut {
-    /// Nobody is outside of the move whose cell has this version.
+    /// No client is outside of the move whose cell has this version.
     Behind(Version),
-    /// Another operator has written the cell meanwhile.
+    /// Another operator has written the cell since it was read.
     Changed,
 }
 
 impl Move {
-    /// The stage of a move that begins: made, if there is none, and whether it was. It has the old side's epoch,
-    /// by which plain clients give tokens still.
+    /// Returns the stage of a move that begins, and whether this call created it. A new stage has the epoch
+    /// of the old side, because plain clients still give tokens by it.
     pub(super) async fn first_stage(&self) -> Result<Option<(Staged, bool)>> {
         match self.stage().await? {
             Some(staged) => Ok(Some((staged, false))),
@@ -42,13 +42,14 @@ impl Move {
         }
     }
 
-    /// Shuts both sides for plain clients, and lists who is there. `made`: whether this operator has made the stage.
+    /// Shuts both sides for plain clients, and lists the connected clients. `made`: whether this operator
+    /// created the stage.
     ///
     /// # Errors
-    /// `Conflict` naming who is outside, or whose marker stands; what was written is taken back then.
+    /// `Conflict` naming the outsiders, or the other marker. Its writes are undone then.
     pub(super) async fn shut(&self, staged: &Staged, made: bool) -> Result<Shut> {
         let mut marked = [None, None];
-        // The new side first: a plain client of the old one works for as long as it may.
+        // The new side first, so that plain clients of the old side can work a little longer.
         for side in [Side::New, Side::Old] {
             match self.mark(self.side(side)).await {
                 Ok(stamped) => marked[side as usize] = Some(stamped),
@@ -61,7 +62,7 @@ impl Move {
         }
         let blocker = match self.outsiders_against(MovePhase::Old).await? {
             Some(outsiders) => Some(outsiders),
-            // Those on the new side are its own.
+            // The values on the new side are copies that this move made.
             None if staged.has_copies() => None,
             None => self.values_against().await?,
         };
@@ -72,16 +73,19 @@ impl Move {
         }
     }
 
-    /// Writes the marker of a side anew.
+    /// Writes the marker of a side, also if it exists already.
     async fn mark(&self, side: &OperatorSide) -> Result<Stamped> {
         let marked = Stamped::mark_anew(side.backend(), &side.place, &self.marker(side.side)).await;
         marked.map(|(_, stands)| stands).map_err(on(side.side))
     }
 
-    /// Takes back what one who begins has written, if no other operator has gone on with it. Where the old
-    /// side has lost the epoch that the stage says, all of it stays (MIGRATE-EPOCH-RECORDED); where values were
-    /// copied before: without the cell nobody would know that they are copies; and where another has stepped back to
-    /// this stage, and a member does not know it yet (MIGRATE-GIVEN-UP-LAST). Answers whether no other has gone on.
+    /// Undoes the writes of a failed start, unless another operator continued the move. Returns whether no
+    /// other operator did.
+    ///
+    /// Nothing is undone in three cases. The old side has lost the epoch of the stage
+    /// (MIGRATE-EPOCH-RECORDED). Values were copied before: without the cell no client could know that they
+    /// are copies. Another operator has stepped back to this stage, and a member does not know it yet
+    /// (MIGRATE-GIVEN-UP-LAST).
     async fn take_back(&self, staged: &Staged, made: bool, marked: [Option<Stamped>; 2]) -> Result<bool> {
         if staged.has_copies() || self.old.stamped().await?.epoch < staged.stage.epoch {
             return Ok(true);
@@ -100,9 +104,9 @@ impl Move {
         Ok(true)
     }
 
-    /// Gives the move up, from what was read of it: its cell goes, if it is in the first phase, and then its
-    /// markers. Answers whether nothing of it stands any more; else another operator has gone on. `deleted`: this
-    /// operator has deleted it before, or does so here.
+    /// Gives the move up: deletes its cell if the move is in the first phase, and then removes its markers.
+    /// Returns whether nothing of it is left; otherwise another operator has continued it. `deleted`: this
+    /// operator has deleted the cell before, or does so here.
     pub(super) async fn give_up(&self, checked: Option<&Staged>, deleted: bool) -> Result<bool> {
         let marked = [self.old.stamped().await?, self.new.stamped().await?];
         for (side, marked) in SIDES.into_iter().zip(&marked) {
@@ -110,7 +114,7 @@ impl Move {
                 return Err(self.side(side).marked_otherwise(Some(stands)));
             }
         }
-        // Read again, behind the markers' versions. What another has begun since, members have not acknowledged.
+        // Read after the versions of the markers: members have not acknowledged a move that another operator began since.
         let staged = self.stage().await?;
         if staged.as_ref().map(|staged| staged.version) != checked.map(|checked| checked.version) {
             return Ok(false);
@@ -122,7 +126,7 @@ impl Move {
             && staged.stage.phase == MovePhase::Old
             && marked[0].epoch < staged.stage.epoch
         {
-            // Plain clients would give tokens below those that were given.
+            // Plain clients would give tokens that are lower than earlier ones.
             return Err(MoveBlocker::MarkerLost(Side::Old).into());
         }
         if let Some(staged) = &staged
@@ -144,10 +148,10 @@ impl Move {
         Ok(lifted)
     }
 
-    /// Whether nobody takes part by a stage that the old side may have lost.
+    /// Checks that no client takes part by a stage that the old side may have lost.
     ///
     /// # Errors
-    /// `Conflict` naming those who may.
+    /// `Conflict` naming the participants.
     async fn check_not_lost(&self, stamps: [&Stamped; 2]) -> Result<()> {
         if !self.may_be_lost(stamps) {
             return Ok(());
@@ -159,16 +163,16 @@ impl Move {
         }
     }
 
-    /// Whether a marker is of a move of this name between other coordinators, or of this one by other URLs.
+    /// Whether a marker belongs to a move of this name with other URLs.
     pub(super) fn is_namesake(&self, side: Side, stands: &GateMarker) -> bool {
         let own = self.marker(side);
         stands.name == own.name && stands.course == own.course && *stands != own
     }
 
-    /// Opens the new side for plain clients, where the move is done (MIGRATE-GATE-OPENS-LAST).
+    /// Opens the new side for plain clients once the move is done (MIGRATE-GATE-OPENS-LAST).
     ///
     /// # Errors
-    /// `Conflict` where it is shut by other URLs: it would stay so.
+    /// `Conflict` if it is shut by a move with other URLs, which this move cannot open.
     pub(super) async fn open(&self) -> Result<()> {
         loop {
             let marked = self.new.stamped().await?;
@@ -179,10 +183,10 @@ impl Move {
             if marked.marker.as_ref() != Some(&self.marker(Side::New)) {
                 return Ok(());
             }
-            // Behind the marker's version: what is done stays done.
+            // Read after the version of the marker: *done* is final.
             let staged = self.stage().await?;
             if staged.is_none_or(|staged| staged.stage.phase != MovePhase::Done) {
-                return Err(Error::new(ErrorKind::Conflict, "the move is not done"));
+                return Err(Error::new(ErrorKind::Conflict, "the move is not done: call `run` first"));
             }
             if self.lift(Side::New, &marked).await? {
                 return Ok(());
@@ -190,7 +194,8 @@ impl Move {
         }
     }
 
-    /// Lifts the marker of a side over what was read. Answers whether that still stood.
+    /// Removes the marker of a side over the version that was read. Returns whether that was still the
+    /// current one.
     async fn lift(&self, side: Side, read: &Stamped) -> Result<bool> {
         Ok(self.side(side).mark(read, None).await?.is_some())
     }

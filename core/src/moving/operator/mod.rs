@@ -1,10 +1,10 @@
-//! The operator's side of a move: who takes it from phase to phase, and holds nothing.
+//! The operator's side of a move: it takes the move from phase to phase, and holds no locks.
 //!
-//! *Protocol.* An operator reads the stage, lists the members, and writes the next stage over the very
-//! version that it read, once each of them has acknowledged that one. It begins and ends with the gate
-//! ([`gate`]). Before a stage is written whose tokens are of the other side, the stamp of that side says
-//! their epoch (MIGRATE-EPOCH-RECORDED). Each request may be the last: whoever comes next reads where the
-//! move stands, and goes on.
+//! *Protocol.* An operator reads the stage and lists the members. Once each member has acknowledged this
+//! version of the stage, the operator writes the next stage over the same version. The gate opens the move
+//! and ends it ([`gate`]). Before the operator writes a stage whose tokens come from the other side, the
+//! stamp of that side records their epoch (MIGRATE-EPOCH-RECORDED). An operator may die after any request:
+//! the next operator reads the stage and continues from it.
 
 mod blocker;
 mod finish;
@@ -43,24 +43,32 @@ use crate::error::Result;
 use crate::registry::reopen;
 use crate::seen::OperatorMeter;
 
-/// A move between two coordinators under live locks, as an operator makes it: the clients that
-/// [take part](crate::MoveConfig) hold their locks on the old side before it, and on the new side after
-/// it, and never is there a moment with two holders.
+/// Moves the locks and values of a namespace from one coordinator to another while clients hold locks.
 ///
-/// *What to do.* [`plan`](Self::plan) says who takes part, who was forgotten, and what is in the way.
-/// [`run`](Self::run) makes the whole move; [`start`](Self::start) and [`advance`](Self::advance) make
-/// it step by step, and [`abort`](Self::abort) takes it back until it is *done*. [`finish`](Self::finish)
-/// removes what is left on the old side, once the services are connected to the new one alone.
+/// The clients that [take part](crate::MoveConfig) hold their locks on the old side before the move and on
+/// the new side after it. At no moment does a lock have two holders.
 ///
-/// *Why it is safe.* The page `docs/protocol/moving.md` in the repository has the protocol and the
-/// argument. All that a move has written stands on the two coordinators: an operator may be stopped between
-/// any two of its requests, and another goes on from any machine. Two at once are harmless, since each
-/// write names the version that was checked.
+/// * [`plan`](Self::plan) lists the participants, the clients that were not redeployed, and everything that
+///   blocks the move.
+/// * [`run`](Self::run) makes the whole move. [`start`](Self::start) and [`advance`](Self::advance) make it
+///   step by step.
+/// * [`abort`](Self::abort) takes the move back, until it is *done*.
+/// * [`finish`](Self::finish) removes the remains on the old side, once all services are connected to the new
+///   side alone.
 ///
-/// *Cancel safety.* Every method may be dropped at any time, and called again.
+/// The two coordinators store the whole state of the move. An operator may stop after any request, and
+/// another one can continue from any machine. Two operators at once are harmless, because each write names
+/// the version that was checked. The protocol and the safety argument are in `docs/protocol/moving.md` in the
+/// repository.
 ///
-/// *Errors.* `Unavailable` and `OutcomeUnknown` where one call ends by them: call it again. `Forbidden` names the
-/// right that a login lacks, and the cause says on which side. `Closed`; `RuntimeGone`.
+/// # Errors
+/// Of all methods:
+/// * `Unavailable`, `OutcomeUnknown`: a server did not answer; call the method again.
+/// * `Forbidden`: the login lacks a right. The error names the right, and its cause names the side.
+/// * `Closed`, `RuntimeGone`.
+///
+/// # Cancel safety
+/// Every method may be dropped at any time and called again.
 ///
 /// ```
 /// use latchwork_core::{Config, Move, MoveConfig, MoveState, memory};
@@ -89,11 +97,11 @@ impl Move {
     /// Connects to both sides as an [operator](Config::as_operator).
     ///
     /// # Errors
-    /// As [`connect`](crate::connect), whose cause says on which side; `InvalidArgument` naming `from`,
-    /// `to` or `move`.
+    /// * `InvalidArgument`: names `from`, `to` or `move`.
+    /// * As [`connect`](crate::connect) of each side; the cause names the side.
     ///
     /// # Cancel safety
-    /// A dropped connect leaves nothing on the servers beyond leases that run out.
+    /// A dropped call leaves at most leases on the servers, which expire.
     pub async fn connect(connectors: &[Arc<dyn Connector>], config: &MoveConfig) -> Result<Self> {
         Config::of_move(config.clone()).validate()?;
         let connected =
@@ -102,7 +110,7 @@ impl Move {
             (Ok(old), Ok(new)) => Self::over(old, new, config),
             (Ok(connected), Err(error)) | (Err(error), Ok(connected)) => {
                 if let Err(error) = connected.close().await {
-                    tracing::debug!(%error, "an operator's client of one side alone is left to its lease");
+                    tracing::debug!(%error, "could not close the operator's client of one side: its lease expires");
                 }
                 Err(error)
             }
@@ -110,11 +118,12 @@ impl Move {
         }
     }
 
-    /// As [`connect`](Self::connect), over clients that are connected to both sides already, each made
-    /// [as an operator](Config::as_operator). No I/O.
+    /// Creates the move from two connected clients, each connected [as an operator](Config::as_operator).
+    /// Makes no request.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `from`, `to` or `move`; `Misconfigured` for a client that is no operator's.
+    /// * `InvalidArgument`: names `from`, `to` or `move`.
+    /// * `Misconfigured`: a client is not an operator's.
     pub fn over(old: Coordinator, new: Coordinator, config: &MoveConfig) -> Result<Self> {
         Config::of_move(config.clone()).validate()?;
         let place = MovePlace::of(&config.from.namespace, &config.name)?;
@@ -124,25 +133,29 @@ impl Move {
         Ok(Self { name: config.name.as_str().into(), place, old, new, seen })
     }
 
-    /// The name of the move.
+    /// Returns the name of the move.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Begins the move, or finds that it was begun: shuts both namespaces for plain clients, lists who is
-    /// connected, waits until the members know of it, and goes to *both*. If a plain client is connected
-    /// it takes back what it wrote. Answers the phase that the move is in; one that is finished is *done*.
+    /// Starts the move and takes it to *both*, or to the phase that it has reached already.
+    ///
+    /// It refuses plain clients on both namespaces, lists the connected clients, and waits until all members
+    /// have acknowledged the first phase. If a plain client is connected, `start` undoes its writes and
+    /// fails. Returns the current phase; a finished move is *done*.
     ///
     /// # Errors
-    /// `Conflict` naming the [blockers](MoveBlocker); as [all methods](Self).
+    /// * `Conflict`: names the first [blocker](MoveBlocker).
+    /// * As [all methods](Self).
     pub async fn start(&self, progress: impl FnMut(&MoveProgress<'_>)) -> Result<MovePhase> {
         let phase = self.walk("start", Way::Forward, Some(MovePhase::BothByOld), progress).await?;
         Ok(phase.unwrap_or(MovePhase::Old))
     }
 
-    /// Takes the next step forward, once all members have acknowledged the phase before; from nothing it is
-    /// [`start`](Self::start). Answers the phase that the move is in. One that another operator has taken
-    /// meanwhile counts.
+    /// Takes the next step forward, once all members have acknowledged the current phase.
+    ///
+    /// Before the move has begun, it acts as [`start`](Self::start). A step that another operator takes
+    /// during the call counts. Returns the current phase.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -150,7 +163,7 @@ impl Move {
         Ok(self.walk("advance", Way::Forward, None, progress).await?.unwrap_or(MovePhase::Old))
     }
 
-    /// Makes the whole move, or what is left of it, to *done*.
+    /// Makes the whole move, or its remaining steps, up to *done*.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -158,32 +171,39 @@ impl Move {
         self.walk("run", Way::Forward, Some(MovePhase::Done), progress).await.map(drop)
     }
 
-    /// Takes one step back, once all members have acknowledged the phase before. From the first phase it
-    /// gives the move up, and both namespaces are open to plain clients again: it answers `None` then.
+    /// Takes one step back, once all members have acknowledged the current phase.
+    ///
+    /// A step back from the first phase gives the move up and admits plain clients to both namespaces again.
+    /// Returns the current phase, or `None` if the move was given up.
     ///
     /// # Errors
-    /// `Conflict` when the move is *done*, which is final; as [all methods](Self).
+    /// * `Conflict`: the move is *done*, which is final.
+    /// * As [all methods](Self).
     pub async fn step_back(&self, progress: impl FnMut(&MoveProgress<'_>)) -> Result<Option<MovePhase>> {
         self.walk("step_back", Way::Back, None, progress).await
     }
 
-    /// Takes the move back to its beginning, and gives it up: both namespaces are open to plain clients
-    /// again. It does nothing where no move has begun.
+    /// Takes the move back to its first phase and gives it up.
+    ///
+    /// Both namespaces admit plain clients again. It does nothing if no move has begun.
     ///
     /// # Errors
-    /// `Conflict` also naming those who take part where the old side [may have lost](MoveState::GivenUpOrLost) the
-    /// stage; as [`step_back`](Self::step_back).
+    /// * `Conflict`: the move is *done*, which is final; or the old side [may have
+    ///   lost](MoveState::GivenUpOrLost) the stage, and the error names the participants.
+    /// * As [all methods](Self).
     pub async fn abort(&self, progress: impl FnMut(&MoveProgress<'_>)) -> Result<()> {
         self.walk("abort", Way::Back, Some(MovePhase::Old), progress).await.map(drop)
     }
 
-    /// Takes the new side into use again, where it is retired in favour of the old one: for the way back of a
-    /// move that was [finished](Self::finish), before its services are deployed with both URLs. Answers
-    /// whether it was retired. From here to [`start`](Self::start), which names them, clients with its
-    /// URL alone are let in there.
+    /// Puts the new side into use again, if it is retired in favour of the old side.
+    ///
+    /// This is the first step of the way back after a [finished](Self::finish) move; call it before the
+    /// services are deployed with both URLs. Until [`start`](Self::start), clients with the URL of this side
+    /// alone are admitted there; `start` names them. Returns whether the side was retired.
     ///
     /// # Errors
-    /// `Conflict` where it is marked otherwise, or retired in favour of another URL; as [all methods](Self).
+    /// * `Conflict`: the new side is in another move, or is retired in favour of another URL.
+    /// * As [all methods](Self).
     pub async fn reopen(&self) -> Result<bool> {
         self.serve("reopen", self.reopens()).await
     }
@@ -197,7 +217,7 @@ impl Move {
         }
     }
 
-    /// Gives both connections back.
+    /// Closes both connections.
     ///
     /// # Errors
     /// As [`Coordinator::close`](crate::Coordinator::close).
@@ -229,7 +249,7 @@ impl Move {
         GateMarker { course, name: Some(self.name.to_string()), url: url.clone() }
     }
 
-    /// The marker of an old side to which nobody connects any more.
+    /// The marker of an old side that admits no client any more.
     fn retired(&self) -> GateMarker {
         GateMarker { name: None, ..self.marker(Side::Old) }
     }

@@ -1,4 +1,4 @@
-//! Who is connected, and stands outside of a move.
+//! The clients that are connected and outside of a move.
 
 use serde::{Serialize, Serializer};
 
@@ -10,14 +10,14 @@ use crate::decide::moving::gate::GateMarker;
 use crate::decide::moving::{MovePhase, Side};
 use crate::error::Result;
 
-/// A client that stands outside of a move.
+/// A client that is connected to a side of a move and does not take part in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct MoveOutsider {
-    /// The side to which it is connected.
+    /// The side that it is connected to.
     #[serde(serialize_with = "side_word")]
     pub side: Side,
-    /// Who it is.
+    /// The record of the client.
     pub client: ClientRecord,
 }
 
@@ -27,7 +27,7 @@ fn side_word<S: Serializer>(side: &Side, serializer: S) -> std::result::Result<S
 }
 
 impl OperatorSide {
-    /// Those of its clients that a marker does not admit.
+    /// The clients of this side that a marker does not admit.
     pub(super) fn outside(
         &self,
         marker: &GateMarker,
@@ -39,8 +39,7 @@ impl OperatorSide {
 }
 
 impl Move {
-    /// Those who are connected to a side that is shut in this phase, and neither take part nor are operators,
-    /// if there are any.
+    /// The outsiders on the sides that are shut in this phase, if there are any.
     pub(super) async fn outsiders_against(&self, phase: MovePhase) -> Result<Option<MoveBlocker>> {
         let mut outsiders = Vec::new();
         for side in [&self.old, &self.new].into_iter().filter(|side| shut_in(phase).contains(&side.side)) {
@@ -49,10 +48,10 @@ impl Move {
         Ok((!outsiders.is_empty()).then_some(MoveBlocker::Outsiders(outsiders)))
     }
 
-    /// Whether nobody is outside of a move in this phase.
+    /// Checks that no client is outside of a move in this phase.
     ///
     /// # Errors
-    /// `Conflict` naming those who are.
+    /// `Conflict` naming the outsiders.
     pub(super) async fn check_outsiders(&self, phase: MovePhase) -> Result<()> {
         self.outsiders_against(phase).await?.map_or(Ok(()), |blocker| Err(blocker.into()))
     }

@@ -1,4 +1,4 @@
-//! What an operator looks at before a move.
+//! The state of both sides, as an operator checks it before and during a move.
 
 use std::collections::BTreeMap;
 
@@ -13,86 +13,89 @@ use crate::decide::moving::gate::Who;
 use crate::decide::moving::{MovePhase, Side, Stage};
 use crate::error::Result;
 
-/// What is to be known before a move begins, and while it is under way.
+/// The report of [`Move::plan`]: the state of both sides, and the blockers of the move.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct MovePlan {
-    /// The old side's URL, without secrets.
+    /// The URL of the old side, without secrets.
     pub from: String,
-    /// The new side's URL, without secrets.
+    /// The URL of the new side, without secrets.
     pub to: String,
-    /// Where the move stands.
+    /// The state of the move.
     pub status: MoveStatus,
-    /// Who takes part. Those of one label and host on both sides are one.
+    /// The participants. Clients with the same label and host are one entry.
     pub participants: Vec<MoveClient>,
-    /// Who was forgotten: connected to a side that is shut, idle or not, and neither participant nor operator.
-    /// The new side is open once the move is *done*.
+    /// The clients that were not redeployed: connected to a shut side, idle or not, and neither participant
+    /// nor operator. The new side is open once the move is *done*.
     pub outsiders: Vec<MoveOutsider>,
-    /// What is in use on both sides.
+    /// The queues that are in use on both sides.
     pub in_use: Vec<QueuesInUse>,
     /// The values on both sides.
     pub values: Vec<ValuesInUse>,
-    /// What the coordinators promise.
+    /// The capabilities of both coordinators.
     pub promises: MovePromises,
-    /// How many changes of the tokens' side are left; a move needs two.
+    /// The number of times that the tokens can still change sides. A move needs two: one forward, one for a
+    /// way back.
     pub epochs_left: u16,
-    /// What keeps the move from beginning; once it has begun, from its next step; and once it is *done*, from
-    /// its new URL and from being finished.
+    /// The blockers of the next step: of the start before the move begins, then of the next phase. Once the
+    /// move is *done*, the blockers of opening the new side and of [`finish`](Move::finish).
     pub blockers: Vec<MoveBlocker>,
 }
 
-/// What each side promises, and what holds in *both*.
+/// The capabilities of each side, and those that hold in phase *both*.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct MovePromises {
-    /// The old side.
+    /// The capabilities of the old side.
     pub old: Capabilities,
-    /// The new side.
+    /// The capabilities of the new side.
     pub new: Capabilities,
-    /// What holds on both: the weaker side decides.
+    /// The capabilities in phase *both*: for each, the weaker side decides.
     pub both: Capabilities,
 }
 
-/// A participant, as the lists of both sides show it.
+/// A participant, as both sides list it.
 ///
-/// Any client may have written it: what would act on a terminal is escaped.
+/// Any client may have written these texts, so characters that act on a terminal are escaped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct MoveClient {
-    /// Its label.
+    /// The label of the client.
     pub label: String,
-    /// Its host's name.
+    /// The name of its host.
     pub host: String,
-    /// The version of the library that it was built with.
+    /// The version of Latchwork that the client was built with.
     pub version: String,
-    /// Whether it is connected to the old side.
+    /// Whether the client is connected to the old side.
     pub on_old: bool,
-    /// Whether it is connected to the new side. One that is not can take no hold there, and a step waits for
-    /// those that it has on the old side.
+    /// Whether the client is connected to the new side. A client that is not can take no hold there, and a
+    /// step waits for its holds on the old side.
     pub on_new: bool,
-    /// Whether it is a member, whom the steps ask. One that is not yet holds nothing.
+    /// Whether the client is a member: registered on the old side, and asked at each step. A client that is
+    /// not a member yet holds nothing.
     pub member: bool,
 }
 
-/// Who is connected to both sides.
+/// The clients that are connected to both sides.
 pub(super) struct Connected {
-    /// Who takes part, in the order of labels.
+    /// The participants, ordered by label.
     pub(super) participants: Vec<MoveClient>,
-    /// Who was forgotten: on a side that is shut in the phase.
+    /// Outsiders on a side that is shut in this phase.
     outsiders: Vec<MoveOutsider>,
-    /// All on the old side but operators, who leave before the move is finished.
+    /// All clients of the old side except operators. They must leave before the move is finished.
     on_old: Vec<MoveOutsider>,
 }
 
 impl Move {
-    /// Looks at both sides: who takes part, who was forgotten, what is in use, and what is in the way. It
-    /// changes nothing. It costs a request for each queue in use, and some more.
+    /// Checks both sides and reports participants, outsiders, queues and values in use, and blockers.
+    ///
+    /// Writes nothing. It costs one request for each queue in use, and a few more.
     ///
     /// # Errors
     /// As [all methods](Self).
     ///
     /// # Cancel safety
-    /// Reads only.
+    /// Only reads.
     pub async fn plan(&self) -> Result<MovePlan> {
         self.serve("plan", self.plans()).await
     }
@@ -102,21 +105,21 @@ impl Move {
             let (staged, members) = self.staged_and_members().await?;
             let version = staged.as_ref().map(|staged| staged.version);
             let plan = self.plan_at(staged, &members).await?;
-            // What is in the way of one stage may belong to the next.
+            // Otherwise the blockers may belong to a later stage.
             if self.version().await? == version {
                 return Ok(plan);
             }
         }
     }
 
-    /// Looks at both sides behind a stage that was read, or behind none.
+    /// Plans by a stage that was read before, or by none.
     async fn plan_at(&self, staged: Option<Staged>, members: &[MemberRecord]) -> Result<MovePlan> {
         let (old, new) = (self.old.stamped().await?, self.new.stamped().await?);
         let status = self.status_by(staged.as_ref(), members, [&old, &new]);
         let Connected { participants, outsiders, on_old } = self.connected(members, status.phase).await?;
         let (of_old, of_new) = (self.old.values_in_use().await?, self.new.values_in_use().await?);
         let mut blockers = Vec::new();
-        // Behind the first phase the gate is shut.
+        // After the first phase the gate is shut.
         if let Some(staged) = staged.as_ref().filter(|staged| staged.stage.phase != MovePhase::Old) {
             blockers = self.blocked_behind(staged.stage, [&old, &new]);
             let in_the_way = match staged.stage.phase {
@@ -161,7 +164,7 @@ impl Move {
         })
     }
 
-    /// Who is connected to both sides in this phase.
+    /// Lists the clients of both sides in this phase.
     pub(super) async fn connected(&self, members: &[MemberRecord], phase: MovePhase) -> Result<Connected> {
         let mut found: BTreeMap<(String, String), MoveClient> = BTreeMap::new();
         let (mut outsiders, mut on_old) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! What is in use on a side, as a plan shows it.
+//! The queues that are in use on a side.
 
 use std::collections::BTreeSet;
 
@@ -14,29 +14,31 @@ use crate::watched::list_all;
 
 /// The kinds whose holds move.
 const MOVES: [Kind; 4] = [Kind::Mutex, Kind::RwLock, Kind::Semaphore, Kind::Election];
-/// Those whose members are no holders, and stay.
+/// The kinds whose members hold nothing, and which do not move.
 const STAYS: [Kind; 3] = [Kind::Group, Kind::Barrier, Kind::DoubleBarrier];
 
-/// The queues of one kind that are in use on one side. What comes and goes meanwhile may be missed.
+/// The queues of one kind that are in use on one side.
+///
+/// Queues that appear or disappear during the listing may be missing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct QueuesInUse {
     /// The side: `old` or `new`.
     pub side: &'static str,
-    /// The kind, as it stands in a server's key.
+    /// The kind, as the keys on the server name it.
     pub kind: &'static str,
-    /// Whether its holds move. Those of groups and barriers stay where they are: a participant opens none.
+    /// Whether its holds move. Groups and barriers do not move: a participant cannot open them.
     pub moves: bool,
-    /// Their keys.
+    /// The keys of the queues.
     pub keys: Vec<String>,
-    /// How many hold, or are members.
+    /// The number of holders, or of members.
     pub holders: usize,
-    /// How many wait.
+    /// The number of waiters.
     pub waiters: usize,
 }
 
 impl Move {
-    /// What is in use on both sides.
+    /// Lists the queues in use on both sides.
     pub(super) async fn in_use(&self) -> Result<Vec<QueuesInUse>> {
         let mut in_use = Vec::new();
         for side in [&self.old, &self.new] {

@@ -1,14 +1,15 @@
-//! The gate of a move that a server has opened by itself: it has lost what was marked.
+//! The repair of a gate whose marker a server has lost.
 //!
-//! *Protocol.* Who repairs reads the stage; writes the marker where none stands; lists the clients of both
-//! sides behind that; and once nobody is outside, writes the epoch where the stamp says less. Then it reads
-//! the stage again: where the move has ended meanwhile it takes back what it wrote, over its version.
+//! *Protocol.* The operator reads the stage; writes each missing marker; then lists the clients of both
+//! sides; and once no client is outside, writes the epoch if the stamp says a lower one. Then it reads the
+//! stage again: if the move has ended since, it undoes its writes, over its versions.
 //!
-//! *Why it is safe.* While the marker was away a plain client may have connected, and holds on one side
-//! alone. The marker stands before the list is read, so that no other comes. The list itself need not be
-//! remembered: each step reads both markers, and lists behind them (MIGRATE-GATE-EACH-STEP). So one that
-//! is named, and stays, holds the move up where it is, whoever has repaired it, and dies where. The epoch
-//! comes behind the list, since it is raised under no plain client (MIGRATE-EPOCH-RECORDED).
+//! *Why it is safe.* While the marker was missing, a plain client may have connected and may hold on one side
+//! alone. The marker is written before the list is read, so no other plain client can connect. The list need
+//! not be stored: each step reads both markers and lists the clients after them (MIGRATE-GATE-EACH-STEP). So
+//! a plain client that stays connected stops the move, whichever operator repaired it and wherever that
+//! operator died. The epoch is written after the list, since it is raised under no plain client
+//! (MIGRATE-EPOCH-RECORDED).
 
 use super::side::{OperatorSide, on};
 use super::{Move, MoveBlocker};
@@ -18,17 +19,21 @@ use crate::registry::Stamped;
 use crate::seen;
 
 impl Move {
-    /// Shuts the gate again where a server has lost it: with data that it has lost, a failover to a replica
-    /// that was behind, or a hand. Every step of the move is refused then, and its participants go on as
-    /// they are. It writes the marker where none stands, names who came in meanwhile, and writes
-    /// the epoch of the tokens again. Then the steps go on where they were. Answers the sides whose marker
-    /// it has written. Where everything stands it changes nothing.
+    /// Shuts the gate again after a server lost it.
+    ///
+    /// A marker can be lost with the data of a server, in a failover to a replica that was behind, or by a
+    /// manual deletion. Until the repair every step of the move is refused, and its participants stay in
+    /// their phase. `repair` writes the missing markers, lists the plain clients that connected while they
+    /// were missing, and writes the epoch of the tokens again. Then the steps can go on. If nothing is
+    /// missing it changes nothing. Returns the sides whose marker it has written.
     ///
     /// # Errors
-    /// `Conflict` naming the [clients](MoveBlocker::Outsiders) that came in: the markers stay, so that no
-    /// others come; end those, and call it again. What they held from *new* on, they may have held beside
-    /// a participant. `Conflict` also where another marker stands, and where the server has lost the stage
-    /// too, or no move has begun. As [all methods](Self).
+    /// * `Conflict`: plain [clients](MoveBlocker::Outsiders) have connected, and the error names them. The
+    ///   markers stay, so that no other client connects: stop these clients and call it again. From phase
+    ///   *new* on, a lock that such a client holds may have been held by a participant at the same time.
+    /// * `Conflict`: a side has another marker; or the old side has no stage, because no move has begun or
+    ///   the server has lost it too.
+    /// * As [all methods](Self).
     pub async fn repair(&self) -> Result<Vec<Side>> {
         self.serve("repair", self.repairs()).await
     }
@@ -43,7 +48,7 @@ impl Move {
             }
         }
         loop {
-            // The move may have ended while the markers were away, or have come to another phase.
+            // The move may have ended or changed its phase while the markers were missing.
             let Some(staged) = self.stage().await? else {
                 for (side, stamped) in &written {
                     self.side(*side).mark(stamped, None).await?;
@@ -62,7 +67,7 @@ impl Move {
         }
     }
 
-    /// Writes the marker of a side that has none. Answers what stands then, if it did.
+    /// Writes the marker of a side that has none. Returns the new stamp if it wrote one.
     async fn mark_where_none_is(&self, side: &OperatorSide) -> Result<Option<Stamped>> {
         loop {
             let read = side.stamped().await?;
@@ -72,19 +77,20 @@ impl Move {
                 Some(stands) if *stands == own => return Ok(None),
                 Some(stands) => return Err(side.marked_otherwise(Some(stands))),
             }
-            // Else somebody has written the stamp since it was read.
+            // Otherwise another client has written the stamp since it was read.
             if let Some(written) = side.mark(&read, Some(&own)).await? {
                 return Ok(Some(written));
             }
         }
     }
 
-    /// The stamp of the tokens' side says the epoch of the stage, or it is written there. Nobody is outside.
+    /// Writes the epoch of the stage into the stamp of the tokens' side, unless it is there. Called when no
+    /// client is outside.
     async fn record_anew(&self, stage: Stage) -> Result<()> {
         let side = self.side(stage.phase.token());
         loop {
             let stamped = side.stamped().await?;
-            // The gate was opened by an end of the move: whoever ended it has seen to the epoch.
+            // If the end of the move opened the gate, the operator that ended it has recorded the epoch.
             if stamped.epoch >= stage.epoch || !self.is_shut(side, &stamped) {
                 return Ok(());
             }
@@ -99,12 +105,12 @@ impl Move {
         stamped.marker.as_ref() == Some(&self.marker(side.side))
     }
 
-    /// Whether the gate is shut: both markers stand, and nobody was let in before them. Each step rests on
-    /// that (MIGRATE-GATE-EACH-STEP).
+    /// Checks that the gate is shut: both markers exist, and no plain client connected before them. Each step
+    /// relies on it (MIGRATE-GATE-EACH-STEP).
     ///
     /// # Errors
-    /// `Conflict` where a marker does not stand: the move was begun with another URL, or the server forgot
-    /// it; and naming those who are outside.
+    /// `Conflict` if a marker is missing, because the move began with another URL or the server lost it;
+    /// `Conflict` naming the outsiders.
     pub(super) async fn check_gate(&self) -> Result<()> {
         for side in [&self.old, &self.new] {
             let stands = side.stamped().await?.marker;
@@ -117,8 +123,8 @@ impl Move {
         self.check_outsiders(MovePhase::Old).await
     }
 
-    /// What the markers have against the next step from this stage, by the stamps that were read. Each step
-    /// [asks](Self::check_gate) for the very markers of this move by these URLs.
+    /// The blockers of the next step from this stage in the markers that were read. Each step
+    /// [needs](Self::check_gate) exactly the markers of this move with these URLs.
     pub(super) fn blocked_behind(&self, stage: Stage, stamps: [&Stamped; 2]) -> Vec<MoveBlocker> {
         let mut blockers = Vec::new();
         for (side, stamped) in [Side::Old, Side::New].into_iter().zip(stamps) {
@@ -142,7 +148,7 @@ impl Move {
     }
 }
 
-/// The sides that are shut while a move is in this phase. The new one is open from *done* on.
+/// The sides that are shut in this phase. The new side is open from *done* on.
 pub(super) fn shut_in(phase: MovePhase) -> &'static [Side] {
     match phase {
         MovePhase::Done => &[Side::Old],
@@ -152,7 +158,7 @@ pub(super) fn shut_in(phase: MovePhase) -> &'static [Side] {
 }
 
 fn nothing_to_repair() -> Error {
-    let why = "the old side has no stage of this move: it has not begun, was given up or finished, or the server has \
-               lost that too";
+    let why = "nothing to repair: the old side has no stage of this move. The move has not begun, or was given up or \
+               finished, or the server has lost the stage too: see `latchwork migrate status`";
     Error::new(ErrorKind::Conflict, why)
 }

@@ -1,4 +1,4 @@
-//! One side of a move, as its operator has it.
+//! One side of a move, as seen by its operator.
 
 use crate::ClientRecord;
 use crate::address::Namespace;
@@ -18,7 +18,7 @@ pub(super) struct OperatorSide {
     pub(super) coordinator: Coordinator,
     pub(super) place: Place,
     pub(super) namespace: Namespace,
-    /// Its URL, as the clients of the other side read it.
+    /// Its URL, as clients of the other side are given it.
     pub(super) url: String,
 }
 
@@ -41,24 +41,24 @@ impl OperatorSide {
         Stamped::standing(self.backend(), &self.place).await.map_err(on(self.side))
     }
 
-    /// Writes a marker over a stamp that was read, or takes it away, if that still stands. Answers what
-    /// stands then.
+    /// Writes or removes a marker over the stamp that was read, if that is still the current one. Returns the
+    /// new stamp then.
     pub(super) async fn mark(&self, read: &Stamped, marker: Option<&GateMarker>) -> Result<Option<Stamped>> {
         read.mark(self.backend(), &self.place, marker).await.map_err(on(self.side))
     }
 
-    /// The error where another marker stands.
+    /// The error for another marker.
     pub(super) fn marked_otherwise(&self, stands: Option<&GateMarker>) -> Error {
         on(self.side)(another(stands, &self.place))
     }
 
-    /// Who is connected.
+    /// Lists the connected clients.
     pub(super) async fn clients(&self) -> Result<Vec<ClientRecord>> {
         self.coordinator.clients().all().await.map_err(on(self.side))
     }
 }
 
-/// An error of one side says which.
+/// Adds the side to an error.
 pub(super) fn on(side: Side) -> impl Fn(Error) -> Error {
     move |error| match error.kind() {
         ErrorKind::Closed | ErrorKind::RuntimeGone => error,

@@ -1,4 +1,4 @@
-//! Where a move stands, and for whom it waits.
+//! The state of a move, and the members that it waits for.
 
 use std::fmt;
 use std::time::{Duration, SystemTime};
@@ -19,85 +19,87 @@ use crate::registry::Stamped;
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum MoveState {
-    /// Nothing of it stands on the servers, or nothing any more.
+    /// The servers store nothing of it: it has not begun, or nothing is left.
     NotBegun,
-    /// It is under way: its [phase](MoveStatus::phase) says where.
+    /// It has begun; [`phase`](MoveStatus::phase) says where it is.
     Begun,
-    /// It was given up, and a marker stands still: call [`abort`](Move::abort) or
-    /// [`start`](Move::start).
+    /// It was given up, and a marker is left: call [`abort`](Move::abort) or [`start`](Move::start).
     GivenUp,
-    /// As [`GivenUp`](Self::GivenUp), or the old side has lost the stage: the new side gives tokens of a later
-    /// epoch. Participants may be in a later phase then, and go by that. While some are registered
-    /// [`abort`](Move::abort) is refused, and [`plan`](Move::plan) names them.
+    /// It was [given up](Self::GivenUp), or the old side has lost the stage: the new side has tokens of a
+    /// later epoch.
+    ///
+    /// Participants may be in a later phase, and act by it. While some are registered, [`abort`](Move::abort)
+    /// is refused and [`plan`](Move::plan) names them.
     GivenUpOrLost,
-    /// It is done, and the new side is shut still for clients with its URL alone: call [`run`](Move::run),
-    /// which opens it.
+    /// It is done, but the new side still refuses clients with its URL alone: call [`run`](Move::run), which
+    /// opens it.
     Opening,
-    /// It is done, and the old side has what [`finish`](Move::finish) removes.
+    /// It is done, and [`finish`](Move::finish) has not begun.
     Done,
-    /// It is done, and [`finish`](Move::finish) was begun: call it again. The old side refuses clients with
-    /// both URLs already.
+    /// It is done, and [`finish`](Move::finish) began but did not complete: call it again. The old side
+    /// already refuses clients with both URLs.
     Finishing,
-    /// It is done, and nobody connects to the old side any more.
+    /// It is done, and the old side is retired.
     Finished,
 }
 
-/// Where a move stands.
+/// The state of a move.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct MoveStatus {
-    /// Its name.
+    /// The name of the move.
     #[serde(rename = "move")]
     pub name: String,
-    /// How far it is.
+    /// How far the move is.
     pub state: MoveState,
-    /// Its phase; *old* where there is none.
+    /// The phase of the move; *old* if it has none.
     #[serde(serialize_with = "phase")]
     pub phase: MovePhase,
     /// The epoch of the tokens that are given now.
     pub epoch: u16,
-    /// Where the values are.
+    /// The side on which values are used.
     #[serde(serialize_with = "values")]
     pub values: ValuesAt,
-    /// Since when it is in this phase, and the values where they are, by the clock of the operator who wrote it. For people.
+    /// The time since when the move is in this phase and the values are on this side, by the clock of the
+    /// operator that wrote it. For display.
     #[serde(serialize_with = "unix")]
     pub since: Option<SystemTime>,
-    /// How many members it has: participants that are registered on the old side.
+    /// The number of members: participants that are registered on the old side.
     pub members: usize,
-    /// Those that have not acknowledged the phase yet: the next step waits for them.
+    /// The members that have not acknowledged the phase yet. The next step waits for them.
     pub waits_for: Vec<MoveLate>,
 }
 
-/// A member that has not acknowledged the phase yet.
+/// A member that has not acknowledged the current phase yet.
 ///
-/// Any client may have written its label and host: what would act on a terminal is escaped.
+/// Any client may have written label and host, so characters that act on a terminal are escaped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct MoveLate {
-    /// Its number on the old side.
+    /// The number of its node on the old side.
     pub number: u64,
-    /// Its label.
+    /// The label of the client.
     pub label: String,
-    /// Its host's name; empty if it does not say so.
+    /// The name of its host; empty if the client does not report one.
     pub host: String,
-    /// Whether it has acknowledged an earlier phase.
+    /// Whether the member has acknowledged an earlier phase.
     pub knows_the_move: bool,
 }
 
-/// What a walk of an operator tells while it goes on.
+/// An event that [`Move::run`] and the other steps report.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum MoveProgress<'a> {
-    /// A phase was written.
+    /// A new phase was written.
     Reached(MovePhase),
-    /// The next step waits for members. It is told anew when those have changed.
+    /// The next step waits for members. Reported again when these members change.
     Waits(&'a MoveStatus),
-    /// Values are to be copied, or are not any more: requests of them wait from here on, or go on.
+    /// The copying of values begins or ends: from now on requests of values wait, or go on.
     ValuesWait,
-    /// So many values have been copied to the other side, where they are used from now on.
+    /// This number of values has been copied to the other side, where they are used from now on.
     ValuesMoved(usize),
-    /// A server did not answer, or what the operator waits by was lost with its lease. It is asked again, until it
-    /// answers or the call is dropped.
+    /// A server did not answer, or a watch was lost with its lease. The step is retried until it succeeds or
+    /// the call is dropped.
     Outage(&'a Error),
 }
 
@@ -120,12 +122,14 @@ fn unix<S: Serializer>(since: &Option<SystemTime>, serializer: S) -> std::result
 }
 
 impl MoveStatus {
-    /// For how long it is in this phase, by the clocks of this machine and of the operator who wrote it.
+    /// Returns how long the move has been in this phase, by the clocks of this machine and of the operator
+    /// that wrote it.
     pub fn age(&self) -> Option<Duration> {
         SystemTime::now().duration_since(self.since?).ok()
     }
 
-    /// The word for people: *not begun*, *given up*, *given up, or lost*, *old*, *both*, *new*, *done*, *finished*.
+    /// Returns the state in words: *not begun*, *given up*, *given up, or lost*, *old*, *both*, *new*,
+    /// *done*, *finished*.
     pub fn word(&self) -> &'static str {
         match self.state {
             MoveState::NotBegun => "not begun",
@@ -146,35 +150,36 @@ impl fmt::Display for MoveProgress<'_> {
             MoveProgress::Waits(status) => {
                 write!(
                     f,
-                    "{} ({}) waits for {}:",
+                    "{} ({}) waits for {} of {} members:",
                     status.phase.word(),
                     status.phase,
-                    status.waits_for.len()
+                    status.waits_for.len(),
+                    status.members
                 )?;
                 status.waits_for.iter().try_for_each(|late| write!(f, " {:?} on {:?}", late.label, late.host))
             }
-            MoveProgress::ValuesWait => f.write_str("values: their side changes"),
-            MoveProgress::ValuesMoved(values) => write!(f, "values: {values} have moved"),
-            MoveProgress::Outage(error) => write!(f, "asks again: {error}"),
+            MoveProgress::ValuesWait => f.write_str("values: the side that they are used on changes"),
+            MoveProgress::ValuesMoved(values) => write!(f, "values: {values} were copied to the other side"),
+            MoveProgress::Outage(error) => write!(f, "tries again after: {error}"),
         }
     }
 }
 
 impl Move {
-    /// Where the move stands, and for whom the next step waits.
+    /// Reads the state of the move, and the members that the next step waits for.
     ///
     /// # Errors
     /// As [all methods](Self).
     ///
     /// # Cancel safety
-    /// Reads only.
+    /// Only reads.
     pub async fn status(&self) -> Result<MoveStatus> {
         self.serve("status", self.reads_status()).await
     }
 
     async fn reads_status(&self) -> Result<MoveStatus> {
         let (staged, members) = self.staged_and_members().await?;
-        // Until it is done the stage says all, also while the new side does not answer.
+        // Until the move is done the stage is enough, and the new side need not answer.
         if let Some(staged) = staged.as_ref().filter(|staged| staged.stage.phase != MovePhase::Done) {
             return Ok(self.status_at(staged, &members));
         }
@@ -182,13 +187,13 @@ impl Move {
         Ok(self.status_by(staged.as_ref(), &members, [&old, &new]))
     }
 
-    /// The stage and the members, which are read behind it.
+    /// Reads the stage, and then the members.
     pub(super) async fn staged_and_members(&self) -> Result<(Option<Staged>, Vec<MemberRecord>)> {
         let staged = self.stage().await?;
         Ok((staged, self.members().await?))
     }
 
-    /// Where it stands by its stage and its markers.
+    /// The state of the move by its stage and its markers.
     pub(super) fn status_by(
         &self,
         staged: Option<&Staged>,
@@ -208,8 +213,9 @@ impl Move {
         status
     }
 
-    /// Whether the old side may have lost the stage, where it has none. Whoever takes the tokens back leaves a
-    /// higher epoch there first (MIGRATE-EPOCH-RECORDED); a new side that was used before may have one too.
+    /// Whether the old side, which has no stage, may have lost it. An operator that takes the tokens back
+    /// leaves a higher epoch there first (MIGRATE-EPOCH-RECORDED). A new side that was used before may have a
+    /// higher epoch too.
     pub(super) fn may_be_lost(&self, [old, new]: [&Stamped; 2]) -> bool {
         new.marker == Some(self.marker(Side::New)) && new.epoch > old.epoch
     }
@@ -229,7 +235,7 @@ impl Move {
         MoveStatus { name, state, phase, epoch, values, since: None, members, waits_for }
     }
 
-    /// Where it stands by what was read.
+    /// The state of the move by the stage and the members that were read.
     pub(super) fn status_at(&self, staged: &Staged, members: &[MemberRecord]) -> MoveStatus {
         let late = |member: &MemberRecord| MoveLate {
             number: member.number,
@@ -249,7 +255,7 @@ impl Move {
             values: staged.values,
             since: staged.since(),
             members: members.len(),
-            // None follows on the last.
+            // No phase follows the last one.
             waits_for: match state {
                 MoveState::Done => Vec::new(),
                 _ => members.iter().filter(|member| is_late(member, staged)).map(late).collect(),

@@ -1,4 +1,4 @@
-//! One step of a move: what is read, recorded and written, in this order.
+//! One step of a move: reads, records and writes, in this order.
 
 use futures_util::FutureExt;
 
@@ -15,32 +15,32 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::seen;
 use crate::watched::list_all;
 
-/// What a try to take a step comes to.
+/// The result of a try to take a step.
 pub(super) enum Stepped {
     /// The move is in this phase now.
     To(Stage),
-    /// The phase is the same, and where the values are used has changed.
+    /// The phase is the same, but the side on which values are used has changed.
     Freezes,
     /// The values are to be copied from this side.
     Mirrors(Side),
     /// Members have not acknowledged the phase yet.
     Waits(MoveStatus),
-    /// Another operator has written meanwhile: it is read again.
+    /// Another operator has written the stage: it must be read again.
     Changed,
-    /// There is no step any more that way: it is done, or given up.
+    /// No further step exists that way: the move is done, or given up.
     Ends,
 }
 
-/// What a walk has seen to, by the version of the stage for which it holds.
+/// The checks that a walk has made, each with the version of the stage that it holds for.
 #[derive(Debug, Default)]
 pub(super) struct Checked {
-    /// The gate is shut, and nobody is outside.
+    /// The gate is shut, and no client is outside.
     shut: Option<Version>,
     /// The new side has no copies of values.
     cleared: Option<Version>,
-    /// This operator has made this stage.
+    /// This operator has created this stage.
     made: Option<Version>,
-    /// It has deleted a stage that all members have acknowledged, or may have.
+    /// This operator has deleted, or may have deleted, a stage that all members have acknowledged.
     deleted: bool,
 }
 
@@ -60,7 +60,7 @@ impl Move {
                 Ok(Stepped::Ends)
             }
             (Way::Back, Some(staged)) if staged.stage.phase == MovePhase::Done => {
-                let why = "the move is done, which is final: a move the other way brings the locks back";
+                let why = "the move is done, which is final: to bring the locks back, start a move in the other direction";
                 Err(Error::new(ErrorKind::Conflict, why))
             }
             (_, Some(staged)) if !begins => self.next(staged, way).await,
@@ -69,7 +69,7 @@ impl Move {
     }
 
     async fn begins(&self, has_stage: bool, checked: &mut Checked) -> Result<Stepped> {
-        // What is finished is made.
+        // A finished move needs no steps.
         if !has_stage && self.old.stamped().await?.marker == Some(self.retired()) {
             return Ok(Stepped::Ends);
         }
@@ -99,7 +99,7 @@ impl Move {
             if members.iter().any(|member| is_late(member, staged)) {
                 return Ok(Stepped::Waits(self.status_at(staged, &members)));
             }
-            // Once more than asked for does no harm: another operator may delete them still.
+            // Clearing more than once does no harm: another operator's deletion may still arrive.
             if staged.has_copies() && checked.cleared != Some(staged.version) {
                 let cleared = self.clears(staged, Side::New).await?;
                 checked.cleared = cleared.map(|own| own.version);
@@ -112,7 +112,7 @@ impl Move {
     }
 
     async fn next(&self, staged: Staged, way: Way) -> Result<Stepped> {
-        // Behind the stage: who registers later reads it, or a later one.
+        // Read after the stage: a client that registers later reads this stage, or a later one.
         let members = self.members().await?;
         let acknowledged = members.iter().map(|member| member.acknowledged);
         match staged.whole().step(&staged.version.number(), acknowledged, way) {
@@ -133,18 +133,19 @@ impl Move {
         }
     }
 
-    /// Writes a stage as it is, so that what others do over the one that was read is refused. `None` if it does not stand
-    /// any more. Its epoch was recorded before it was written first.
+    /// Writes the same stage again, so that writes of other operators over the version that was read are
+    /// refused. Returns `None` if that is not the current version. Its epoch was recorded before the stage
+    /// was first written.
     pub(super) async fn write_anew(&self, read: &Staged) -> Result<Option<Staged>> {
         let written = Staged::write(self.old.backend(), &self.place, Some(read), read.whole()).await;
         written.map_err(on(Side::Old))
     }
 
-    /// Writes the next stage over the one that was checked, once limits are where it needs them, and the stamp
-    /// says its epoch. `None`: the move is not where it was checked any more.
+    /// Copies limits if the next stage needs it, records its epoch, and writes it over the checked one.
+    /// Returns `None` if the checked stage is not the current one.
     pub(super) async fn write_over(&self, checked: &Staged, next: WholeStage) -> Result<Option<Staged>> {
-        // Before anybody joins the new side, where an earlier use may have left others. They are copied again while
-        // values are.
+        // Before a client joins the new side, where an earlier use may have left other limits. They are copied again
+        // together with values.
         if (checked.stage.phase, next.stage.phase) == (MovePhase::Old, MovePhase::BothByOld) {
             let version = Some(checked.version);
             let stands = || async move { Ok(self.version().await? == version) }.boxed();
@@ -163,13 +164,13 @@ impl Move {
         Ok(written)
     }
 
-    /// Sees to it that the stamp of the next stage's side says its epoch, before it is written
-    /// (MIGRATE-EPOCH-RECORDED). Answers the stage as it may be written, or `None` if the move is not
-    /// where it was checked any more.
+    /// Makes sure that the stamp of the next stage's side records its epoch before the stage is written
+    /// (MIGRATE-EPOCH-RECORDED). Returns the stage to write, or `None` if the checked stage is not the
+    /// current one.
     ///
-    /// The stamp is read first, then the stage once more, and the epoch is written over that stamp. So no
-    /// plain client is connected by it: the gate was shut at the stage that was read, and who opens it
-    /// writes the stamp.
+    /// It reads the stamp, then the stage again, and writes the epoch over that stamp. So the epoch is never
+    /// raised under a connected plain client: the gate was shut at the checked stage, and opening it writes
+    /// the stamp.
     async fn record(&self, checked: &Staged, next: Stage) -> Result<Option<Stage>> {
         self.check_gate().await?;
         let side = self.side(next.phase.token());
@@ -183,7 +184,7 @@ impl Move {
             if again.is_none_or(|again| again.version != checked.version) {
                 return Ok(None);
             }
-            // Else somebody has written the stamp since it was read.
+            // Otherwise another client has written the stamp since it was read.
             let raised = stamped.raise_epoch(side.backend(), &side.place, next.epoch).await;
             if raised.map_err(on(side.side))?.is_some() {
                 return Ok(Some(next));
@@ -191,8 +192,8 @@ impl Move {
         }
     }
 
-    /// An error of one who read a stage, or that there is none. What stands against a step is no error where
-    /// another operator has taken it: by the stage that stands now, markers may be gone, and others connected.
+    /// Returns the error of a step, unless another operator has changed the stage since it was read. By the
+    /// new stage, markers may be gone and other clients connected, so a `Conflict` does not count.
     pub(super) async fn unless_overtaken(&self, read: Option<Version>, error: Error) -> Result<()> {
         if error.kind() == ErrorKind::Conflict && self.version().await? != read {
             return Ok(());
@@ -200,12 +201,12 @@ impl Move {
         Err(error)
     }
 
-    /// The version of the stage now.
+    /// The current version of the stage.
     pub(super) async fn version(&self) -> Result<Option<Version>> {
         Ok(self.stage().await?.map(|staged| staged.version))
     }
 
-    /// The members, with what they have acknowledged.
+    /// The members, each with the stage that it has acknowledged.
     pub(super) async fn members(&self) -> Result<Vec<MemberRecord>> {
         let listed = list_all(self.old.backend(), &self.place.members).await;
         Ok(listed.map_err(on(Side::Old))?.into_iter().map(MemberRecord::from).collect())

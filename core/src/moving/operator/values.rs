@@ -1,9 +1,10 @@
-//! Values, as the operator of a move takes them along.
+//! The values of a move, on the side of its operator.
 //!
-//! *Protocol.* That of [`carry`](carry()). Who ends a move deletes the values on the side that nobody uses any
-//! more, in a pass of the same form: it reads the stage, holds the queue alone, writes the stage anew, and
-//! deletes under its hold. So nobody has gone on when it begins to delete, and who goes on from that stage
-//! joins behind its node: a deletion that comes late finds that gone (MIGRATE-VALUES-CLEAR).
+//! *Protocol.* [`carry`](carry()) describes the copy. An operator that ends a move deletes the values on the
+//! side that is no longer used, in a pass of the same form: it reads the stage, holds the queue alone, writes
+//! the same stage again, and deletes under its hold. So no other operator has continued the move when the
+//! deletion begins, and one that continues from the new version joins the queue after this node. A late
+//! deletion finds the node gone and is refused (MIGRATE-VALUES-CLEAR).
 
 use std::sync::Arc;
 
@@ -32,32 +33,32 @@ use crate::held_node::HeldNode;
 use crate::registry::writers;
 use crate::seen;
 
-/// The values of one kind that are on one side.
+/// The values of one kind on one side.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ValuesInUse {
     /// The side: `old` or `new`.
     pub side: &'static str,
-    /// The kind, as it stands in a server's key.
+    /// The kind, as the keys on the server name it.
     pub kind: &'static str,
-    /// Their keys: the first ones, if there are very many.
+    /// The keys; only the first ones, if there are very many.
     pub keys: Vec<String>,
-    /// Whether some of those go when nobody uses them for a time.
+    /// Whether some of the values expire when they are unused for a time.
     pub go_idle: bool,
 }
 
 impl OperatorSide {
-    /// Its values, as they are copied.
+    /// The place of its values, for a copy.
     fn values(&self) -> Place {
         Place { backend: Arc::clone(self.coordinator.backend()), namespace: self.namespace.clone() }
     }
 
-    /// Whether values can be written on it by an operator.
+    /// Whether an operator can write values on this side.
     pub(super) fn takes_values(&self) -> bool {
         self.coordinator.capabilities().held_writes
     }
 
-    /// Which values it has.
+    /// Lists the values on this side.
     pub(super) async fn values_in_use(&self) -> Result<Vec<ValuesInUse>> {
         let found = self.values().some().await.map_err(on(self.side))?;
         let in_use = found.into_iter().map(|(kind, cells)| ValuesInUse {
@@ -71,8 +72,8 @@ impl OperatorSide {
 }
 
 impl Move {
-    /// Takes the values from this side to the other one, and the step behind that. It tells for whom it
-    /// waits, and how many there were.
+    /// Moves the values from this side to the other one, and takes the following step. Reports the members
+    /// that it waits for, and the number of values.
     pub(super) async fn carries(
         &self,
         from: Side,
@@ -104,19 +105,19 @@ impl Move {
         })
     }
 
-    /// A copy of this side on the other one.
+    /// A copy from this side to the other one.
     pub(super) fn copying(&self, from: Side) -> Copying {
         Copying { source: self.side(from).values(), target: self.side(from.other()).values() }
     }
 
-    /// Deletes the values of a side that nobody uses any more by the stage that was read, and which is
-    /// written anew. Answers that one, or `None` if another operator has written it meanwhile.
+    /// Deletes the values of a side that is no longer used by the stage that was read. It writes this stage
+    /// again and returns the new one, or `None` if another operator has written it since.
     pub(super) async fn clears(&self, read: &Staged, side: Side) -> Result<Option<Staged>> {
         let of = self.side(side);
         let held = self.writes_alone(side).await.map_err(lost_hold)?;
         let cleared = async {
             let Some(own) = self.write_anew(read).await? else { return Ok(None) };
-            // Where it cannot write, no move has written, and from there none has left.
+            // On a side that it cannot write, no move has written values, and no value has left it.
             if of.takes_values() {
                 of.values().clear(&*held.node).await.map_err(on(side))?;
             }
@@ -129,13 +130,14 @@ impl Move {
         Ok(cleared)
     }
 
-    /// The first that the values have against a move that has not begun.
+    /// The first blocker that the values are for a move that has not begun.
     pub(super) async fn values_against(&self) -> Result<Option<MoveBlocker>> {
         let (old, new) = (self.old.values_in_use().await?, self.new.values_in_use().await?);
         Ok(self.blocked_by_values(&old, &new).into_iter().next())
     }
 
-    /// What the values of both sides have against a move that has not begun (MIGRATE-VALUES-EMPTY-TARGET).
+    /// The blockers that the values of both sides are for a move that has not begun
+    /// (MIGRATE-VALUES-EMPTY-TARGET).
     pub(super) fn blocked_by_values(&self, old: &[ValuesInUse], new: &[ValuesInUse]) -> Vec<MoveBlocker> {
         let mut blockers = self.values_stay(Side::Old, old);
         if !new.is_empty() {
@@ -144,13 +146,13 @@ impl Move {
         blockers
     }
 
-    /// What keeps the values that are used on a side from leaving it for the other one. They may come into use in
-    /// mid-move.
+    /// The blockers that keep the used values of one side from moving to the other. They may appear during a
+    /// move.
     pub(super) fn values_stay(&self, from: Side, used: &[ValuesInUse]) -> Vec<MoveBlocker> {
         let to = self.side(from.other());
         let stay = |side: &OperatorSide, lacks| MoveBlocker::ValuesStay { side: side.side, lacks };
         let mut blockers = Vec::new();
-        // There they are copied; and here they are deleted in the end, or are copied to when that is taken back.
+        // The values are copied to `to`. On `from` they are deleted at the end, or written if the move is taken back.
         let unable = [to, self.side(from)].into_iter().find(|side| !side.takes_values());
         blockers.extend(unable.filter(|_| !used.is_empty()).map(|side| stay(side, "held_writes")));
         if used.iter().any(|of| of.go_idle) && !to.coordinator.capabilities().idle_cells {
@@ -159,16 +161,16 @@ impl Move {
         blockers
     }
 
-    /// Whether the values may leave a side: before they are frozen, since nobody could use them then.
+    /// Checks that the values can leave a side, before they are frozen: frozen values cannot be used.
     ///
     /// # Errors
-    /// `Conflict` naming what keeps them there.
+    /// `Conflict` naming the blocker.
     pub(super) async fn check_values_leave(&self, from: Side) -> Result<()> {
         let used = self.side(from).values_in_use().await?;
         self.values_stay(from, &used).into_iter().next().map_or(Ok(()), |blocker| Err(blocker.into()))
     }
 
-    /// Waits until it holds, alone, what values are written under on a side.
+    /// Waits until it holds the queue alone under which values are written on a side.
     async fn writes_alone(&self, side: Side) -> Result<HeldNode> {
         let of = self.side(side);
         let client = of.coordinator.client();
@@ -177,35 +179,35 @@ impl Move {
     }
 }
 
-/// An error under the hold that values are written under: one that is lost is taken anew by another try.
+/// Maps an error under the hold for writing values: another try takes a lost hold again.
 fn lost_hold(error: Error) -> Error {
     match error.lost_reason() {
         None | Some(LostReason::Closed) => error,
         Some(_) => {
-            let why = "the operator has lost what it writes values under";
+            let why = "the operator lost the lock under which it writes values: another try takes it again";
             Error::new(ErrorKind::Unavailable, why).because(error)
         }
     }
 }
 
-/// An error of a copy, which says what becomes of the values where another try would not help.
+/// Adds the consequence for values to an error of a copy that another try does not solve.
 fn frozen(error: Error) -> Error {
     let error = lost_hold(error);
     if error.may_pass() {
         return error;
     }
-    let why = "nobody can use the values until they are copied: mend the cause and go on, or take the move back (`latchwork \
-               migrate abort`, Move::abort)";
+    let why = "the values cannot be used until they are copied: remove the cause and call it again, or take the move back \
+               (`latchwork migrate abort`, Move::abort)";
     Error::new(error.kind(), why).because(error)
 }
 
-/// An operator that takes values along.
+/// An operator that moves values.
 struct WritesValues<'a> {
     of: &'a Move,
     news: tokio::sync::Mutex<News>,
-    // For whom it waits.
+    // Reports the members that it waits for.
     tells: mpsc::UnboundedSender<MoveStatus>,
-    // Given back also where the call is dropped.
+    // Also released if the call is dropped.
     held: Mutex<Option<HeldNode>>,
 }
 
@@ -232,7 +234,7 @@ impl Operates for WritesValues<'_> {
         let (staged, members) = self.of.staged_and_members().await?;
         let late = |staged: &Staged| members.iter().any(|member: &MemberRecord| is_late(member, staged));
         if let Some(staged) = staged.filter(late) {
-            // Nobody listens where the call was dropped.
+            // The receiver is gone if the call was dropped.
             let _ = self.tells.send(self.of.status_at(&staged, &members));
             self.news.lock().await.changed().await?;
         }

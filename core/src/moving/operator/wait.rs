@@ -1,4 +1,4 @@
-//! From step to step: what wakes an operator who waits for members.
+//! The walk from step to step, and the events that wake an operator that waits for members.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use crate::seen;
 use crate::support::{Backoff, Pauses};
 use crate::watched::{View, Watched};
 
-/// The news of the stage and of the members. The watches read both once a TTL, whatever is told.
+/// The changes of the stage and of the members. The watches re-check both once a TTL, even without an event.
 pub(super) struct News {
     stage: watch::Receiver<View<Option<VersionedValue>>>,
     members: watch::Receiver<View<Arc<[QueueEntry]>>>,
-    // They end with the last who has them.
+    // Each watch ends with its last user.
     _stage: Arc<Watched<Option<VersionedValue>>>,
     _members: Arc<Watched<Arc<[QueueEntry]>>>,
 }
@@ -30,7 +30,7 @@ impl News {
         Self { stage: stage.views(), members: members.views(), _stage: stage, _members: members }
     }
 
-    /// What is read from now on is newer than all that was told before.
+    /// Marks all changes up to now as seen: a read that follows is newer.
     pub(super) fn heard(&mut self) {
         self.stage.borrow_and_update();
         self.members.borrow_and_update();
@@ -54,8 +54,8 @@ impl News {
 }
 
 impl Move {
-    /// Takes steps one way: to a phase, or (`None`) a single one; and back to the first phase it gives the
-    /// move up. Answers the phase; `None` where no move stands any more.
+    /// Takes steps one way, up to the phase `to`, or a single step for `None`. The way back to the first
+    /// phase gives the move up. Returns the phase, or `None` if no move is left.
     pub(super) async fn walk(
         &self,
         operation: &'static str,
@@ -108,14 +108,14 @@ impl Move {
             };
             match &stepped {
                 Ok(Stepped::Waits(status)) => walk.waits_for(status.waits_for.len()),
-                // Not known: those who were waited for then.
+                // The members that it waits for are not known.
                 Err(_) => {}
                 Ok(_) => walk.waits_for(0),
             }
             match stepped {
                 Ok(Stepped::To(stage)) => progress(&MoveProgress::Reached(stage.phase)),
                 Ok(Stepped::Freezes) => progress(&MoveProgress::ValuesWait),
-                // The values are copied from the stage that stands now.
+                // The values are copied from the current stage.
                 Ok(Stepped::Changed | Stepped::Mirrors(_)) => {}
                 Ok(Stepped::Ends) => return Ok((way == Way::Forward).then_some(MovePhase::Done)),
                 Ok(Stepped::Waits(status)) => {
@@ -126,7 +126,7 @@ impl Move {
                     }
                     match news.changed().await {
                         Ok(()) => {}
-                        // The watch has ended with its lease, or the server has lost data: each step reads anew.
+                        // The watch has ended with its lease, or the server has lost data. Each step reads again.
                         Err(error)
                             if error.lost_reason().is_some_and(|reason| reason != LostReason::Closed) =>
                         {
@@ -150,8 +150,7 @@ impl Move {
     }
 }
 
-/// Whether a walk is at its end in a phase that was read. The first and the last phase have an end of
-/// their own: the gate.
+/// Whether a walk ends in the phase that was read. The first and the last phase end at the gate instead.
 fn has_come(way: Way, from: MovePhase, to: Option<MovePhase>, phase: MovePhase) -> bool {
     match (way, to) {
         (Way::Forward, _) if phase == MovePhase::Done => false,

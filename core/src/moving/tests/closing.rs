@@ -1,4 +1,4 @@
-//! What a client that was closed says, whatever had befallen it before.
+//! The answers of a closed client, after any earlier loss.
 
 use super::driver::Stores;
 use crate::error::ErrorKind;

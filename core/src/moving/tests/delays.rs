@@ -12,12 +12,12 @@ use crate::error::ErrorKind;
 use crate::memory::Link;
 use crate::recipes::MutexGuard;
 
-/// What a request to either side takes.
+/// The time of a request to either side.
 const REQUEST: Duration = Duration::from_millis(20);
-/// The request of a plain acquisition, and those that a phase adds to it at the most.
+/// The requests of a plain acquisition, and the most that a phase adds to it.
 const PLAIN: u32 = 1;
 const ADDED: u32 = 5;
-/// Those that each step adds which is taken while it is under way.
+/// The additional requests of each step that is taken during the acquisition.
 const ADDED_BY_A_STEP: u32 = 5;
 /// Tokio's timers count whole milliseconds.
 const TICK: Duration = Duration::from_millis(1);
@@ -25,7 +25,7 @@ const TICK: Duration = Duration::from_millis(1);
 const PHASES: [MovePhase; 5] =
     [MovePhase::Old, MovePhase::BothByOld, MovePhase::BothByNew, MovePhase::New, MovePhase::Done];
 
-/// The time of the requests, with so many steps meanwhile.
+/// The time of the requests, with this number of steps during them.
 fn requests(steps: u32) -> Duration {
     (REQUEST + 2 * TICK) * (PLAIN + ADDED + steps * ADDED_BY_A_STEP)
 }
@@ -84,7 +84,7 @@ async fn a_step_adds_a_few_requests_to_an_acquisition_that_is_under_way() {
     let mut longest = [Duration::ZERO; 2];
     for held in [false, true] {
         for way in [Way::Forward, Way::Back] {
-            // From Done there is no way back.
+            // *Done* is final.
             let from = if way == Way::Forward { &PHASES[..4] } else { &PHASES[1..4] };
             for half in 0..16 {
                 let stores = stores([30, 30]);

@@ -69,7 +69,7 @@ impl Stores {
         self.participant_with(|_| {}).await
     }
 
-    /// A participant with a configuration of its own.
+    /// A participant with this configuration.
     pub(super) async fn participant_with(&self, change: impl FnOnce(&mut Config)) -> Part {
         let (old, old_link) = self.old.connect(&self.sides.from).expect("memory");
         let (new, new_link) = self.new.connect(&self.sides.to).expect("memory");
@@ -94,7 +94,7 @@ impl Stores {
         two
     }
 
-    /// Where the stage stands.
+    /// The address of the stage.
     pub(super) fn stage(&self) -> &Address {
         &self.place.stage
     }
@@ -117,7 +117,7 @@ impl Stores {
         let acknowledged = members.into_iter().map(|entry| MemberRecord::from(entry).acknowledged);
         match read.stage.step(&read.version.number(), acknowledged, way) {
             Step::Write(stage) => {
-                // There are no values to be copied.
+                // No values exist.
                 let whole = WholeStage { stage, values: stage.phase.token().into() };
                 Staged::write(backend, &self.place, Some(&read), whole).await.expect("memory").map(|_| stage)
             }
@@ -131,7 +131,7 @@ impl Stores {
         let (backend, read): (&dyn Backend, _) = (&**self.operator.backend(), self.staged().await);
         let whole = WholeStage { stage: Stage { phase, epoch }, values: phase.token().into() };
         let written = Staged::write(backend, &self.place, read.as_ref(), whole).await.expect("memory");
-        written.expect("nobody else writes it");
+        written.expect("no other client writes it");
     }
 
     /// Gives the move up, in its first phase: the stamp has its epoch first.
@@ -160,7 +160,7 @@ impl Stores {
         }
     }
 
-    /// Waits until every member has acknowledged what stands.
+    /// Waits until every member has acknowledged the current stage.
     pub(super) async fn settled(&self) {
         loop {
             let backend: &dyn Backend = &**self.operator.backend();

@@ -68,7 +68,7 @@ async fn in_both_phases_a_hold_ends_with_either_side_and_says_which() {
                     "{error}"
                 );
             }
-            // Both guards are kept, and nobody waits for them.
+            // Both guards are kept, and no client waits for them.
             let next = other
                 .coordinator
                 .mutex("a")
@@ -132,7 +132,7 @@ async fn who_waits_on_the_new_side_when_the_old_one_is_needed_gives_its_place_ba
     tokio::time::sleep(SOON).await;
     assert!(!waiting.is_finished());
     hold.release().await.unwrap();
-    let next = tokio::time::timeout(SOON, waiting).await.expect("nobody waits in a circle").unwrap().unwrap();
+    let next = tokio::time::timeout(SOON, waiting).await.expect("no deadlock").unwrap().unwrap();
     assert!(next.token() > hold.token());
 }
 
@@ -304,7 +304,7 @@ async fn a_dropped_acquisition_leaves_nothing_on_either_side() {
         }
         assert!(other.coordinator.mutex("a").unwrap().try_acquire().await.unwrap().is_none());
         drop(hold);
-        let again = mutex.try_acquire().await.unwrap().expect("what was dropped is gone");
+        let again = mutex.try_acquire().await.unwrap().expect("the dropped node is gone");
         drop(again);
         for part in [&one, &other] {
             part.coordinator.close().await.unwrap();
@@ -317,7 +317,7 @@ async fn a_dropped_acquisition_leaves_nothing_on_either_side() {
     }
 }
 
-/// An operator who asks nobody: a hold has no node yet where values are used.
+/// An operator that does not wait: a hold has no node yet on the side where values are used.
 #[tokio::test(start_paused = true)]
 async fn a_write_under_a_hold_waits_for_its_node_on_the_side_of_the_values() {
     for heals in [true, false] {
@@ -372,9 +372,9 @@ async fn what_does_not_move_is_refused_by_name() {
     let (one, other) = (named("one").await, named("other").await);
     let (one, other) = (&one.coordinator, &other.coordinator);
     let stays = [
-        one.group("a").map(drop).expect_err("members are no holders"),
-        one.barrier("a", 2).map(drop).expect_err("members are no holders"),
-        one.double_barrier("a", 2).map(drop).expect_err("members are no holders"),
+        one.group("a").map(drop).expect_err("members hold nothing"),
+        one.barrier("a", 2).map(drop).expect_err("members hold nothing"),
+        one.double_barrier("a", 2).map(drop).expect_err("members hold nothing"),
     ];
     for error in stays {
         assert!(

@@ -1,4 +1,4 @@
-//! Who is listed, in each phase, and what a forced release reaches.
+//! The listing in each phase, and the nodes that a forced release reaches.
 
 use std::time::Duration;
 
@@ -65,7 +65,7 @@ impl Stores {
         part
     }
 
-    /// Somebody who holds the new side alone, as one who has died does for a while.
+    /// A client that holds the new side alone, as a dead client does for a while.
     async fn ahead_on_new(&self) -> (Coordinator, MutexGuard) {
         let config = Config { label: Some("dead".to_owned()), ..self.sides.to.clone() };
         let (client, _) = self.new.connect(&config).expect("memory");
@@ -93,7 +93,7 @@ async fn everybody_is_listed_once_in_each_phase() {
     hold.release().await.expect("released");
     tokio::time::sleep(SOON).await;
     let both = [holds("two"), waits("three")];
-    assert_eq!(shown(&one).await, both, "who holds has the new side alone, and the next one both");
+    assert_eq!(shown(&one).await, both, "the holder has only the new side, and the next client both");
     soon(stores.go(MovePhase::BothByNew)).await;
     tokio::time::sleep(SOON).await;
     assert_eq!(shown(&one).await, both, "on the way back");
@@ -108,7 +108,7 @@ async fn everybody_is_listed_once_in_each_phase() {
     drop(hold);
 }
 
-/// The old side admits it, it reaches no new side, and everybody waits for it.
+/// The old side admits it, it reaches no new side, and all others wait for it.
 #[tokio::test(start_paused = true)]
 async fn who_is_on_the_way_to_the_new_side_is_listed_and_can_be_removed() {
     for phase in [MovePhase::BothByOld, MovePhase::BothByNew, MovePhase::New] {
@@ -203,7 +203,7 @@ async fn queues_on_which_somebody_only_waits_on_the_other_side_are_listed_too() 
     drop(on_both);
 }
 
-/// Who leads is on one side, and who comes next on the other.
+/// The leader is on one side, and the next candidate on the other.
 #[tokio::test(start_paused = true)]
 async fn a_watch_tells_of_both_sides_and_of_the_switch_of_the_tokens() {
     let stores = Stores::new();

@@ -1,4 +1,4 @@
-//! For how long an acquisition goes on beside servers that do not answer.
+//! How long an acquisition goes on while servers do not answer.
 
 use std::time::Duration;
 

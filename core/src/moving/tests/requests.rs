@@ -1,4 +1,4 @@
-//! What an acquisition and its release ask each side for, phase by phase.
+//! The requests of an acquisition and its release to each side, phase by phase.
 
 use super::driver::{Part, Stores};
 use crate::contracts::Limit;
@@ -13,7 +13,7 @@ impl Part {
     }
 }
 
-/// So many requests to the old side and to the new one.
+/// The number of requests to the old side and to the new one.
 async fn asks(part: &Part, acquire_and_release: impl AsyncFn()) -> [u64; 2] {
     // The first one may have to bring something along, and leave a mark.
     acquire_and_release().await;

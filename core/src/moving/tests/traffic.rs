@@ -18,7 +18,7 @@ pub(in crate::moving) const TASKS: u64 = 8;
 /// The counter to which all add.
 pub(in crate::moving) const COUNTER: &str = "adds";
 
-/// Who holds what, as a witness beside all of them sees it.
+/// The holders, as a witness of all clients sees them.
 #[derive(Default)]
 pub(in crate::moving) struct Witness {
     holders: HashMap<String, u32>,

@@ -1,8 +1,8 @@
-//! How an operator takes values from one side to the other.
+//! The copy of values from one side to the other, by an operator.
 //!
-//! *Protocol.* Passes, each under a hold of its own on the target: the stage is read, the hold is taken, the
-//! stage is written anew over what was read (MIGRATE-VALUES-STAGE-ANEW). A pass copies; the next one, under
-//! whose hold nothing is written (MIGRATE-VALUES-FRESH-HOLD), compares, and takes the step.
+//! *Protocol.* Passes, each under a separate hold on the target: the stage is read, the hold is taken, the
+//! same stage is written again over the version that was read (MIGRATE-VALUES-STAGE-ANEW). A pass copies. The
+//! next pass writes nothing under its hold (MIGRATE-VALUES-FRESH-HOLD): it compares, and takes the step.
 
 use std::sync::Arc;
 
@@ -16,14 +16,14 @@ use crate::decide::moving::values::{WholeStage, WholeStep};
 use crate::decide::moving::{Side, Way};
 use crate::error::{Error, ErrorKind, Result};
 
-/// What an operator does beside copying.
+/// The requests of an operator other than copying.
 #[async_trait]
 pub(crate) trait Operates: Send + Sync {
     /// Reads the stage.
     async fn stage(&self) -> Result<Option<Staged>>;
 
-    /// Writes a stage over the one that was read. `None`: that does not stand any more. The epoch of what
-    /// was written may be a later one.
+    /// Writes a stage over the one that was read. Returns `None` if that is not the current one. The written stage
+    /// may have a later epoch.
     async fn write_stage(&self, over: &Staged, whole: WholeStage) -> Result<Option<Staged>>;
 
     /// The versions of the stage that the members have acknowledged.
@@ -35,14 +35,14 @@ pub(crate) trait Operates: Send + Sync {
     /// Waits until it holds a node, alone, in the queue of the move on this side. A new one each time.
     async fn hold(&self, on: Side) -> Result<Arc<dyn Node>>;
 
-    /// Gives that node back. Where this fails the node goes with its lease.
+    /// Removes that node. If this fails the node expires with its lease.
     async fn give_back(&self, node: Arc<dyn Node>) -> Result<()>;
 }
 
-/// What has become of the values.
+/// The result of a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Carried {
-    /// They are used on the other side now, so many: this stage was written.
+    /// This number of values is used on the other side now: this stage was written.
     There(Staged, usize),
     /// Another operator has taken a step.
     Elsewhere,
@@ -54,7 +54,7 @@ enum Pass {
     Compares,
 }
 
-/// What came of a pass.
+/// The result of a pass.
 enum Passed {
     Next(Pass),
     There(Staged, usize),
@@ -62,12 +62,11 @@ enum Passed {
     Again,
 }
 
-/// Takes the values from this side, at which a stage has frozen them, to the other one. An operator may die
-/// in it at any point, and two may be in it at once.
+/// Copies the values from this side, on which a stage has frozen them, to the other one. An operator may die
+/// at any point, and two operators may copy at once.
 ///
 /// # Errors
-/// Those of the operator's requests, and of [`Copying::write_all`]: nothing is left under way that another
-/// call would not put right.
+/// As the operator's requests, and as [`Copying::write_all`]. Another call completes an interrupted copy.
 ///
 /// # Cancel safety
 /// As an operator that dies: the hold is left to its lease.
@@ -84,9 +83,9 @@ pub(crate) async fn carry(by: &dyn Operates, copying: &Copying, from: Side) -> R
         let given_back = by.give_back(held).await;
         match passed? {
             Passed::There(staged, values) => {
-                // The step is taken, and a node that stands hinders nobody for longer than its lease.
+                // The step is taken, and a remaining node blocks no client for longer than its lease.
                 if let Err(error) = given_back {
-                    tracing::debug!(%error, "the values have moved; the node of their copy runs out");
+                    tracing::debug!(%error, "could not remove the node of a copy of values: it expires with its lease");
                 }
                 return Ok(Carried::There(staged, values));
             }
@@ -124,14 +123,14 @@ async fn one_pass(
         match whole.step(&own.version.number(), by.acknowledged().await?, way) {
             WholeStep::Mirror { then, .. } => break then,
             WholeStep::Waits => {
-                // What another operator has written over is never acknowledged.
+                // A stage that another operator has written over is never acknowledged.
                 if by.stage().await?.is_none_or(|now| now.version != own.version) {
                     return Ok(Passed::Again);
                 }
                 by.news().await?;
             }
             other => {
-                let why = format!("no step leads to the other side from here: {other:?} at {whole:?}");
+                let why = format!("no step moves the values from this stage: {other:?} at {whole:?}");
                 return Err(Error::new(ErrorKind::Misconfigured, why));
             }
         }
@@ -139,7 +138,7 @@ async fn one_pass(
     let values = match copying.compare().await? {
         Compared::Same(values) => values,
         Compared::Differs(kind, key) => {
-            tracing::debug!(kind = kind.as_str(), %key, "a value is not the same on both sides: all are copied again");
+            tracing::debug!(kind = kind.as_str(), %key, "a value differs on the two sides: all values are copied again");
             return Ok(Passed::Next(Pass::Copies));
         }
     };

@@ -50,10 +50,10 @@ impl MovingCells {
         self.clock.now() + self.request_timeout
     }
 
-    /// Begins a request of what stands still while values are copied.
+    /// Begins a request that waits while values are copied.
     ///
     /// # Errors
-    /// `Unavailable` behind the request timeout; `Closed`.
+    /// `Unavailable` after the request timeout; `Closed`.
     pub(crate) async fn asking(&self) -> Result<Asking> {
         self.begin(self.until()).await
     }
@@ -70,7 +70,7 @@ impl MovingCells {
         }
     }
 
-    /// Reads a cell, again if this was no member all the while.
+    /// Reads a cell; reads it again if the membership was lost during the read.
     pub(crate) async fn read_cell(&self, cell: &Address) -> Result<Option<VersionedValue>> {
         let until = self.until();
         loop {
@@ -87,17 +87,17 @@ impl MovingCells {
         self.sides.backend(side).read_cell(&self.sides.address(side, cell)?).await
     }
 
-    /// Writes or deletes a cell. A version of the other side, or of an earlier stay on this one, is
-    /// refused: the cell has been written anew since.
+    /// Writes or deletes a cell. A version of the other side, or of an earlier time on this one, is
+    /// refused: the cell has been written again since.
     pub(crate) async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
         refuse_leased(write)?;
         let asking = self.begin(self.until()).await?;
         self.write_expecting(asking, None, cell, write).await
     }
 
-    /// As [`write_cell`](Self::write_cell), while a hold stands (CELL-HELD): by its node on the side where
-    /// values are used (MIGRATE-VALUES-HOLD-SHARED). Where it has none there yet, it waits for that, without
-    /// being counted: the stage by which it takes one must not wait for it.
+    /// Writes as [`write_cell`](Self::write_cell), while a hold exists (CELL-HELD): under its node on the side
+    /// where values are used (MIGRATE-VALUES-HOLD-SHARED). If it has no node there yet, the write waits for that
+    /// without being counted: the stage by which the hold takes the node must not wait for this write.
     pub(crate) async fn write_held(
         &self,
         hold: &impl HeldOnSides,
@@ -120,13 +120,13 @@ impl MovingCells {
                 changed = news.changed() => changed.map_err(|_| Error::closed())?,
                 () = self.clock.sleep_until(until) => return Err(Error::new(
                     ErrorKind::Unavailable,
-                    "the hold has no node yet on the side of the move where values are used",
+                    "the hold has no node yet on the side of the move where values are used: try again",
                 )),
             }
         }
     }
 
-    /// Writes what is expected in versions of both sides.
+    /// Writes under an expected version of either side.
     async fn write_expecting(
         &self,
         asking: Asking,
@@ -148,8 +148,8 @@ impl MovingCells {
         answered(asking.epoch(), written)
     }
 
-    /// Writes on the side that is asked, under a node there if one is given. An answer that does not count
-    /// is none.
+    /// Writes on the side of the request, under a node there if one is given. An answer that does not count
+    /// becomes an unknown outcome.
     async fn write(
         &self,
         asking: &Asking,
@@ -166,8 +166,8 @@ impl MovingCells {
         if asking.counts() { Ok(written) } else { Err(outlived()) }
     }
 
-    /// Changes a count. Where the side's server does not do that by itself, it is read, and written under
-    /// the version that was read: who asks may not know which side that is.
+    /// Changes a count. If the side's server cannot change a count in one step, this reads it and writes it under
+    /// the version that was read: the caller may not know the side.
     pub(crate) async fn change_count(
         &self,
         cell: &Address,
@@ -194,7 +194,7 @@ impl MovingCells {
             match self.write(&asking, None, cell, &CellWrite { expected, value, life }).await? {
                 CellWritten::Refused(other) if self.clock.now() < until => found = other,
                 CellWritten::Refused(_) => {
-                    let why = "others have changed the count before each try";
+                    let why = "other clients changed the count before each try: try again";
                     return Err(Error::new(ErrorKind::Unavailable, why));
                 }
                 CellWritten::Written(_) | CellWritten::Deleted { .. } => return Ok(decided),
@@ -202,8 +202,8 @@ impl MovingCells {
         }
     }
 
-    /// Lists cells, as the client names them: on the side where they are used. Where that changes between
-    /// two pages, it begins again.
+    /// Lists cells, as the client names them, on the side where they are used. If that side changes between
+    /// two pages, the listing begins again.
     pub(crate) async fn list(
         &self,
         of: &QueuePrefix,
@@ -234,7 +234,7 @@ impl MovingCells {
 
 fn refuse_leased(write: &CellWrite) -> Result<()> {
     if write.life == CellLife::Lease {
-        let why = "a value that goes with its writer's lease does not move between coordinators";
+        let why = "a value that ends with its writer's lease does not move between coordinators";
         return Err(Error::unsupported("ephemeral_cells", why));
     }
     Ok(())
@@ -244,6 +244,6 @@ fn refuse_leased(write: &CellWrite) -> Result<()> {
 fn outlived() -> Error {
     Error::new(
         ErrorKind::OutcomeUnknown,
-        "this client was no member of the move any more when the answer came: the values may have moved without it",
+        "this client had lost its membership of the move when the answer came: the values may have moved before",
     )
 }

@@ -1,11 +1,12 @@
-//! Semaphores' stored limits, which are on both sides while both are needed.
+//! The stored limits of semaphores, which are on both sides while both are needed.
 //!
-//! *Protocol* (MIGRATE-LIMITS). A participant that stores a limit writes it on each side that its phase spans, and
-//! is counted as one that changes a value. So while values are copied nobody stores one, and what was stored
-//! before is on the side that gives the tokens. An operator copies limits from there in that time, and once
-//! before the first stage that needs both sides. It writes each over the one that it read on the other side
-//! *before* that of the source, once it has seen that the stage still stands. So one that sleeps, and wakes up
-//! in a later stage, finds another limit there, or one that it may write.
+//! *Protocol* (MIGRATE-LIMITS). A participant that stores a limit writes it on each side that its phase
+//! spans, and is counted like a change of a value. So while values are copied no participant stores a limit,
+//! and all limits stored before are on the side that gives the tokens. An operator copies limits from there
+//! in that time, and once before the first stage that needs both sides. It first reads the limit on the other
+//! side, *then* the limit of the source, then checks that the stage is unchanged, and writes over the limit
+//! that it read. So an operator that sleeps, and wakes up in a later stage, finds another limit there, or a
+//! limit that it may replace.
 
 use std::sync::Arc;
 
@@ -17,11 +18,11 @@ use crate::address::{Address, Kind};
 use crate::contracts::{KeysWith, StoredLimit};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Tells whether a stage still stands.
+/// Reports whether a stage is unchanged.
 pub(crate) type Stands<'a> = dyn Fn() -> BoxFuture<'a, Result<bool>> + Send + Sync + 'a;
 
 impl Place {
-    /// The queues that have something stored as their limit.
+    /// The queues with a stored limit, valid or not.
     async fn limited(&self) -> Result<Vec<Address>> {
         self.keys(KeysWith::Limit, Kind::Semaphore)?.map_ok(|listed| listed.address).try_collect().await
     }
@@ -38,14 +39,14 @@ impl Place {
 }
 
 impl Copying {
-    /// Writes each limit of the source on the target. Answers whether the stage behind which it was called
-    /// has stood throughout, which `stands` tells.
+    /// Writes each limit of the source on the target. Returns whether the stage was unchanged throughout, as `stands`
+    /// reports.
     ///
     /// # Errors
-    /// Those of `stands`, and of reading and writing limits, naming the key.
+    /// As `stands`, and as reads and writes of limits, naming the key.
     ///
     /// # Cancel safety
-    /// What is under way may be made.
+    /// A write that is under way may be made.
     pub(crate) async fn copy_limits(&self, stands: &Stands<'_>) -> Result<bool> {
         for some in self.source.limited().await?.chunks(AT_ONCE) {
             let copied = try_join_all(some.iter().map(|queue| self.copy_limit(queue, stands))).await?;
@@ -68,9 +69,8 @@ impl Copying {
         Ok(true)
     }
 
-    /// The limit on the target, and the one that the source has, where they differ. The target is read first:
-    /// what is written is no older than what it is written over. What is no limit refuses a join by name, there
-    /// as here.
+    /// The limits of the target and of the source, if they differ. The target is read first, so a written limit is
+    /// no older than the limit that it replaces. A stored text that is not a limit refuses joins on both sides.
     async fn unlike(&self, queue: &Address) -> Result<Option<(Option<u32>, u32)>> {
         let stored = self.target.limit(&queue.moved_to(&self.target.namespace)).await?;
         Ok(match (self.source.limit(queue).await?, stored) {
@@ -81,10 +81,10 @@ impl Copying {
         })
     }
 
-    /// A limit that is not the same on both sides, if there is one: its key.
+    /// The key of a limit that differs on the two sides, if there is one.
     ///
     /// # Errors
-    /// Those of reading limits, naming the key.
+    /// As reads of limits, naming the key.
     ///
     /// # Cancel safety
     /// Reads only.

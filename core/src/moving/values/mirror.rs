@@ -1,4 +1,4 @@
-//! One side made a copy of the other one, while nobody uses either.
+//! Makes one side a copy of the other one, while no client uses either.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,16 +13,16 @@ use crate::contracts::{Backend, CellLife, CellWrite, CellWritten, Expected, Keys
 use crate::error::{Error, ErrorKind, Result};
 use crate::pages::all;
 
-/// So many cells are listed at a time, and so many are copied.
+/// The number of cells that are listed, or copied, at a time.
 pub(super) const PAGE: usize = 500;
 pub(super) const AT_ONCE: usize = 32;
 
-/// What a comparison of both sides comes to.
+/// The result of a comparison of both sides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Compared {
-    /// All values are the same: so many.
+    /// All values are the same; this is their number.
     Same(usize),
-    /// This one is not.
+    /// This value differs.
     Differs(Kind, Arc<str>),
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Place {
     pub(crate) namespace: Namespace,
 }
 
-/// The side that has the values, and the one that is to have them.
+/// The side that has the values, and the side that they are copied to.
 #[derive(Clone, Debug)]
 pub(crate) struct Copying {
     pub(crate) source: Place,
@@ -47,13 +47,13 @@ impl Place {
     /// Whether values can be copied to it.
     ///
     /// # Errors
-    /// `Unsupported` where it makes no write under a hold of another key.
+    /// `Unsupported` if it refuses writes under a hold of another key.
     pub(crate) fn takes_values(&self) -> Result<()> {
         match self.backend.capabilities().held_writes {
             true => Ok(()),
             false => Err(Error::unsupported(
                 "held_writes",
-                "values cannot move to a server that makes no write under a hold of another key",
+                "values cannot move to a server that refuses writes under a hold of another key",
             )),
         }
     }
@@ -108,17 +108,17 @@ impl Place {
 }
 
 impl Copying {
-    /// Writes each cell of the source on the target, and deletes there what the source has not
+    /// Writes each cell of the source on the target, and deletes there each cell that the source does not have
     /// (MIGRATE-VALUES-MIRROR), under this node (MIGRATE-VALUES-HELD-COPY). Reading a cell of the source
     /// is a use of it.
     ///
     /// # Errors
-    /// `Lost` when the node is gone; those of reading, listing and writing cells, naming the key;
-    /// `Conflict` for a cell that goes with its writer's lease; `Unsupported` where there is something to
-    /// write, and the target makes no write under a hold of another key.
+    /// `Lost` if the node is gone; as reads, listings and writes of cells, naming the key; `Conflict` for a cell
+    /// that ends with its writer's lease; `Unsupported` if a cell must be written, and the target refuses writes
+    /// under a hold of another key.
     ///
     /// # Cancel safety
-    /// What is under way may be made, as long as the node stands.
+    /// Writes that are under way may be made, as long as the node exists.
     pub(crate) async fn write_all(&self, held: &dyn Node) -> Result<()> {
         for kind in KINDS {
             let (source, target) = self.list(kind).await?;
@@ -126,7 +126,7 @@ impl Copying {
                 continue;
             }
             self.target.takes_values()?;
-            // Where they could be neither deleted in the end nor brought back.
+            // Otherwise they could be neither deleted at the end nor copied back.
             self.source.takes_values()?;
             let source: Vec<_> = source.into_iter().collect();
             for some in source.chunks(AT_ONCE) {
@@ -149,19 +149,20 @@ impl Copying {
     async fn copy(&self, held: &dyn Node, from: &ListedKey) -> Result<()> {
         let to = moved(&from.address, &self.target.namespace)?;
         if from.life == CellLife::Lease {
-            let why = "it goes with its writer's lease, which the other side does not know";
+            let why =
+                "the value ends with its writer's lease, so it cannot move: delete it, or wait for its end";
             return Err(Error::new(ErrorKind::Conflict, why).on(from.address.name()));
         }
         let read = self.source.backend.read_cell(&from.address).await;
         let found = read.map_err(|error| error.on(from.address.name()))?;
-        // Nobody has used it for its time, else.
+        // A missing cell has ended because it was unused.
         write(held, &to, found.map(|cell| (cell.value, from.life))).await
     }
 
     /// Whether all values, and limits, are the same on both sides (MIGRATE-VALUES-VERIFY).
     ///
     /// # Errors
-    /// Those of reading and listing cells.
+    /// As reads and listings of cells.
     ///
     /// # Cancel safety
     /// Reads only.
@@ -200,7 +201,7 @@ impl Copying {
     }
 }
 
-/// Writes or deletes a cell under a node, whatever is there.
+/// Writes or deletes a cell under a node, without a condition.
 async fn write(held: &dyn Node, cell: &Address, what: Option<(Arc<[u8]>, CellLife)>) -> Result<()> {
     let (value, life) = what.map_or((None, CellLife::Stays), |(value, life)| (Some(value), life));
     let write = CellWrite { expected: Expected::Any, value, life };
@@ -208,13 +209,13 @@ async fn write(held: &dyn Node, cell: &Address, what: Option<(Arc<[u8]>, CellLif
     match written {
         CellWritten::Deleted { .. } | CellWritten::Written(_) => Ok(()),
         CellWritten::Refused(_) => {
-            let why = "a write of whatever is there was refused";
+            let why = "the server refused a write without a condition";
             Err(Error::new(ErrorKind::Misconfigured, why).on(cell.name()))
         }
     }
 }
 
-/// Servers count times to idle more or less exactly.
+/// Whether two lifetimes are the same: servers round times to idle differently.
 fn lives_are_same(one: CellLife, other: CellLife) -> bool {
     match (one, other) {
         (CellLife::Idle(one), CellLife::Idle(other)) => {

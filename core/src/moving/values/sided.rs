@@ -8,7 +8,7 @@ use crate::contracts::Backend;
 use crate::decide::moving::Side;
 use crate::error::Result;
 
-/// The two sides, and where keys are on each.
+/// The two sides, with the address of each key on both.
 #[derive(Debug)]
 pub(crate) struct Sided {
     pub(crate) old: (Arc<dyn Backend>, Namespace),
@@ -31,7 +31,7 @@ impl Sided {
         moved(address, &self.on(side).1)
     }
 
-    /// A cell as the client names it, wherever it is: in the old side's namespace.
+    /// A cell as the client names it, on both sides: in the old side's namespace.
     pub(super) fn named(&self, there: &Address) -> Address {
         there.moved_to(&self.old.1)
     }

@@ -1,4 +1,4 @@
-//! What a participant has under way, by the stage that it knows.
+//! The requests of values that a participant has under way, by the stage that it knows.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 /// A stage, and the membership under which the participant has read it.
 #[derive(Clone, Debug)]
 pub(crate) struct KnownStage {
-    /// Its node in the queue of the members, which stood before the stage was read. A move that is done
+    /// Its node in the queue of the members, which existed before the stage was read. A move that is done
     /// needs none.
     pub(crate) member: Option<Arc<dyn Node>>,
     /// The version of the stage's cell; `None` where no move has begun.
@@ -37,12 +37,12 @@ impl KnownStage {
         self.member.as_ref().is_some_and(|member| member.state().lost().is_none())
     }
 
-    /// Whether answers to what is asked by it count only while this is a member.
+    /// Whether answers to its requests count only while this client is a member.
     fn needs_membership(&self) -> bool {
         self.whole.stage.phase.needs_membership()
     }
 
-    /// The side that it may ask.
+    /// The side that may be used.
     fn asks(&self) -> Option<Side> {
         let counts = answer_counts(self.whole.stage.phase, self.is_member());
         self.whole.values.open().filter(|_| counts)
@@ -53,19 +53,18 @@ impl KnownStage {
 #[derive(Debug)]
 pub(crate) struct Usage {
     known: watch::Receiver<Option<KnownStage>>,
-    // Not counted: what is asked once the move is done, which no stage follows.
+    // Requests after the move is done are not counted, since no stage follows.
     under_way: watch::Sender<usize>,
 }
 
 impl Usage {
-    /// `known`: what the participant knows now; `None` while it is no member. It is sent before it is
-    /// acknowledged, taken back before the member's node is given back, and dropped when the client is
-    /// closed.
+    /// `known`: the stage that the participant knows now; `None` while it is not a member. A stage is sent before
+    /// it is acknowledged, withdrawn before the member's node is removed, and dropped when the client is closed.
     pub(crate) fn new(known: watch::Receiver<Option<KnownStage>>) -> Arc<Self> {
         Arc::new(Self { known, under_way: watch::Sender::new(0) })
     }
 
-    /// What the participant knows, and news of it.
+    /// The stage that the participant knows, and its changes.
     pub(super) fn known(&self) -> watch::Receiver<Option<KnownStage>> {
         self.known.clone()
     }
@@ -90,8 +89,8 @@ impl Usage {
 
     fn try_begin(self: &Arc<Self>) -> Option<Asking> {
         let mut begun = None;
-        // Under the count's lock: who acknowledges a stage that is known has this in the count, or it
-        // sees that stage.
+        // Under the count's lock: an acknowledgement of a known stage either counts this request, or this
+        // request sees that stage.
         self.under_way.send_if_modified(|under_way| {
             let known = self.known.borrow().clone();
             begun = known.and_then(|known| Some((known.asks()?, known)));
@@ -102,8 +101,7 @@ impl Usage {
         begun.map(|(side, known)| Asking { usage: Arc::clone(self), known, side })
     }
 
-    /// Answers the version of the stage that is known as soon as it may be acknowledged; `None` where
-    /// there is no stage.
+    /// Returns the version of the known stage as soon as it may be acknowledged; `None` without a stage.
     ///
     /// # Errors
     /// `Closed`.
@@ -129,7 +127,7 @@ impl Usage {
         }
     }
 
-    /// Waits until nothing is under way that was asked as a member: the membership may end.
+    /// Waits until all requests that were sent as a member have ended, so that the membership may end.
     ///
     /// # Cancel safety
     /// Changes nothing.

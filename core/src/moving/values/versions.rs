@@ -1,7 +1,7 @@
 //! Versions of cells across a move.
 //!
-//! A version is of one side. A participant gives it out with the epoch of that side's tokens, as a
-//! token is made: so versions of one cell rise across the move, and one from before fits nothing.
+//! A version is of one side. A participant gives it out together with the epoch of that side's tokens, as a
+//! token is made. So versions of one cell rise across the move, and a version from before matches no cell.
 
 use crate::contracts::{CellWritten, Version, VersionedValue};
 use crate::error::Result;
@@ -15,11 +15,11 @@ pub(super) fn outward(epoch: u16, version: Version) -> Result<Version> {
     Ok(Version::new(Token::new(epoch, version.number())?.as_u64(), version.condition()))
 }
 
-/// What the side that has this epoch knows of a version; `None` for one that is of another time.
+/// The version as the side with this epoch knows it; `None` for a version of another epoch.
 pub(super) fn inward(epoch: u16, version: Version) -> Option<Version> {
     let token = Token::new(epoch, 0).ok()?;
     let number = version.number().checked_sub(token.as_u64())?;
-    // Of a later epoch, else.
+    // Otherwise it is of a later epoch.
     Token::new(epoch, number).is_ok().then(|| Version::new(number, version.condition()))
 }
 

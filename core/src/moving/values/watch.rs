@@ -11,7 +11,7 @@ use crate::contracts::ChangeWatch;
 use crate::decide::moving::Side;
 use crate::error::{Error, Result};
 
-/// Tells of changes on the side where values are used, and when that is another one. Nothing changes
+/// Notifies of changes on the side where values are used, and of a change of that side. Values do not change
 /// while they are copied.
 #[derive(Debug)]
 pub(super) struct SidedWatch {

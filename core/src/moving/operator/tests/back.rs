@@ -1,4 +1,4 @@
-//! Behind a move: who is left, who is refused, and the way back.
+//! After a move: the remaining clients, the refused clients, and the way back.
 
 use super::{Bed, ignored, state};
 use crate::config::{Config, MoveConfig};
@@ -112,7 +112,12 @@ async fn one_who_may_not_finish_takes_the_stage_from_one_who_has_looked_before()
     let seen = first.stage().await.expect("read").expect("it is done");
     let read = first.old.stamped().await.expect("read");
     let late = bed.participant("late").await;
-    first.old.mark(&read, Some(&first.retired())).await.expect("answered").expect("nobody else writes it");
+    first
+        .old
+        .mark(&read, Some(&first.retired()))
+        .await
+        .expect("answered")
+        .expect("no other client writes it");
     let error = second.finish().await.expect_err("somebody is there");
     assert!(error.to_string().contains("late"), "{error}");
     assert!(!seen.delete(first.old.backend(), &first.place).await.expect("answered"), "it stands, anew");

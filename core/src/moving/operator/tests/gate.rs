@@ -1,4 +1,4 @@
-//! Who may be there while it begins.
+//! The clients that may be connected when a move begins.
 
 use super::{Bed, ignored, state};
 use crate::decide::moving::MovePhase::{BothByOld, New, Old};
@@ -29,7 +29,7 @@ async fn what_was_written_is_taken_back_when_a_client_came_in_before_the_marker(
     let bed = Bed::new();
     let operator = bed.operator().await;
     let (staged, made) = operator.first_stage().await.expect("made").expect("by this one");
-    let forgotten = bed.plain_on_old("just-in-time").await.expect("no marker stands yet");
+    let forgotten = bed.plain_on_old("just-in-time").await.expect("no marker exists yet");
     let Err(error) = operator.shut(&staged, made).await else { panic!("a plain client is there") };
     assert!(error.to_string().contains("just-in-time"), "{error}");
     assert_eq!(state(&operator).await, (MoveState::NotBegun, Old));
@@ -90,7 +90,7 @@ async fn one_who_begins_anew_takes_no_cell_back_that_a_member_does_not_know_yet(
     member.acknowledges().await;
     assert_eq!(operator.step_back(ignored).await.expect("a step"), Some(Old));
     let read = operator.old.stamped().await.expect("read");
-    operator.old.mark(&read, None).await.expect("answered").expect("nobody else writes it");
+    operator.old.mark(&read, None).await.expect("answered").expect("no other client writes it");
     let forgotten = bed.plain_on_old("forgotten").await.expect("it is open");
     for (knows, then) in [(false, MoveState::Begun), (true, MoveState::NotBegun)] {
         if knows {
@@ -122,7 +122,7 @@ async fn a_move_of_another_name_or_url_is_named_and_left_alone() {
     );
     let error = second.start(ignored).await.expect_err("another move");
     assert!(error.to_string().contains("\"m\""), "{error}");
-    second.abort(ignored).await.expect("nothing of it stands");
+    second.abort(ignored).await.expect("nothing of it exists");
     // The same name with another new side: it would go on with a move that is not its own.
     other.config.name = "m".to_owned();
     other.config.to.namespace = "elsewhere".to_owned();
@@ -130,7 +130,7 @@ async fn a_move_of_another_name_or_url_is_named_and_left_alone() {
     let error = third.advance(ignored).await.expect_err("another new side");
     assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
     assert_eq!(state(&operator).await, (MoveState::Begun, BothByOld));
-    // Also where it would only lift what stands.
+    // Also if it would only remove existing markers.
     assert_eq!(operator.step_back(ignored).await.expect("a step"), Some(Old));
     let error = third.abort(ignored).await.expect_err("another new side");
     assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
@@ -148,7 +148,7 @@ async fn an_operator_writes_stages_and_stamps_and_nothing_else() {
     assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
 }
 
-/// Without the cell nobody would know that the values on the new side are copies.
+/// Without the cell no client could know that the values on the new side are copies.
 #[tokio::test(start_paused = true)]
 async fn one_who_begins_anew_takes_no_cell_back_that_knows_of_copies() {
     let bed = Bed::new();
@@ -160,9 +160,9 @@ async fn one_who_begins_anew_takes_no_cell_back_that_knows_of_copies() {
     while state(&operator).await.1 != Old {
         operator.step_back(ignored).await.expect("a step back");
     }
-    // Somebody is there for an instant, as one who is refused is before it reads the marker.
+    // A client is registered for an instant, as a refused client is before it reads the marker.
     let read = operator.old.stamped().await.expect("read");
-    operator.old.mark(&read, None).await.expect("answered").expect("nobody else writes it");
+    operator.old.mark(&read, None).await.expect("answered").expect("no other client writes it");
     let forgotten = bed.plain_on_old("forgotten").await.expect("it is open");
     let error = operator.start(ignored).await.expect_err("a plain client is there");
     assert!(error.to_string().contains("forgotten"), "{error}");

@@ -28,7 +28,9 @@ async fn ends(
     let another = bed.operator().await;
     let works = async || {
         let worked = work(&another).await;
-        worked.unwrap_or_else(|error| panic!("beside one whose last was {requests}, {last:?}: {error}"));
+        worked.unwrap_or_else(|error| {
+            panic!("next to an operator whose last request was {requests}, {last:?}: {error}")
+        });
     };
     let meanwhile = async {
         life.asleep.notified().await;

@@ -8,7 +8,7 @@ use crate::decide::moving::MovePhase::{self, BothByNew, BothByOld, Done, New, Ol
 use crate::moving::operator::Move;
 use crate::recipes::Semaphore;
 
-/// Nobody joins it in these tests.
+/// No client joins it in these tests.
 fn semaphore(of: &Coordinator, key: &str) -> Semaphore {
     of.semaphore(key, Limit::Stored).expect("a good key")
 }

@@ -1,4 +1,4 @@
-//! What the markers say beside the stage, or without one.
+//! The markers, with a stage or without one.
 
 use super::{Bed, ignored, state};
 use crate::config::{Config, MoveConfig};
@@ -96,7 +96,7 @@ async fn an_operator_who_has_deleted_the_stage_goes_on_giving_the_move_up() {
     let (operator, member) = (bed.operator().await, bed.member("one").await);
     let read = operator.new.stamped().await.expect("read");
     let raised = read.raise_epoch(operator.new.backend(), &operator.new.place, 3).await;
-    raised.expect("answered").expect("nobody else writes it");
+    raised.expect("answered").expect("no other client writes it");
     operator.first_stage().await.expect("made").expect("by this one");
     member.acknowledges().await;
     assert_eq!(operator.start(ignored).await.expect("begun"), BothByOld);
@@ -161,7 +161,7 @@ async fn a_move_whose_stage_may_be_lost_is_not_given_up_under_those_who_take_par
     assert_eq!(state(&operator).await, (MoveState::NotBegun, Old));
 }
 
-/// Whoever takes a move back leaves the higher epoch on the old side.
+/// An operator that takes a move back leaves the higher epoch on the old side.
 #[tokio::test(start_paused = true)]
 async fn a_marker_that_an_abort_has_left_is_lifted_beside_those_who_take_part() {
     let bed = Bed::new();

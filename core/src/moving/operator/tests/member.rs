@@ -47,7 +47,7 @@ impl Bed {
             repeated: false,
         };
         let Joined::Admitted(node) = old.backend().join(&join).await.expect("registered") else {
-            panic!("the queue of members admits everybody");
+            panic!("the queue of members admits every node");
         };
         Member { old, new, place, node }
     }

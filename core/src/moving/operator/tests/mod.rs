@@ -108,7 +108,7 @@ impl Bed {
     }
 }
 
-/// What nobody looks at.
+/// Ignores the progress.
 fn ignored(_: &MoveProgress<'_>) {}
 
 async fn state(of: &Move) -> (MoveState, MovePhase) {

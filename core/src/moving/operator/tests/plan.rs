@@ -1,4 +1,4 @@
-//! What a plan shows.
+//! The content of a plan.
 
 use super::{Bed, ignored};
 use crate::config::Config;

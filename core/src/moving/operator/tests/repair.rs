@@ -1,4 +1,4 @@
-//! A server that has lost what was marked, in mid-move.
+//! A server that has lost the markers during a move.
 
 use super::killed::ends_at_each_request;
 use super::{Bed, ignored, state};
@@ -114,7 +114,7 @@ async fn a_move_is_not_given_up_below_the_tokens_that_it_gave() {
         assert_eq!(operator.step_back(ignored).await.expect("a step"), Some(phase));
     }
     forgets(&operator, Side::Old).await;
-    // Nor by one who begins anew, and finds somebody who came in.
+    // Nor by an operator that begins again, and finds a plain client.
     let came_in = bed.plain_on_old("came-in").await.expect("no marker stands");
     let staged = operator.stage().await.expect("read").expect("it stands");
     let Err(error) = operator.shut(&staged, false).await else { panic!("a plain client is there") };

@@ -1,4 +1,4 @@
-//! From phase to phase, for whom a step waits, and back.
+//! The steps from phase to phase and back, and the members that a step waits for.
 
 use std::time::{Duration, SystemTime};
 
@@ -41,7 +41,7 @@ async fn a_move_is_made_there_and_finished_and_the_old_side_sends_everybody_on()
     let error = bed.plain_on_old("forgotten").await.expect_err("it has moved");
     assert!(error.to_string().contains("memory://new?namespace=b"), "{error}");
     bed.plain_on_new("current").await.expect("it is in use");
-    // What is finished is made.
+    // A finished move needs no steps.
     assert_eq!(operator.start(ignored).await.expect("it is made"), Done);
     operator.run(ignored).await.expect("it is made");
     assert_eq!(operator.plan().await.expect("readable").blockers, []);
@@ -68,7 +68,7 @@ async fn a_step_waits_for_the_member_that_is_late_and_goes_on_at_its_acknowledge
     assert_eq!((status.state, status.phase, status.members), (MoveState::Begun, Old, 2));
     assert_eq!(status.waits_for.len(), 1);
     assert!(!status.waits_for[0].knows_the_move && status.since.is_some());
-    // It is told by an event: no re-check is due for seconds.
+    // An event wakes it: no re-check is due for seconds.
     let begun = tokio::time::Instant::now();
     let waits = async {
         tokio::task::yield_now().await;
@@ -158,7 +158,7 @@ async fn a_phase_that_is_written_anew_is_as_old_as_before() {
     let write = CellWrite { expected: Expected::Version(staged.version), value, life: CellLife::Stays };
     backend.write_cell(cell, &write).await.expect("written");
     let read = operator.stage().await.expect("read").expect("it stands");
-    operator.write_anew(&read).await.expect("answered").expect("nobody else writes it");
+    operator.write_anew(&read).await.expect("answered").expect("no other client writes it");
     assert_eq!(operator.status().await.expect("readable").since, Some(long_ago));
     operator.advance(ignored).await.expect("a step");
     assert!(operator.status().await.expect("readable").since > Some(long_ago));

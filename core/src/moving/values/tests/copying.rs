@@ -1,4 +1,4 @@
-//! One copy, and the requests of one participant beside it.
+//! One copy, and the requests of one participant during it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,7 +74,7 @@ async fn requests_wait_while_values_are_copied_and_a_version_of_before_is_refuse
     let CellWritten::Written(before) =
         cells.write_cell(&cell, &write(Expected::Any, "one")).await.expect("written")
     else {
-        panic!("it is written whatever is there");
+        panic!("it is written without a condition");
     };
     let mut watch = cells.watch_cell(&cell);
     watch.changed().await.expect("watched");
@@ -121,12 +121,12 @@ impl Operates for Overtaken {
         let mut stands = self.0.stage().await?.expect("nobody deletes it");
         if stands.values == ValuesAt::LeavingOld {
             let back = WholeStage { values: ValuesAt::Old, ..stands.whole() };
-            stands = self.0.write_stage(&stands, back).await?.expect("nobody else writes it");
+            stands = self.0.write_stage(&stands, back).await?.expect("no other client writes it");
         }
         Ok(vec![Some(stands.version.number())])
     }
 
-    // Nobody is late.
+    // No member is late.
     async fn news(&self) -> Result<()> {
         sleep(Duration::from_millis(1)).await;
         Ok(())

@@ -76,7 +76,7 @@ impl Both {
     }
 }
 
-/// Where the move is written down.
+/// The addresses of the move.
 fn place() -> MovePlace {
     MovePlace::of("from", "test").expect("a good name")
 }
