@@ -1,4 +1,4 @@
-//! Every future of this library, for threads.
+//! Blocking calls for threads: [`BlockOn`] adds `block_on()` to every future of this library.
 //!
 //! ```
 //! use std::time::Duration;
@@ -8,20 +8,20 @@
 //! # fn main() -> latchwork_core::Result<()> {
 //! # let config = Config::from_url("memory://")?;
 //! let coordinator = connect(&[memory::connector()], &config).block_on()?;
-//! let hold = coordinator.mutex("invoices/2026-11")?.acquire().block_on()?; // stops this thread until its turn
+//! let hold = coordinator.mutex("invoices/2026-11")?.acquire().block_on()?; // blocks this thread
 //! println!("writing with fence {}", hold.token());
-//! hold.run(async { println!("the work, which a loss drops") }).block_on()?;
+//! hold.run(async { println!("a loss drops this work") }).block_on()?;
 //! coordinator.close().block_on()
 //! # }
 //! ```
 //!
-//! # The runtime behind it
-//! The calling thread polls the future. Timers, connections and renewals run on one background
-//! runtime of the process, which starts at the first call and ends with the process. The end of a
-//! process gives nothing back: end `main` by [`close`](crate::Coordinator::close).
+//! # The background runtime
+//! The calling thread polls the future. Timers, connections and renewals run on one background runtime of
+//! the process, which starts at the first call. The end of the process gives nothing back: end `main` by
+//! [`close`](crate::Coordinator::close).
 //!
 //! # Streams and watches
-//! A stream is `while let Some(item) = stream.try_next().block_on()? {}`, a watch
+//! Read a stream by `while let Some(item) = stream.try_next().block_on()? {}`, and a watch by
 //! `loop { watch.changed().block_on()? }`. [`Loss::block_on`] waits for the end of a hold.
 
 use std::future::Future;
@@ -38,34 +38,33 @@ use tokio::task::coop::consume_budget;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hold::{Ended, Loss};
 
-/// Waits for a future on this thread.
+/// Waits for a future on the calling thread.
 ///
-/// It works on every future that answers a `Result` whose error is made from [`Error`]. The future
-/// need not be `Send`, and its panic reaches the caller.
+/// It works on every future that returns a `Result` whose error type converts from [`Error`]. The future need
+/// not be `Send`. If it panics, the call panics.
 ///
-/// In async code of a tokio runtime a wait would stop every task of the thread. There the answer is
-/// `InAsyncCode` at once, and the future is not polled. In
-/// [`spawn_blocking`](tokio::task::spawn_blocking), in `block_in_place`, and on a thread that has
-/// only entered a runtime, it works. (In code that tokio runs as `unconstrained` the call cannot
-/// know, and waits.)
-///
-/// A child process that was forked has no background thread. There the answer is `InChildProcess`
-/// if the parent has used this trait: start the program again by `exec`, or fork before the first
-/// use.
+/// | called in | result |
+/// |---|---|
+/// | a plain thread, [`spawn_blocking`](tokio::task::spawn_blocking), `block_in_place`, a thread that has only entered a runtime | waits |
+/// | async code of a tokio runtime, where a wait would block every task of the thread | `InAsyncCode` at once; the future is not polled |
+/// | async code that tokio runs as `unconstrained` | waits, because the call cannot detect it |
+/// | a child process that was forked after the first use | `InChildProcess`: fork before the first use, or call `exec` |
 pub trait BlockOn: Future + Sized {
-    /// Waits for the answer.
+    /// Waits for the result.
     ///
     /// # Errors
-    /// The future's; `InAsyncCode`; `InChildProcess`; `Unavailable` if the system gives no thread.
+    /// * The errors of the future.
+    /// * `InAsyncCode`, `InChildProcess`: see the table above.
+    /// * `Unavailable`: the background thread could not be started.
     fn block_on<T, E: From<Error>>(self) -> std::result::Result<T, E>
     where
         Self: Future<Output = std::result::Result<T, E>>;
 
-    /// Waits for the answer for at most `time`, then drops the future.
+    /// Waits for the result for at most `time`, then drops the future.
     ///
     /// # Errors
-    /// As [`block_on`](Self::block_on); `Timeout`, which is not retryable, since the dropped call may
-    /// have been carried out.
+    /// * `Timeout`: the time is over. It is not retryable, because the dropped call may have been carried out.
+    /// * The errors of [`block_on`](Self::block_on).
     fn block_on_timeout<T, E: From<Error>>(self, time: Duration) -> std::result::Result<T, E>
     where
         Self: Future<Output = std::result::Result<T, E>>;
@@ -86,23 +85,24 @@ impl<F: Future> BlockOn for F {
     {
         let _entered = background()?.enter();
         poll_here(async { tokio::time::timeout(time, self).await }).unwrap_or_else(|_| {
-            let why = format!("it lasts longer than {time:?}, and was dropped");
+            let why =
+                format!("the call took longer than {time:?} and was dropped; it may have been carried out");
             Err(Error::new(ErrorKind::Timeout, why).perhaps_done().in_operation("block_on_timeout").into())
         })
     }
 }
 
 impl Loss {
-    /// Waits on this thread until the hold ends. As [`BlockOn::block_on`].
+    /// Waits on this thread until the hold ends.
     ///
     /// # Errors
-    /// `InAsyncCode`; `InChildProcess`; `Unavailable` if the system gives no thread.
+    /// As [`BlockOn::block_on`].
     pub fn block_on(self) -> Result<Ended> {
         BlockOn::block_on(async { Ok(self.await) })
     }
 }
 
-/// The background runtime, and the process that started it.
+/// Returns the background runtime, and starts it at the first call.
 fn background() -> Result<&'static Runtime> {
     static RUNTIME: OnceLock<(u32, std::io::Result<Runtime>)> = OnceLock::new();
     refuse_in_async_code()?;
@@ -112,7 +112,7 @@ fn background() -> Result<&'static Runtime> {
     });
     refuse_in_child(*process, std::process::id())?;
     runtime.as_ref().map_err(|error| {
-        let why = format!("no thread could be started for the background runtime: {error}");
+        let why = format!("the thread of the background runtime could not be started: {error}");
         Error::new(ErrorKind::Unavailable, why).in_operation("block_on")
     })
 }
@@ -122,15 +122,15 @@ fn refuse_in_child(started_in: u32, now_in: u32) -> Result<()> {
     if started_in == now_in {
         return Ok(());
     }
-    let why = "a forked process has no background thread: fork before the first use, or exec";
+    let why = "a forked process has no background thread: fork before the first blocking call, or call exec";
     Err(Error::new(ErrorKind::InChildProcess, why).in_operation("block_on"))
 }
 
 /// Refuses a call in async code of a tokio runtime.
 ///
-/// Tokio gives each poll of a task a budget of steps, and code that may block (`spawn_blocking`,
-/// `block_in_place`, a thread that has only entered the runtime) an endless one. A budget that ends
-/// shows async code. The probe uses the budget up, which costs the task one yield.
+/// Tokio gives each poll of a task a limited budget of steps. Code that may block (`spawn_blocking`,
+/// `block_in_place`, a thread that has only entered the runtime) has an unlimited budget. So a limited budget
+/// shows async code. The probe uses up the budget, which costs the task one yield.
 fn refuse_in_async_code() -> Result<()> {
     if Handle::try_current().is_err() {
         return Ok(());
@@ -139,7 +139,7 @@ fn refuse_in_async_code() -> Result<()> {
     // A budget is one byte.
     let ends = (0..=u8::MAX).any(|_| pin!(consume_budget()).as_mut().poll(&mut context).is_pending());
     if ends {
-        let why = "it would stop a thread of the runtime: use `.await` here, or call it in spawn_blocking";
+        let why = "it would block a thread of the runtime: use `.await`, or call it in spawn_blocking";
         return Err(Error::new(ErrorKind::InAsyncCode, why).in_operation("block_on"));
     }
     Ok(())
@@ -148,7 +148,7 @@ fn refuse_in_async_code() -> Result<()> {
 /// Wakes one thread.
 struct Unpark {
     thread: Thread,
-    // Other code of the thread may take its park token, or give it.
+    // Other code of the thread may use its park token too.
     woken: AtomicBool,
 }
 

@@ -1,4 +1,4 @@
-//! What a backend promises beyond the contracts.
+//! The promises of a backend beyond the contracts.
 
 use serde::Serialize;
 
@@ -10,54 +10,52 @@ pub enum Eviction {
     Never,
     /// The server may evict locks: `maxmemory` with a policy other than `noeviction`.
     Possible,
-    /// The server did not let us read its settings.
+    /// The client may not read the server's settings.
     Unknown,
 }
 
-/// What a backend can do; each field is a promise.
+/// The capabilities of a backend. Each field is a promise.
 ///
-/// The conformance suite tests `clean_try`, `prompt_revocation`, `minimum_outlives_close`,
-/// `lease_left`, `exact_addresses`, `confirms_on_replicas`, `idle_cells` and `held_writes` (where one of these four is false, the
-/// refusal must be typed). The other fields are the author's word: the suite compares them with what the testbed
-/// expects.
+/// The conformance suite tests `clean_try`, `prompt_revocation`, `minimum_outlives_close`, `lease_left`,
+/// `exact_addresses`, `confirms_on_replicas`, `idle_cells` and `held_writes`. If one of the last four is
+/// false, the backend must refuse the call with `Unsupported`. The suite does not test the other fields: it
+/// compares them with the values that the testbed expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Capabilities {
-    /// Nodes expire one by one, each at its own deadline, rather than all with one lease (Redis).
+    /// Each node expires at its own deadline (Redis). If false, all nodes of a client expire with one lease.
     pub lease_per_node: bool,
-    /// A refused try leaves nothing on the server, not for a moment, and wakes no waiter.
+    /// A refused try leaves nothing on the server, not even for a moment, and wakes no waiter.
     ///
-    /// Where it is false, simultaneous tries can all refuse each other though the lock is free. A
-    /// cron job that starts on every host at the full minute would then run on none. On `Ok(None)`
-    /// try again; better, acquire with a deadline below the time for which the job keeps the lock:
-    /// in the queue somebody is first.
+    /// If false, simultaneous tries may all be refused although the lock is free: a cron job that starts on
+    /// every host at the same second may then run on no host. Acquire with a deadline below the time for
+    /// which the job keeps the lock, because a queue always has a first node. Or repeat the try after
+    /// `Ok(None)`.
     pub clean_try: bool,
-    /// A holder whose node is removed by another hears of it at once, rather than at the next
-    /// renewal. (On ZooKeeper a client that holds more than some hundred nodes hears of some within
-    /// a TTL.)
+    /// A holder learns at once that another client removed its node. If false, it learns this at the next
+    /// renewal. (On ZooKeeper, a client with more than some hundred nodes may learn it only within a TTL.)
     pub prompt_revocation: bool,
-    /// A node under [`min_hold`](crate::recipes::Acquire::min_hold) outlives a client
-    /// that is closed at once ([`close_now`](crate::Coordinator::close_now)): it stays until its
-    /// expiry, at most a TTL later, however long its least time. Elsewhere it goes with the
-    /// client's lease, which such a close gives back.
+    /// A hold under [`min_hold`](crate::recipes::Acquire::min_hold) survives
+    /// [`close_now`](crate::Coordinator::close_now): its node remains until it expires, at most one TTL
+    /// later. If false, the node disappears with the client's lease, which `close_now` gives back.
     pub minimum_outlives_close: bool,
-    /// Acknowledged writes survive the loss of one server of a group (as with a quorum).
+    /// Confirmed writes survive the loss of one server of a cluster, as with a quorum.
     pub survives_failover: bool,
-    /// An acquisition can ask that replicas confirm it
-    /// ([`min_replicas`](crate::recipes::Acquire::min_replicas)). Where it is false, one that asks
-    /// is refused with `Unsupported`. It makes no promise about a failover to a replica that did not
-    /// confirm: [`survives_failover`](Self::survives_failover) says that.
+    /// Replicas can confirm an acquisition ([`min_replicas`](crate::recipes::Acquire::min_replicas)). If
+    /// false, such an acquisition fails with `Unsupported`.
+    ///
+    /// It promises nothing about a failover to a replica that did not confirm: see
+    /// [`survives_failover`](Self::survives_failover).
     pub confirms_on_replicas: bool,
-    /// A cell can go when nobody has used it for a time
-    /// ([`CellLife::Idle`](crate::contracts::CellLife::Idle)). Where it is false, a write of one is
-    /// refused with `Unsupported`.
+    /// A cell can have a time to idle ([`CellLife::Idle`](crate::contracts::CellLife::Idle)). If false, the
+    /// write of such a cell fails with `Unsupported`.
     pub idle_cells: bool,
-    /// An address of another program can be used ([`Key::exact`](crate::Key::exact)).
+    /// Addresses of other programs can be used ([`Key::exact`](crate::Key::exact)).
     pub exact_addresses: bool,
     /// A value can be written under any hold of the same client
-    /// ([`write_while`](crate::recipes::SharedValue::write_while)). Where it is false (Redis Cluster),
-    /// only under a hold whose key is the value's own; else it is refused with `Unsupported`.
+    /// ([`write_while`](crate::recipes::SharedValue::write_while)). If false (Redis Cluster), the hold must
+    /// have the same key as the value; otherwise the write fails with `Unsupported`.
     pub held_writes: bool,
-    /// A listing tells how long the leases of holders have left, when it is asked
+    /// A listing can show the remaining lease time of holders
     /// ([`QueueEntry::lease_left`](crate::contracts::QueueEntry::lease_left)).
     pub lease_left: bool,
     /// Whether the server may evict locks under memory pressure.
@@ -65,7 +63,7 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// What somebody promises who promises nothing.
+    /// No promise at all.
     pub(crate) const NOTHING: Self = Self {
         lease_per_node: false,
         clean_try: false,
@@ -80,7 +78,7 @@ impl Capabilities {
         eviction: Eviction::Unknown,
     };
 
-    /// What holds on both of two coordinators.
+    /// Returns the promises that two coordinators have in common.
     pub(crate) fn of_both(self, other: Self) -> Self {
         let eviction = match (self.eviction, other.eviction) {
             (Eviction::Possible, _) | (_, Eviction::Possible) => Eviction::Possible,
@@ -88,7 +86,7 @@ impl Capabilities {
             (Eviction::Never, Eviction::Never) => Eviction::Never,
         };
         Self {
-            // It is no promise: where either has it, nodes expire one by one.
+            // This field is not a promise: nodes expire one by one if either side has it.
             lease_per_node: self.lease_per_node || other.lease_per_node,
             clean_try: self.clean_try && other.clean_try,
             prompt_revocation: self.prompt_revocation && other.prompt_revocation,

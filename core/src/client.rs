@@ -1,4 +1,4 @@
-//! What recipes, holds and owners share of one connected client.
+//! One connected client, shared by recipes, holds and owners.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub(crate) struct Client {
     /// The tokens of its holds.
     pub(crate) tokens: Tokens,
     pub(crate) id: ClientId,
-    /// The coordinator's name, which tells several of one program apart.
+    /// The coordinator's name, which distinguishes several coordinators of one program.
     pub(crate) name: Option<String>,
     pub(crate) cleanup: Cleanup,
     pub(crate) live: LiveHolds,
@@ -37,7 +37,7 @@ pub(crate) struct Client {
     pub(crate) trial: ServerTrial,
     cells: Watches<CellReader>,
     queues: Watches<QueueReader>,
-    // Cancelled when it is closed: a watch does not wait for the end of an outage then.
+    // Cancelled by a close: then no watch waits for the end of an outage.
     closing: CancellationToken,
     /// The label of its nodes when an acquisition sets none.
     pub(crate) label: Arc<str>,
@@ -75,29 +75,28 @@ impl Client {
         }
     }
 
-    /// Its backend is made of clients, each of which ends in this time at most.
+    /// Sets how long the close of its backend may take: for a backend that consists of several clients.
     pub(crate) fn ending_within(self, ends_within: Duration) -> Self {
         Self { ends_within, ..self }
     }
 
-    /// How long its end takes at most where little is to be given back: that, and its backend's.
+    /// Returns how long a close takes at most if little must be given back.
     pub(crate) fn ends_within(&self) -> Duration {
         giving_back_bound(0, self.request_timeout).saturating_add(self.ends_within)
     }
 
-    /// False for a lazy client before its first use: its stand-in lease has no deadline yet, and it
+    /// Returns false for a lazy client before its first use: its placeholder lease has no deadline, and it
     /// promises nothing.
     pub(crate) fn is_connected(&self) -> bool {
         self.lease().deadline() != Moment::NEVER
     }
 
-    /// How many replicas must confirm an acquisition that asks for so many.
+    /// Returns how many replicas must confirm an acquisition: the number in the request, or the default.
     pub(crate) fn confirmed_by(&self, asked: Option<u32>) -> u32 {
         asked.unwrap_or(self.min_replicas)
     }
 
-    /// Refuses to have an acquisition confirmed by replicas where that is not possible. For a
-    /// connected client.
+    /// Refuses a confirmation by replicas if the backend cannot do it. For a connected client.
     pub(crate) fn check_confirms(&self, asked: Option<u32>) -> Result<()> {
         match self.confirmed_by(asked) == 0 || self.backend.capabilities().confirms_on_replicas {
             true => Ok(()),
@@ -105,8 +104,8 @@ impl Client {
         }
     }
 
-    /// Refuses cells that go when nobody uses them where the backend has none. A lazy client that is
-    /// not connected refuses the write.
+    /// Refuses cells with a time to idle if the backend has none. A lazy client that is not connected refuses
+    /// the first write instead.
     pub(crate) fn check_idle_cells(&self) -> Result<()> {
         match !self.is_connected() || self.backend.capabilities().idle_cells {
             true => Ok(()),
@@ -114,12 +113,12 @@ impl Client {
         }
     }
 
-    /// Watches a cell, together with all who watch it now.
+    /// Watches a cell. All watchers of the cell share one watch.
     pub(crate) fn watch_cell(&self, cell: &Address) -> Arc<Watched<Option<VersionedValue>>> {
         self.cells.watch(&self.backend, &self.cleanup, cell)
     }
 
-    /// Watches a queue, together with all who watch it now.
+    /// Watches a queue. All watchers of the queue share one watch.
     pub(crate) fn watch_queue(&self, queue: &Address) -> Arc<Watched<Arc<[QueueEntry]>>> {
         self.queues.watch(&self.backend, &self.cleanup, queue)
     }
@@ -132,14 +131,15 @@ impl Client {
         self.backend.lease().clock().clone()
     }
 
-    /// Gives everything back, and ends it: its holds are lost first, and given back a margin later.
+    /// Closes the client. Its holds are lost first, and given back one margin later.
     ///
     /// # Errors
-    /// `Unavailable` when the server did not confirm it; `RuntimeGone`.
+    /// * `Unavailable`: the server did not confirm the close.
+    /// * `RuntimeGone`.
     pub(crate) async fn close(&self) -> Result<()> {
         let clock = self.clock();
         let (since, ended) = self.live.close(clock.now());
-        // Not by this call alone, which may be dropped.
+        // Kept by the clean-up, because this call may be dropped.
         self.cleanup.keep_until_closed(ended);
         if let Some(since) = since {
             clock.sleep_until(given_back_at(since, self.lease().ttl())).await;
@@ -150,7 +150,7 @@ impl Client {
         let closing = async {
             if !cleanup.settled_within(bound, request_timeout).await {
                 tracing::debug!(
-                    "not everything was given back one by one: the end of the client does the rest"
+                    "some nodes were not given back one by one; the close of the client gives back the rest"
                 );
             }
             self.closing.cancel();
@@ -160,7 +160,10 @@ impl Client {
         };
         let bound = bound.saturating_add(self.ends_within);
         tokio::time::timeout(bound, closing).await.unwrap_or_else(|_| {
-            Err(Error::new(ErrorKind::Unavailable, "the close was not confirmed in time; the lease runs out"))
+            Err(Error::new(
+                ErrorKind::Unavailable,
+                "the server did not confirm the close in time; the locks are free when the lease ends",
+            ))
         })
     }
 

@@ -8,28 +8,28 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-/// An instant on a [`Clock`], in nanoseconds since an arbitrary origin. Instants of different
-/// clocks must not be compared.
+/// An instant on a [`Clock`], in nanoseconds since an arbitrary origin. Do not compare instants of different
+/// clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment(u64);
 
 impl Moment {
-    /// An instant that never comes.
+    /// An instant that is never reached.
     pub const NEVER: Moment = Moment(u64::MAX);
     /// An instant that has always passed.
     pub const PAST: Moment = Moment(0);
 
-    /// The instant `nanos` nanoseconds after the origin.
+    /// Makes the instant `nanos` nanoseconds after the origin.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// Nanoseconds since the origin.
+    /// Returns the nanoseconds since the origin.
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// The time from `earlier` to this instant, zero if it is not later.
+    /// Returns the time from `earlier` to this instant; zero if this instant is not later.
     pub fn since(self, earlier: Moment) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
@@ -51,14 +51,14 @@ impl Sub<Duration> for Moment {
     }
 }
 
-/// A monotonic clock that counts the machine's sleep (`CLOCK_BOOTTIME` on Linux), because a lease
-/// goes on expiring on the server meanwhile (LEASE-CLOCK-COUNTS-SLEEP). Tests use tokio's clock,
-/// which can be paused.
+/// A monotonic clock that also counts while the machine sleeps (`CLOCK_BOOTTIME` on Linux), because a lease
+/// expires on the server during that time too (LEASE-CLOCK-COUNTS-SLEEP). Tests use tokio's clock, which can
+/// be paused.
 #[derive(Clone)]
 pub struct Clock {
     source: TimeSource,
     ahead: Arc<Ahead>,
-    // An event to run right after one of the next readings, to make a race happen in a test.
+    // An event that runs right after one of the next readings, to cause a race in a test.
     #[cfg(test)]
     meanwhile: Meanwhile,
 }
@@ -84,12 +84,12 @@ enum TimeSource {
 const LONGEST_SLEEP: Duration = Duration::from_secs(5);
 
 impl Clock {
-    /// The machine's clock, sleep included.
+    /// Returns the machine's clock, which also counts while the machine sleeps.
     pub fn system() -> Self {
         Self::of(TimeSource::System, 0)
     }
 
-    /// Tokio's clock, which `tokio::time::pause` stops. For tests: one runtime only.
+    /// Returns tokio's clock, which `tokio::time::pause` stops. For tests with one runtime.
     pub fn tokio() -> Self {
         // Far from zero, so that no subtraction near the origin saturates.
         Self::of(TimeSource::Tokio(tokio::time::Instant::now()), 1 << 40)
@@ -104,12 +104,12 @@ impl Clock {
         }
     }
 
-    /// Whether this is tokio's clock.
+    /// Returns whether this is tokio's clock.
     pub fn is_tokio(&self) -> bool {
         matches!(self.source, TimeSource::Tokio(_))
     }
 
-    /// Now.
+    /// Returns the current instant.
     pub fn now(&self) -> Moment {
         let reading = match self.source {
             TimeSource::System => boottime(),
@@ -121,8 +121,7 @@ impl Clock {
         now
     }
 
-    /// Runs `event` after the reading that follows `skipped` more, so between two steps of the
-    /// reader.
+    /// Skips `skipped` readings, and runs `event` after the next one: between two steps of the reader.
     #[cfg(test)]
     pub(crate) fn meanwhile(&self, skipped: usize, event: impl FnOnce() + Send + 'static) {
         *self.meanwhile.lock() = Some((skipped, Box::new(event)));
@@ -140,19 +139,19 @@ impl Clock {
         }
     }
 
-    /// Sets the clock and all its clones forward, as though the machine had slept for `duration`. A
-    /// [`sleep_until`](Clock::sleep_until) whose moment passes by that ends at once.
+    /// Sets the clock and all its clones forward, as if the machine had slept for `duration`. A
+    /// [`sleep_until`](Clock::sleep_until) ends at once if its moment has passed then.
     pub fn jump(&self, duration: Duration) {
         let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX / 2);
         self.ahead.nanos.fetch_add(nanos, Ordering::AcqRel);
         self.ahead.jumped.notify_waiters();
     }
 
-    /// Sleeps until `moment`. After a sleep of the machine it may be late by at most five seconds
-    /// of running time, so code that decides by a deadline reads [`Clock::now`] itself.
+    /// Sleeps until `moment`. After a sleep of the machine it may be up to five seconds late, so code that
+    /// decides by a deadline must read [`Clock::now`].
     ///
     /// # Cancel safety
-    /// Cancel-safe.
+    /// A dropped call changes nothing.
     pub async fn sleep_until(&self, moment: Moment) {
         if moment == Moment::NEVER {
             return std::future::pending().await;

@@ -1,4 +1,4 @@
-//! The user's handle on one connected client, which makes the recipes.
+//! The user's handle to one connected client. It makes the recipes.
 
 pub(crate) mod close;
 pub(crate) mod operator;
@@ -25,14 +25,13 @@ use crate::reentrancy::Owners;
 use crate::registry::{ClientRecord, Clients, Keys, Place};
 use crate::token::Tokens;
 
-/// A client of one coordinator: one set of connections, one lease, one inbox. Cloning is cheap, and
-/// recipes are cheap handles made from it without I/O.
+/// A client of one coordinator: one set of connections and one lease. Clones are cheap, and the recipes are
+/// cheap handles that are made without I/O.
 ///
-/// Two `Coordinator`s on one URL in one process are two clients. When the last clone, recipe and
-/// guard is dropped, everything is given back in the background. What is dropped as the runtime
-/// ends may not reach the server; then its lease frees it. So end `main` by
-/// [`close`](Coordinator::close), or run it in [`close_after`](Coordinator::close_after), which
-/// also closes after an early `?` and a panic.
+/// Two `Coordinator`s on one URL in one process are two clients. After the drop of the last clone, recipe
+/// and guard, everything is given back in the background. If the runtime ends before that, the locks remain
+/// until the lease expires. So end `main` by [`close`](Coordinator::close), or run it in
+/// [`close_after`](Coordinator::close_after), which also closes after an early `?` and a panic.
 #[derive(Clone)]
 pub struct Coordinator(Arc<CoordinatorParts>);
 
@@ -49,22 +48,22 @@ struct CoordinatorParts {
 }
 
 impl Coordinator {
-    /// A coordinator over a connected backend, configured by `config`. For tests and backends;
-    /// users call `connect`. It neither registers nor checks the layout.
+    /// Makes a coordinator over a connected backend: for tests and backends. Users call `connect`. It
+    /// neither registers the client nor checks the layout.
     ///
     /// # Panics
-    /// Outside a tokio runtime, and for a namespace that [`Config::validate`] refuses.
+    /// Outside of a tokio runtime, and for a namespace that [`Config::validate`] refuses.
     pub fn new(backend: Arc<dyn Backend>, config: &Config) -> Self {
         Self::of(Client::new(backend, Tokens::default(), config), config, None, None)
     }
 
-    /// A coordinator over a registered client. The connector validates the queues' addresses.
+    /// Makes a coordinator over a registered client. The connector checks the addresses of queues.
     pub(crate) fn with(client: Client, config: &Config, connector: Arc<dyn Connector>) -> Self {
         Self::of(client, config, Some(connector), None)
     }
 
-    /// A coordinator that takes part in a move: `backend` is that of both sides, and `config` the old
-    /// side's, whose namespace its addresses have.
+    /// Makes a coordinator that takes part in a move: `backend` is the backend of both sides, and `config`
+    /// the configuration of the old side, whose namespace the addresses have.
     pub(crate) fn moving(backend: Arc<dyn Backend>, config: &Config, participant: Arc<Participant>) -> Self {
         let client = Client::new(backend, Tokens::Coded, config).ending_within(participant.ends_within());
         Self::of(client, config, None, Some(participant))
@@ -97,117 +96,121 @@ impl Coordinator {
         Ok(QueueHandle::new(&self.0.owners, self.address(kind, key)?, recipe, self.0.moving.clone()))
     }
 
-    /// A mutex: validates the key, no I/O.
+    /// Makes a mutex. Checks the key, without I/O.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `key`.
+    /// `InvalidArgument` (`key`): the key is empty or longer than 255 bytes, or the server cannot use it.
     pub fn mutex(&self, key: impl Into<Key>) -> Result<Mutex> {
         self.handle("mutex", Kind::Mutex, key).map(Mutex::new)
     }
 
-    /// A read/write lock: validates the key, no I/O.
+    /// Makes a read/write lock. Checks the key, without I/O.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `key`.
+    /// As [`mutex`](Self::mutex).
     pub fn rwlock(&self, key: impl Into<Key>) -> Result<RwLock> {
         self.handle("rwlock", Kind::RwLock, key).map(RwLock::new)
     }
 
-    /// A semaphore: validates key and limit, no I/O. The limit says how the handle relates to the
-    /// limit on the coordinator. The first acquisition stores a limit.
+    /// Makes a semaphore. Checks key and limit, without I/O. The first acquisition stores the limit on the
+    /// coordinator.
     ///
-    /// * `3`, or [`Limit::Exactly(3)`](Limit::Exactly): while another limit is stored, acquisitions
-    ///   answer `Conflict`, also after a restart.
-    /// * [`Limit::UnlessStored(3)`](Limit::UnlessStored): the stored limit, or this one if none is. A
-    ///   limit that [`set_limit`](Semaphore::set_limit) stores outlives the configuration of every
-    ///   client, so this is for a limit that changes while a fleet runs.
-    /// * [`Limit::Stored`]: the limit that others have stored. While none is, acquisitions answer
+    /// * `3`, or [`Limit::Exactly(3)`](Limit::Exactly): if another limit is stored, acquisitions fail with
     ///   `Conflict`.
+    /// * [`Limit::UnlessStored(3)`](Limit::UnlessStored): uses the stored limit, or 3 if no limit is stored. Use
+    ///   it if [`set_limit`](Semaphore::set_limit) changes the limit while clients run: the stored limit takes
+    ///   precedence over the configuration of every client.
+    /// * [`Limit::Stored`]: uses the limit that another client has stored. If no limit is stored, acquisitions
+    ///   fail with `Conflict`.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `key` or `limit`.
+    /// * `InvalidArgument` (`key`): as [`mutex`](Self::mutex).
+    /// * `InvalidArgument` (`limit`): the limit is zero.
     pub fn semaphore(&self, key: impl Into<Key>, limit: impl Into<Limit>) -> Result<Semaphore> {
         Semaphore::new(self.handle("semaphore", Kind::Semaphore, key)?, limit.into())
     }
 
-    /// A value that all clients share: validates the key, no I/O.
+    /// Makes a value that all clients share. Checks the key, without I/O.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `key`.
+    /// As [`mutex`](Self::mutex).
     pub fn shared_value(&self, key: impl Into<Key>) -> Result<SharedValue> {
         self.cell(Kind::Value, key).map(SharedValue::new)
     }
 
-    /// A number that all clients share: validates the key, no I/O. The handle and its clones are
-    /// one writer.
+    /// Makes a number that all clients share. Checks the key, without I/O. The handle and its clones are one
+    /// writer.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `key`.
+    /// As [`mutex`](Self::mutex).
     pub fn counter(&self, key: impl Into<Key>) -> Result<Counter> {
         self.cell(Kind::Counter, key).map(Counter::new)
     }
 
-    /// A generator of unique ids: validates the key, no I/O. The handle and its clones share the
-    /// ids that they have reserved.
+    /// Makes a generator of unique ids. Checks the key, without I/O. The handle and its clones share their
+    /// reserved ids.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `key`.
+    /// As [`mutex`](Self::mutex).
     pub fn id_generator(&self, key: impl Into<Key>) -> Result<IdGenerator> {
         self.cell(Kind::Ids, key).map(IdGenerator::new)
     }
 
-    /// A latch that opens after `count` count-downs: validates key and count, no I/O. All clients
-    /// give the same count.
+    /// Makes a latch that opens after `count` count-downs. Checks key and count, without I/O. All clients
+    /// must give the same count.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `key` or `count`.
+    /// * `InvalidArgument` (`key`): as [`mutex`](Self::mutex).
+    /// * `InvalidArgument` (`count`): the count is zero.
     pub fn count_down_latch(&self, key: impl Into<Key>, count: u32) -> Result<CountDownLatch> {
         CountDownLatch::new(self.cell(Kind::Latch, key)?, count)
     }
 
-    /// An election: validates the key, no I/O.
+    /// Makes an election. Checks the key, without I/O.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `key`.
+    /// As [`mutex`](Self::mutex).
     pub fn election(&self, key: impl Into<Key>) -> Result<Election> {
         self.handle("election", Kind::Election, key).map(Election::new)
     }
 
-    /// A group of members: validates the key, no I/O.
+    /// Makes a group of members. Checks the key, without I/O.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `key`, also for an [exact address](Key::exact).
+    /// * `InvalidArgument` (`key`): as [`mutex`](Self::mutex), and for an [exact key](Key::exact).
+    /// * `Unsupported`: the client takes part in a [move](crate::Move).
     pub fn group(&self, key: impl Into<Key>) -> Result<Group> {
         self.handle("group", Kind::Group, self.staying("group", key)?).map(Group::new)
     }
 
-    /// A barrier that so many `parties` pass together: validates key and parties, no I/O. All
-    /// members give the same number.
+    /// Makes a barrier that `parties` members pass together. Checks key and parties, without I/O. All members
+    /// must give the same number.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `parties` or `key`, also for an [exact address](Key::exact).
+    /// * `InvalidArgument` (`parties`): the number is zero.
+    /// * The errors of [`group`](Self::group).
     pub fn barrier(&self, key: impl Into<Key>, parties: u32) -> Result<Barrier> {
         let key = self.staying("barrier", key)?;
         let queue = self.handle("barrier", Kind::Barrier, key.clone())?;
         Barrier::new(queue, self.cell(Kind::Passage, key)?, parties)
     }
 
-    /// A barrier that so many `parties` enter together and leave together: validates key and
-    /// parties, no I/O. All members give the same number.
+    /// Makes a barrier that `parties` members enter together and leave together. Checks key and parties,
+    /// without I/O. All members must give the same number.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `parties` or `key`, also for an [exact address](Key::exact).
+    /// As [`barrier`](Self::barrier).
     pub fn double_barrier(&self, key: impl Into<Key>, parties: u32) -> Result<DoubleBarrier> {
         let key = self.staying("double_barrier", key)?;
         let queue = self.handle("double_barrier", Kind::DoubleBarrier, key.clone())?;
         DoubleBarrier::new(queue, self.cell(Kind::DoublePassage, key)?, parties)
     }
 
-    /// The key of a recipe that has no exact address, and whose members are no holders while locks move.
+    /// Checks the key of a recipe that has no exact addresses and does not move.
     fn staying(&self, recipe: &'static str, key: impl Into<Key>) -> Result<String> {
         let key = key.into().in_namespace(recipe)?;
         if self.0.moving.is_some() {
-            let why = "it does not move between coordinators: use the side that has it";
+            let why = "it does not move between coordinators: connect to one side only for it";
             return Err(Error::unsupported(recipe, why));
         }
         Ok(key)
@@ -220,7 +223,8 @@ impl Coordinator {
     fn address(&self, kind: Kind, key: impl Into<Key>) -> Result<Address> {
         let address = Address::within(&self.0.namespace, kind, key.into())?;
         if self.0.moving.is_some() && address.is_exact() {
-            let why = "an exact address does not move: others use it, and know of no move";
+            let why =
+                "an exact address does not move, because other programs use it: connect to one side only";
             return Err(Error::invalid("key", why).on(address.name()));
         }
         if let (None, Some((connector, config))) = (address.namespace(), &self.0.connector) {
@@ -229,12 +233,11 @@ impl Coordinator {
         Ok(address)
     }
 
-    /// The connected clients of the namespace, this one among them, in the order in which they
-    /// registered: no I/O.
+    /// Lists the connected clients of the namespace, including this one, in the order of their registration.
+    /// No I/O until a page is read.
     ///
-    /// A client is listed from its connect to its close. One that died is listed until the server has
-    /// ended its lease, and one that was cut off registers again when it is back. Clients of another
-    /// namespace, another database or another chroot are not listed.
+    /// A dead client is listed until the server has ended its lease. A client that lost its lease in an outage
+    /// registers again afterwards. Clients of another namespace, database or chroot are not listed.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -251,12 +254,11 @@ impl Coordinator {
         Listing::of(Clients::new(self.client(), &self.0.place))
     }
 
-    /// The keys of a kind that begin with `prefix` (empty: all of them): the queues that have holders or
-    /// waiters, or the stored values. Validates the prefix, no I/O.
+    /// Lists the keys of a kind that start with `prefix` (empty for all keys): queues with holders or waiters,
+    /// or stored values. Checks the prefix, and does no I/O until a page is read.
     ///
-    /// Keys at [exact addresses](Key::exact) are not listed. A key may be in two pages. A listing
-    /// does not use a value: one that goes when it is idle still goes. On Redis a listing walks over
-    /// all keys of the server.
+    /// [Exact keys](Key::exact) are not listed. A key may be on two pages. A listing does not count as a use
+    /// of a value with a time to idle. On Redis a listing scans all keys of the server.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -272,15 +274,16 @@ impl Coordinator {
     /// ```
     ///
     /// # Errors
-    /// `InvalidArgument` naming `prefix` when it is over 255 bytes.
+    /// `InvalidArgument` (`prefix`): the prefix is longer than 255 bytes.
     pub fn list(&self, kind: Kind, prefix: &str) -> Result<Listing<ListedKey>> {
         let of = QueuePrefix::new(&self.0.namespace.text, kind, prefix)?;
         Ok(Listing::of(Keys::new(self.client(), of)))
     }
 
-    /// Asks the server what it says of itself: version, topology, role, clock, memory, disk. For people
-    /// who look for a fault, as `latchwork doctor` does; no acquisition depends on any of it. Where the
-    /// server does not tell a fact, or the login may not ask for it, the fact says so.
+    /// Reads facts about the server: version, topology, role, clock, memory, disk. They are for people and
+    /// for `latchwork doctor`; no acquisition depends on them.
+    ///
+    /// A fact may be missing, with the reason: the server does not report it, or the login may not read it.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -294,37 +297,37 @@ impl Coordinator {
     /// ```
     ///
     /// # Errors
-    /// `Unavailable` when the server does not answer; `Closed`; `RuntimeGone`.
+    /// `Unavailable`, `Closed`, `RuntimeGone`: see [`ErrorKind`](crate::ErrorKind).
     ///
     /// # Cancel safety
-    /// Cancel-safe.
+    /// The call only reads.
     pub async fn server_facts(&self) -> Result<ServerFacts> {
         let facts = self.client().serve(self.client().backend.server_facts()).await;
         facts.map_err(|error| error.in_operation("server_facts"))
     }
 
-    /// Its [name](Config::name), by which several coordinators of one program are told apart.
+    /// Returns the [name](Config::name), which distinguishes several coordinators of one program.
     pub fn name(&self) -> Option<&str> {
         self.client().name.as_deref()
     }
 
-    /// The backend, for code that works below the recipes.
+    /// Returns the backend, for code below the recipes.
     pub fn backend(&self) -> &Arc<dyn Backend> {
         &self.client().backend
     }
 
-    /// What the backend promises beyond the contracts. One that [connects
-    /// lazily](crate::connect_lazy) promises nothing until it is connected.
+    /// Returns the capabilities of the backend. A client that [connects lazily](crate::connect_lazy) has none
+    /// until it is connected.
     pub fn capabilities(&self) -> Capabilities {
         self.client().backend.capabilities()
     }
 
-    /// The current lease; after a loss the next acquisition opens a new one.
+    /// Returns the current lease. After a loss, the next acquisition opens a new lease.
     pub fn lease(&self) -> Lease {
         self.client().backend.lease()
     }
 
-    /// The label that this client's nodes carry on the server.
+    /// Returns the label of this client's nodes on the server.
     pub fn label(&self) -> &str {
         &self.client().label
     }

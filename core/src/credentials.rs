@@ -1,4 +1,4 @@
-//! A login, and what gives one that changes while a client lives.
+//! A login, and the provider of a login that changes while a client runs.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,35 +8,39 @@ use async_trait::async_trait;
 use crate::error::Result;
 use crate::secret::Secret;
 
-/// A login.
+/// A login: user and password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Credentials {
     /// The user; `None` for Redis' default user.
     pub user: Option<String>,
-    /// The password, or a token in its place.
+    /// The password, or a token that replaces it.
     pub password: Secret,
 }
 
 impl Credentials {
-    /// Of a user with a password.
+    /// Makes a login of a user with a password.
     pub fn new(user: impl Into<String>, password: impl Into<String>) -> Self {
         Self { user: Some(user.into()), password: Secret::new(password) }
     }
 
-    /// Of Redis' default user.
+    /// Makes a login of Redis' default user.
     pub fn of_default_user(password: impl Into<String>) -> Self {
         Self { user: None, password: Secret::new(password) }
     }
 }
 
-/// Gives the login at each dial: tokens that expire, passwords that are changed under way. It goes into
-/// a [`Config`](crate::Config) by [`with_credentials`](crate::Config::with_credentials).
+/// Provides the login for each new connection: for tokens that expire and passwords that change while the
+/// client runs. [`Config::with_credentials`](crate::Config::with_credentials) sets it.
 ///
-/// When it is asked: Redis, for each connection; etcd, for each log-in, of which there is one at connect,
-/// and one whenever the server does not know the last one's token any more or refuses it; ZooKeeper, for
-/// each session. (ZooKeeper's ACLs name the login itself, so that what a client has made belongs to that
-/// login: change the password together with the lists.)
+/// | backend | the client asks for the login |
+/// |---|---|
+/// | Redis | for each connection |
+/// | etcd | at connect, and when the server refuses or no longer knows the last token |
+/// | ZooKeeper | for each session |
+///
+/// ZooKeeper's ACLs contain the login, and the nodes of a client belong to it: change the password together
+/// with the ACLs.
 ///
 /// ```
 /// use latchwork_core::{Config, Credentials, CredentialsProvider, Error};
@@ -46,7 +50,7 @@ impl Credentials {
 /// #[async_trait::async_trait]
 /// impl CredentialsProvider for Tokens {
 ///     async fn credentials(&self) -> Result<Credentials, Error> {
-///         let token = "fetched from where they are issued";
+///         let token = "a token from the service that issues tokens";
 ///         Ok(Credentials::new("billing", token))
 ///     }
 /// }
@@ -56,17 +60,18 @@ impl Credentials {
 /// ```
 #[async_trait]
 pub trait CredentialsProvider: Send + Sync {
-    /// The login to use now. It has the request timeout.
+    /// Returns the login to use now. The client waits for it up to the request timeout.
     ///
     /// # Errors
-    /// `Unavailable` where it can be had later: the client tries again. Another error ends a connect.
+    /// * `Unavailable`: the login is not available now. The client tries again.
+    /// * Any other kind: `connect` fails with this error.
     ///
     /// # Cancel safety
-    /// It may be dropped at any await point, and is asked again then.
+    /// The client may drop the future at any await point, and then calls again.
     async fn credentials(&self) -> Result<Credentials>;
 }
 
-/// The provider of a configuration. Two configurations are equal when they have the same one.
+/// The provider of a configuration. Two configurations are equal if they have the same provider.
 #[derive(Clone, Default)]
 pub(crate) struct Provider(pub(crate) Option<Arc<dyn CredentialsProvider>>);
 

@@ -1,4 +1,4 @@
-//! One held node until it is given back: by a release, by a drop, or at its fixed end.
+//! One held node, until a release, a drop or the fixed end gives it back.
 
 mod downgrade;
 
@@ -19,7 +19,7 @@ use crate::seen::{self, SeenHold};
 use crate::token::Token;
 use crate::when_dropped::WhenDropped;
 
-/// One held node. The guard of one hold has one, or all guards of one owner share one.
+/// One held node. It belongs to one guard, or to all guards of one owner.
 pub(crate) struct HeldNode {
     pub(crate) client: Arc<Client>,
     pub(crate) tenure: Arc<Tenure>,
@@ -27,7 +27,7 @@ pub(crate) struct HeldNode {
 }
 
 impl HeldNode {
-    /// `min_hold`: how long the node stays on the server at least. `seen`: its name in reports.
+    /// `min_hold` is the shortest time of the node on the server. `seen` is its name in reports.
     pub(crate) fn new(
         client: Arc<Client>,
         queue: Address,
@@ -40,8 +40,8 @@ impl HeldNode {
         let in_time = client.live.add(&tenure);
         let held = Self { client, tenure, node };
         if !in_time {
-            // Admitted while its client closes, perhaps by what that has given back. Others wait behind
-            // it, for as long as the close may take.
+            // Admitted while its client closes, perhaps because the close gave a node back. Other clients
+            // would wait for it as long as the close takes.
             held.take_back();
         }
         held.keep(min_hold);
@@ -49,15 +49,15 @@ impl HeldNode {
         held
     }
 
-    /// A node under which nobody works: a part of a hold over two coordinators, whose guard is told of its end
-    /// by that, or a membership. A close neither waits for its work nor gives it back by itself.
+    /// Makes a node without work of its guard: a part of a hold over two coordinators, which notifies the
+    /// guard, or a membership. A close neither waits for it nor gives it back separately.
     pub(crate) fn without_work(client: Arc<Client>, queue: Address, node: Arc<dyn Node>) -> Self {
         let tenure = Tenure::new(client.id, queue, Arc::clone(&node));
         Self { client, tenure, node }
     }
 
-    /// Bounds the hold after its admission: it ends at `end` at the latest, and stays on the server
-    /// for `min_hold` from now on.
+    /// Bounds the hold after its admission: it ends at `end` at the latest, and remains on the server for at
+    /// least `min_hold` from now on.
     pub(crate) fn bind(&self, end: Option<Moment>, min_hold: Option<Duration>) {
         self.keep(min_hold);
         if let Some(end) = end {
@@ -73,22 +73,22 @@ impl HeldNode {
         }
     }
 
-    /// Another guard's tenure on the same node.
+    /// Makes the tenure of another guard on the same node.
     pub(crate) fn beside(&self) -> Arc<Tenure> {
         Tenure::new(self.client.id, self.tenure.queue.clone(), Arc::clone(&self.node))
     }
 
-    /// The fencing token.
+    /// Returns the fencing token.
     pub(crate) fn token(&self) -> Token {
         self.node.state().token()
     }
 
-    /// Whether its removal has ended, however that was.
+    /// Returns whether its removal has ended, with any result.
     pub(crate) fn is_gone(&self) -> bool {
         self.node.state().outcome().is_some()
     }
 
-    /// Why the server did not remove it, where that is how its removal ended.
+    /// Returns why the server did not remove it, if the removal ended without success.
     pub(crate) fn refused(&self) -> Option<Error> {
         match self.node.state().outcome()? {
             (Outcome::Unconfirmed, why) => why.filter(|why| Failure::from(why) == Failure::Refused),
@@ -96,12 +96,12 @@ impl HeldNode {
         }
     }
 
-    /// Whether its least time still runs.
+    /// Returns whether its shortest time still runs.
     pub(crate) fn is_kept(&self) -> bool {
         self.node.state().is_kept()
     }
 
-    /// The name of the backend that it is on.
+    /// Returns the name of its backend.
     pub(crate) fn backend(&self) -> &'static str {
         self.client.backend.name()
     }
@@ -114,8 +114,8 @@ impl HeldNode {
         self.client.cleanup.push(Task::leave(self.queue(), &self.node));
     }
 
-    /// Leaves one margin after the fixed end, even if the guard is never used: by then the holder's
-    /// work is over, as at an expiry (LEASE-FIXED).
+    /// Leaves one margin after the fixed end, also if the guard is never used. The margin gives the holder's
+    /// work time to stop, as at an expiry (LEASE-FIXED).
     fn leave_at_fixed_end(&self) {
         let end = self.node.state().fixed_end();
         if end == Moment::NEVER {
@@ -146,7 +146,7 @@ impl HeldNode {
         });
     }
 
-    /// The holder ends it. The first call answers when the node is to be taken back.
+    /// Ends the tenure of the holder. The first call returns when the node must be given back.
     fn end(&self, by: By) -> Option<TakeBack> {
         if !self.tenure.end() {
             return None;
@@ -179,7 +179,7 @@ impl HeldNode {
         }
     }
 
-    /// Gives it back, as [`Hold::release`](crate::Hold::release).
+    /// Gives the node back, as [`Hold::release`](crate::Hold::release).
     pub(crate) async fn release(&self) -> Result<Ended> {
         self.give_back().await.map_err(|error| error.in_operation("release").on(self.queue().name()))
     }
@@ -188,14 +188,14 @@ impl HeldNode {
         let first = self.end(By::Release);
         let ended = self.tenure.by_its_owner().expect("ended above, if not before");
         if matches!(ended, Ended::Lost(_)) || self.is_kept() {
-            // Nothing to wait for: it was lost, or its least time keeps others out anyway.
+            // No wait: the node was lost, or its shortest time keeps other clients out anyway.
             if first.is_some() {
                 self.take_back();
             }
             return Ok(ended);
         }
         let lease = self.node.state().lease();
-        // Before the first await: a release that is dropped there goes on too.
+        // Before the first await, so that a release that is dropped there continues too.
         let in_background = first.map(|_| WhenDropped::new(|| self.take_back()));
         let confirmed = async {
             tokio::select! {
@@ -207,8 +207,8 @@ impl HeldNode {
         self.client.serve(confirmed).await
     }
 
-    /// Leaves, at the first call, and waits until the node is gone: by this try, an earlier call's,
-    /// or the background's.
+    /// Leaves at the first call, and waits until the node is gone: by this try, by an earlier call, or by the
+    /// background task.
     async fn leave(&self, first: Option<WhenDropped<impl FnOnce()>>) -> (Outcome, Option<Error>) {
         let state = self.node.state();
         if let Some(in_background) = first {
@@ -225,20 +225,24 @@ impl HeldNode {
         state.until(|| state.outcome()).await
     }
 
-    /// What a release answers when the node is gone.
+    /// Returns the result of a release after the end of the removal.
     fn answer(&self, outcome: (Outcome, Option<Error>)) -> Result<Ended> {
         let lease = self.node.state().lease();
         match outcome {
             (Outcome::Removed, _) => Ok(Ended::Released),
-            // The server's word. After the deadline, the node may be absent because our own lease
+            // The server reports it. After the deadline, the node may be absent because this lease
             // ended.
             (Outcome::Absent(reason), _) if lease.clock().now() < lease.deadline() => Ok(Ended::Lost(reason)),
             (Outcome::Absent(_), _) => Err(late()),
-            (Outcome::Unsure, _) => Err(unknown("the release was not confirmed").because(Error::new(
-                ErrorKind::OutcomeUnknown,
-                "it is given back, but a reply was lost: whether it was held until then is not known",
-            ))),
-            (Outcome::Unconfirmed, why) => Err(unknown("the release was not confirmed").because_of(why)),
+            (Outcome::Unsure, _) => {
+                Err(unknown("the server did not confirm the release").because(Error::new(
+                    ErrorKind::OutcomeUnknown,
+                    "the lock is free, but a reply was lost: another client may have removed the node before",
+                )))
+            }
+            (Outcome::Unconfirmed, why) => {
+                Err(unknown("the server did not confirm the release").because_of(why))
+            }
         }
     }
 }
@@ -248,7 +252,7 @@ fn unknown(what: &'static str) -> Error {
 }
 
 fn late() -> Error {
-    unknown("the release was not confirmed before the hold's deadline")
+    unknown("the server did not confirm the release before the deadline of the hold")
 }
 
 impl Drop for HeldNode {

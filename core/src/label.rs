@@ -1,4 +1,4 @@
-//! Labels: they name the holder to people who look at a server.
+//! Labels: they show people which client a node on a server belongs to.
 
 use std::sync::Arc;
 
@@ -6,11 +6,11 @@ use crate::contracts::{MAX_LABEL_BYTES, NodeId};
 use crate::error::{Error, Result};
 use crate::shown::hidden;
 
-/// Checks a label. People read it on a server as one line of text, and a backend may append data of
-/// its own behind a NUL.
+/// Checks a label. People read it on a server as one line of text, and a backend may append its own data
+/// after a NUL.
 ///
 /// # Errors
-/// `InvalidArgument` naming `label`.
+/// `InvalidArgument` (`label`).
 pub(crate) fn check(label: &str) -> Result<()> {
     let refuse = |why: String| Err(Error::invalid("label", why));
     if label.is_empty() {
@@ -22,7 +22,7 @@ pub(crate) fn check(label: &str) -> Result<()> {
     check_visible("label", label)
 }
 
-/// Host, process id and a short random client id (a container's pid is always 1).
+/// Returns host, process id and a short random client id (in a container the process id is always 1).
 pub(crate) fn default_label() -> Arc<str> {
     let random = NodeId::random().to_string();
     format!("{}:{}:{}", host(), std::process::id(), &random[..6]).into()
@@ -38,17 +38,17 @@ pub(crate) fn host() -> String {
     std::env::var("COMPUTERNAME").unwrap_or_else(|_| "host".to_owned())
 }
 
-/// Refuses invisible characters, such as the line end behind a password that was read from a file.
-/// The error names the character only, so that it shows nothing else of a password.
+/// Refuses invisible characters, such as the line end after a password that was read from a file. The error
+/// contains only the character, so that it shows no other part of a password.
 pub(crate) fn check_visible(argument: &'static str, text: &str) -> Result<()> {
     match hidden(text) {
         None => Ok(()),
         Some(c) if c.is_control() => {
-            Err(Error::invalid(argument, format!("has a control character in it, U+{:04X}", u32::from(c))))
+            Err(Error::invalid(argument, format!("contains a control character, U+{:04X}", u32::from(c))))
         }
         Some(c) => {
-            let why = "which changes the direction of the text around it or ends a line";
-            Err(Error::invalid(argument, format!("has U+{:04X} in it, {why}", u32::from(c))))
+            let why = "which changes the text direction or ends a line";
+            Err(Error::invalid(argument, format!("contains U+{:04X}, {why}", u32::from(c))))
         }
     }
 }

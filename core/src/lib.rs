@@ -1,36 +1,36 @@
-//! Contracts, decisions, recipes and the memory backend of Latchwork.
+//! The contracts, recipes and memory backend of Latchwork.
 //!
-//! Programs use the facade crate `latchwork`; a backend crate depends on this one. The modules form
-//! layers, and each imports only from its own layer and those below:
+//! Programs use the facade crate `latchwork`; backend crates depend on this crate. The modules form layers.
+//! Each module imports only from its own layer and the layers below:
 //!
 //! ```text
-//! moving::operator               a move between two coordinators, as its operator makes it
-//! blocking                       futures on threads
+//! moving::operator               the operator of a move between two coordinators
+//! blocking                       blocking calls for threads
 //! connect, memory                from a Config to a Coordinator; the backend without a server
 //! coordinator, lazy              the user's handle; a backend that connects at its first use
-//! recipes                        mutex, rwlock, semaphore, and their guards
+//! recipes                        mutex, rwlock, semaphore, and the other recipes, with their guards
 //! reentrancy                     owners: one node for several holds
 //! moving                         a client of both sides of a move: its membership, acquisitions, holds
-//! registry                       who is connected, and with which layout
-//! attempt, held_node             one acquisition; one held node, to its release
-//! client                         what the layers above share of one connected client
-//! watched                        one watch for all who watch a cell
-//! cleanup, hold                  background removal of nodes; what all guards have in common
-//! connector                      how a backend is opened
-//! support, config, logins, label what the clients of all backends share; a client's settings
+//! registry                       the connected clients and the layout of a namespace
+//! attempt, held_node             one acquisition; one held node, until its release
+//! client                         one connected client, shared by the layers above
+//! watched                        one watch on the server for all watchers of a cell
+//! cleanup, hold                  background removal of nodes; the common part of all guards
+//! connector                      opens a backend
+//! support, config, logins, label tools for the clients of all backends; a client's settings
 //! contracts, decide              a backend's traits and their state; protocol decisions without I/O
-//! listing                        listings of any kind, page by page
+//! listing                        listings, page by page
 //! seen                           every event, span and metric, by name
 //! address, token, clock, error, capabilities, facts, credentials, secret, shown, until, runtime, when_dropped
 //! ```
 //!
-//! [`memory`] and the backend crates implement the [contracts](backend) and use no recipe; memory names
-//! the `Coordinator` only to make one on a store of a test's own. The recipes use the contracts and
-//! know no backend. [`decide`](backend::decide) holds what several backends decide alike, as functions that a model
-//! checker can drive.
+//! [`memory`] and the backend crates implement the [contracts](backend) and use no recipe. (The memory backend
+//! uses `Coordinator` only to make one for a test.) The recipes use the contracts and know no backend.
+//! [`decide`](backend::decide) contains the decisions that several backends share, as pure functions for model
+//! checkers.
 //!
-//! Comments cite protocol rules by name, e.g. (QUEUE-NOTIFY-ALL-ADMITTED). `docs/protocol/rules.md`
-//! in the repository states each rule, what breaks without it, and what checks it. Names such as
+//! Comments cite protocol rules by name, e.g. (QUEUE-NOTIFY-ALL-ADMITTED). `docs/protocol/rules.md` in the
+//! repository states each rule, what breaks without it, and which tests check it. Names such as
 //! LEASE-DEADLINE are clauses of the [contracts](backend); each has a conformance case of the same name.
 
 mod address;

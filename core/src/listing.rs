@@ -1,4 +1,4 @@
-//! Listings: page by page, or whole.
+//! Listings: page by page, or all items.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,16 +10,16 @@ use futures_util::stream::TryStreamExt;
 use crate::error::{Error, Result};
 use crate::pages::all;
 
-/// Items of a page that a whole listing asks for.
+/// The page size of a listing of all items.
 const PAGE: usize = 500;
 
 /// A page of a [`Listing`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Page<T> {
-    /// The items. Within a page each comes once.
+    /// The items, without duplicates.
     pub items: Vec<T>,
-    /// The start of the next page, in the backend's own words; `None` after the last page.
+    /// The start of the next page, in the backend's format; `None` on the last page.
     pub next: Option<String>,
 }
 
@@ -31,17 +31,17 @@ impl<T> Default for Page<T> {
 }
 
 impl<T> Page<T> {
-    /// A page of these items. For backends.
+    /// Makes a page of these items. For backends.
     pub fn new(items: Vec<T>, next: Option<String>) -> Self {
         Self { items, next }
     }
 }
 
-/// Things on the coordinator, page by page or all: the clients of a namespace, the holders and
-/// waiters of a queue, the keys of a kind. No I/O until a page is read.
+/// A list on the coordinator, read page by page or completely: the clients of a namespace, the holders and
+/// waiters of a queue, or the keys of a kind. No I/O until a page is read.
 ///
-/// A listing of many pages is no snapshot: it shows every item that exists all the while, and may
-/// show or miss one that comes or goes.
+/// Several pages are not a snapshot. They contain every item that exists during the whole listing. An item that
+/// appears or disappears during the listing may or may not be in it.
 ///
 /// ```
 /// # use latchwork_core::{connect, Config, Result, memory};
@@ -62,7 +62,7 @@ pub struct Listing<T> {
 /// Reads the pages of a listing.
 #[async_trait]
 pub(crate) trait Pages<T>: Send + Sync {
-    /// Its name, for people.
+    /// Returns its name, for people.
     fn name(&self) -> &str;
 
     async fn page(&self, after: Option<&str>, most: usize) -> Result<Page<T>>;
@@ -73,26 +73,26 @@ impl<T: Send + 'static> Listing<T> {
         Self { pages: Arc::new(pages) }
     }
 
-    /// A page of at most `most` items: the first one, or the one that begins at the
-    /// [`next`](Page::next) of another.
+    /// Reads a page of at most `most` items: the first page, or the page that starts at `after`, the
+    /// [`next`](Page::next) of the page before.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `after` when no page has answered it; `Unavailable`; `Forbidden`;
-    /// `Closed`; `RuntimeGone`.
+    /// * `InvalidArgument` (`after`): the text is not the `next` of a page.
+    /// * `Unavailable`, `Forbidden`, `Closed`, `RuntimeGone`: see [`ErrorKind`](crate::ErrorKind).
     ///
     /// # Cancel safety
-    /// Reads only.
+    /// The call only reads.
     pub async fn page(&self, after: Option<&str>, most: usize) -> Result<Page<T>> {
         self.pages.page(after, most).await
     }
 
-    /// The first items, at most `most`.
+    /// Reads the first items, at most `most`.
     ///
     /// # Errors
     /// As [`page`](Self::page).
     ///
     /// # Cancel safety
-    /// Reads only.
+    /// The call only reads.
     pub async fn first(&self, most: usize) -> Result<Vec<T>> {
         let Page { mut items, mut next } = self.page(None, most).await?;
         while let Some(after) = next.filter(|_| items.len() < most) {
@@ -103,18 +103,18 @@ impl<T: Send + 'static> Listing<T> {
         Ok(items)
     }
 
-    /// All items, read page by page.
+    /// Reads all items, page by page.
     ///
     /// # Errors
     /// As [`page`](Self::page).
     ///
     /// # Cancel safety
-    /// Reads only.
+    /// The call only reads.
     pub async fn all(&self) -> Result<Vec<T>> {
         self.clone().into_stream().try_collect().await
     }
 
-    /// All items as a stream, which reads a page when it needs one, and ends after an error.
+    /// Returns all items as a stream, which reads a page when it needs one and ends after an error.
     pub fn into_stream(self) -> impl Stream<Item = Result<T>> + Send {
         all(None::<String>, move |after| {
             let pages = Arc::clone(&self.pages);
@@ -126,17 +126,19 @@ impl<T: Send + 'static> Listing<T> {
     }
 }
 
-/// Reads a page of a queue, whose items have sequence numbers.
+/// Parses the start of a page of a queue, which is a sequence number.
 ///
 /// # Errors
-/// `InvalidArgument` naming `after` when it is no sequence number.
+/// `InvalidArgument` (`after`): the text is not a sequence number.
 pub(crate) fn sequence(after: Option<&str>) -> Result<u64> {
     after.map_or(Ok(0), |after| {
-        after.parse().map_err(|_| Error::invalid("after", format!("{after:?} is not the `next` of a page")))
+        after.parse().map_err(|_| {
+            Error::invalid("after", format!("{after:?} is not the `next` of a page of this listing"))
+        })
     })
 }
 
-/// A page of a queue, of at most `most` items.
+/// Makes a page of a queue, of at most `most` items.
 pub(crate) fn numbered<T>(items: Vec<T>, most: usize, sequence: impl Fn(&T) -> u64) -> Page<T> {
     let next = items.last().filter(|_| items.len() >= most).map(|last| sequence(last).to_string());
     Page::new(items, next)

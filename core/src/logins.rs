@@ -1,4 +1,4 @@
-//! Where the login of a client comes from.
+//! The source of a client's login.
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;
@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::credentials::{Credentials, CredentialsProvider, Provider};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Where the login of a client comes from. For backends.
+/// The source of a client's login: for backends.
 #[derive(Clone, Default)]
 pub struct Logins(LoginSource);
 
@@ -24,7 +24,8 @@ enum LoginSource {
 }
 
 impl Logins {
-    /// Of a configuration: its provider, else its user and password.
+    /// Takes the login from a configuration: from its provider if it has one, otherwise from its user and
+    /// password.
     pub fn of(config: &Config) -> Self {
         Self(match (&config.credentials, &config.password) {
             (Provider(Some(provider)), _) => LoginSource::Provider(Arc::clone(provider)),
@@ -35,21 +36,22 @@ impl Logins {
         })
     }
 
-    /// Whether there is one.
+    /// Returns whether there is a login.
     pub fn are_given(&self) -> bool {
         !matches!(self.0, LoginSource::Nobody)
     }
 
-    /// Whether the login of another time may be another one.
+    /// Returns whether the login may change later.
     pub fn may_change(&self) -> bool {
         matches!(self.0, LoginSource::Provider(_))
     }
 
-    /// The login to use now.
+    /// Returns the login to use now.
     ///
     /// # Errors
-    /// The provider's. `Unavailable` if it takes longer than `within`, or panics: its panic must not end the
-    /// task that connects, or the client would never connect again.
+    /// * The errors of the provider.
+    /// * `Unavailable`: the provider took longer than `within`, or panicked. A panic must not end the task that
+    ///   connects, because the client would never connect again.
     ///
     /// # Cancel safety
     /// As the provider.
@@ -61,8 +63,8 @@ impl Logins {
                 let asked = AssertUnwindSafe(async { provider.credentials().await }).catch_unwind();
                 let why = match tokio::time::timeout(within, asked).await {
                     Ok(Ok(given)) => return given.map(Some),
-                    Ok(Err(_panic)) => "the provider of credentials panicked",
-                    Err(_) => "the provider of credentials took too long",
+                    Ok(Err(_panic)) => "the credentials provider panicked: see the standard error".to_owned(),
+                    Err(_) => format!("the credentials provider gave no login within {within:?}"),
                 };
                 Err(Error::new(ErrorKind::Unavailable, why))
             }

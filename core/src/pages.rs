@@ -5,7 +5,7 @@ use futures_util::stream::{self, TryStreamExt};
 
 use crate::error::{Error, Result};
 
-/// What stands in all pages: the first one, and then each that begins where the one before says.
+/// Returns the items of all pages. Each page says where the next one starts.
 pub(crate) fn all<After: Send, T: Send, Read>(
     first: After,
     mut page: impl FnMut(After) -> Read + Send,

@@ -13,25 +13,25 @@ use crate::error::{Error, ErrorKind, Result};
 pub(crate) struct HomeRuntime(CancellationToken);
 
 impl HomeRuntime {
-    /// To be kept by one task that lives as long as the runtime.
+    /// Returns a guard for one task that lives as long as the runtime.
     pub(crate) fn resident(&self) -> DropGuard {
         self.0.clone().drop_guard()
     }
 
-    /// Waits until the runtime has ended, and answers `RuntimeGone`.
+    /// Waits until the runtime has ended, and returns `RuntimeGone`.
     pub(crate) async fn gone(&self) -> Error {
         self.0.cancelled().await;
         gone()
     }
 
-    /// Before an operation: answers `RuntimeGone` if the runtime has ended. It consumes tokio's
-    /// cooperative budget, because an uncontended operation may be ready each time.
+    /// Starts an operation: fails with `RuntimeGone` if the runtime has ended. It consumes tokio's cooperative
+    /// budget, because an uncontended operation may be ready each time.
     pub(crate) async fn begins(&self) -> Result<()> {
         tokio::task::coop::consume_budget().await;
         if self.0.is_cancelled() { Err(gone()) } else { Ok(()) }
     }
 
-    /// The missing runtime explains every other error.
+    /// Replaces an error by `RuntimeGone` if the runtime has ended, because that explains it.
     pub(crate) fn explain(&self, error: Error) -> Error {
         match error.kind() {
             ErrorKind::RuntimeGone => error,
@@ -40,15 +40,13 @@ impl HomeRuntime {
         }
     }
 
-    /// Runs an operation; answers `RuntimeGone` at once when the runtime has ended, or ends
-    /// during it.
+    /// Runs an operation; fails with `RuntimeGone` at once if the runtime has ended or ends during it.
     pub(crate) async fn serve<T>(&self, operation: impl Future<Output = Result<T>>) -> Result<T> {
         self.begins().await?;
         self.last(operation).await
     }
 
-    /// As [`serve`](Self::serve), for an operation that may succeed without the runtime and is
-    /// tried in any case.
+    /// Runs an operation as [`serve`](Self::serve), but tries it also without the runtime.
     pub(crate) async fn last<T>(&self, operation: impl Future<Output = Result<T>>) -> Result<T> {
         tokio::select! {
             biased;
@@ -61,6 +59,6 @@ impl HomeRuntime {
 fn gone() -> Error {
     Error::new(
         ErrorKind::RuntimeGone,
-        "connect anew, on a runtime that lives as long as the coordinator; the lease frees what it held",
+        "connect again on a runtime that lives as long as the coordinator; the locks are free when the lease ends",
     )
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A password, never shown in `Debug`, errors, spans or JSON.
+/// A password. It never appears in `Debug`, errors, spans or JSON.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -12,7 +12,7 @@ impl Secret {
         Self(text.into())
     }
 
-    /// The text, for the client crate that logs in with it.
+    /// Returns the text, for the client crate that logs in.
     pub fn expose(&self) -> &str {
         &self.0
     }

@@ -1,10 +1,9 @@
-//! What a client knows of its server's memory, for quorums: [`decide::trial`](crate::decide::trial)
+//! The knowledge of a client about its server's memory, for quorums: [`decide::trial`](crate::decide::trial)
 //! has the rules, and the recipe asks the server.
 //!
-//! Once the server counts, the client asks no more. An answer that it has later is of the same
-//! memory if the server is of the same incarnation, or, on a server that keeps what it confirms, if
-//! the lease is the one under which the marker was read: a server that has lost all does not know
-//! that lease (QUORUM-SAME-MEMORY).
+//! When the server counts, the client does not ask again. A later answer comes from the same memory if the
+//! server has the same incarnation. On a server that stores holds on disk, it does if the lease is the same as
+//! at the read of the marker: a server that lost its data does not know that lease (QUORUM-SAME-MEMORY).
 
 use std::sync::Arc;
 
@@ -13,10 +12,10 @@ use parking_lot::Mutex;
 use crate::contracts::{Backend, Incarnation, Lease};
 use crate::decide::trial::{Terms, Trial};
 
-/// What a client knows of its server's memory.
+/// The knowledge of a client about its server's memory.
 #[derive(Debug, Default)]
 pub(crate) struct ServerTrial {
-    /// What it has seen of the marker. One task asks at a time.
+    /// The client's view of the marker. One task asks at a time.
     pub(crate) trial: tokio::sync::Mutex<Trial>,
     proven: Mutex<Option<Proven>>,
 }
@@ -30,7 +29,7 @@ pub(crate) struct Proven {
 }
 
 impl ServerTrial {
-    /// Whether what was answered under this lease is of a server that counts.
+    /// Returns whether an answer under this lease comes from a server that counts.
     pub(crate) fn proves(&self, backend: &dyn Backend, terms: &Arc<Terms>, lease: &Lease) -> bool {
         let proven = self.proven.lock();
         let Some(proven) = proven.as_ref().filter(|proven| proven.terms == *terms) else { return false };
@@ -40,7 +39,7 @@ impl ServerTrial {
         }
     }
 
-    /// The server counts.
+    /// Records that the server counts.
     pub(crate) fn is_proven(&self, proven: Proven) {
         *self.proven.lock() = Some(proven);
     }

@@ -1,18 +1,17 @@
-//! How text of others is shown: errors of servers, labels and keys that other clients wrote.
+//! Shows foreign text safely: errors of servers, and labels and keys of other clients.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 use std::time::Duration;
 
-/// How many bytes of a foreign error an error of ours shows.
+/// How many bytes of a foreign error an error shows.
 pub(crate) const SENTENCE: usize = 600;
 
-/// Stands for a part that was cut away.
+/// Marks a cut.
 const CUT: &str = "…";
 
-/// The first character of `text` that acts on a terminal or a log instead of being displayed: a
-/// control character, a line or paragraph separator, or one that changes the direction of the text
-/// around it.
+/// Returns the first character of `text` that acts on a terminal or a log: a control character, a line or
+/// paragraph separator, or a character that changes the text direction.
 pub(crate) fn hidden(text: &str) -> Option<char> {
     text.chars().find(|&c| is_hidden(c))
 }
@@ -22,14 +21,14 @@ fn is_hidden(c: char) -> bool {
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Shows foreign text: what [acts on a terminal](hidden) as `\u{1b}`, and of a longer text at most
-/// the first `most` bytes, ending in `…`.
+/// Shows foreign text: a character that [acts on a terminal](hidden) as `\u{1b}`, and at most the first `most`
+/// bytes, with a final `…` after a cut.
 pub(crate) fn shown(text: &str, most: usize) -> Cow<'_, str> {
     if text.len() <= most && hidden(text).is_none() {
         return Cow::Borrowed(text);
     }
     let mut out = String::new();
-    // Where the cut is if the text turns out to be too long.
+    // The place of the cut if the text is too long.
     let mut cut = 0;
     for c in text.chars() {
         if is_hidden(c) {
@@ -52,7 +51,7 @@ pub(crate) fn shown(text: &str, most: usize) -> Cow<'_, str> {
 
 /// Shows an error of another crate or of a server in one line.
 pub(crate) fn sentence(text: &str) -> String {
-    // A server's error may be long; only what can be shown is examined.
+    // A server's error may be long: only its start is examined.
     let mut end = text.len().min(4 * SENTENCE);
     while !text.is_char_boundary(end) {
         end -= 1;
@@ -66,7 +65,7 @@ pub(crate) fn sentence(text: &str) -> String {
     shown(&line, SENTENCE).into_owned()
 }
 
-/// A duration in whole milliseconds, as people read it.
+/// Rounds a duration to whole milliseconds, for people.
 pub(crate) fn in_millis(length: Duration) -> Duration {
     Duration::from_millis(u64::try_from(length.as_millis()).unwrap_or(u64::MAX))
 }

@@ -12,68 +12,70 @@ use crate::error::{Error, ErrorKind, Result};
 const SEQUENCE_BITS: u32 = 53;
 const MAX_SEQUENCE: u64 = (1 << SEQUENCE_BITS) - 1;
 
-/// A fencing token: rises strictly from exclusive holder to exclusive holder of one key
+/// A fencing token: a number that rises strictly from one exclusive holder of a key to the next
 /// (NODE-TOKEN).
 ///
-/// Send it with every write to the guarded resource, and let the resource refuse a token below the
-/// highest it has seen. This keeps data safe when a holder was paused past its lease.
+/// Claim the token in the guarded resource before the first read, and send it with every write. The resource
+/// must refuse a token that is lower than the highest one it has seen. This protects the data from a holder
+/// that was paused longer than its lease.
 ///
-/// A u64 below 2^63, laid out as epoch (10 bits) | sequence (53 bits). The epoch is 0 until a
-/// migration between coordinators raises it. A token fits a signed `BIGINT`, and serde writes it as
-/// a decimal string.
+/// The number is below 2^63: an epoch of 10 bits, then a sequence of 53 bits. The epoch is 0 until a move to
+/// another coordinator raises it. A token fits into a signed `BIGINT`. serde writes it as a decimal string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Token(u64);
 
 impl Token {
-    /// The highest migration epoch.
+    /// The highest epoch.
     pub const MAX_EPOCH: u16 = (1 << 10) - 1;
 
-    /// The token of a coordinator's raw sequence value in a migration epoch.
+    /// Makes a token from an epoch and a sequence number of the coordinator.
     ///
     /// # Errors
-    /// `Misconfigured` when a part does not fit; values are never truncated.
+    /// `Misconfigured`: a part does not fit. Values are never truncated.
     pub fn new(epoch: u16, sequence: u64) -> Result<Self> {
         if epoch > Self::MAX_EPOCH || sequence > MAX_SEQUENCE {
             return Err(Error::new(
                 ErrorKind::Misconfigured,
-                format!("epoch {epoch} and sequence {sequence} do not fit a fencing token (10 and 53 bits)"),
+                format!(
+                    "epoch {epoch} or sequence {sequence} does not fit into a fencing token (10 and 53 bits)"
+                ),
             ));
         }
         Ok(Self(u64::from(epoch) << SEQUENCE_BITS | sequence))
     }
 
-    /// The token that is written as this number.
+    /// Makes the token that is encoded as this number.
     pub(crate) fn coded(number: u64) -> Self {
         Self(number & !(1 << 63))
     }
 
-    /// The token as an unsigned number, below 2^63.
+    /// Returns the token as an unsigned number, below 2^63.
     pub fn as_u64(self) -> u64 {
         self.0
     }
 
-    /// The token as a signed number, for an SQL `BIGINT`.
+    /// Returns the token as a signed number, for an SQL `BIGINT`.
     pub fn as_i64(self) -> i64 {
         self.0 as i64
     }
 
-    /// The migration epoch.
+    /// Returns the epoch: 0 until a move to another coordinator raises it.
     pub fn epoch(self) -> u16 {
         (self.0 >> SEQUENCE_BITS) as u16
     }
 
-    /// The coordinator's raw sequence value.
+    /// Returns the sequence number of the hold on the coordinator.
     pub fn sequence(self) -> u64 {
         self.0 & MAX_SEQUENCE
     }
 }
 
-/// How a client makes tokens of the sequence numbers on its coordinator.
+/// How a client makes tokens from the sequence numbers on its coordinator.
 #[derive(Clone, Debug)]
 pub(crate) enum Tokens {
-    /// With this epoch: above zero after locks have moved here from another coordinator.
+    /// With this epoch, which is above zero after locks have moved here from another coordinator.
     OfEpoch(Arc<AtomicU16>),
-    /// Of a client of both sides of a move: its sequence numbers are tokens already.
+    /// For a client of both sides of a move, whose sequence numbers are tokens already.
     Coded,
 }
 
@@ -84,10 +86,10 @@ impl Default for Tokens {
 }
 
 impl Tokens {
-    /// The token of an admitted node.
+    /// Returns the token of an admitted node.
     ///
     /// # Errors
-    /// `Misconfigured` when the number does not fit a token.
+    /// `Misconfigured`: the number does not fit into a token.
     pub(crate) fn of(&self, sequence: u64) -> Result<Token> {
         match self {
             Self::OfEpoch(epoch) => Token::new(epoch.load(Ordering::Acquire), sequence),

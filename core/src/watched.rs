@@ -1,15 +1,15 @@
-//! One watch for all who watch one cell, or one queue, on one client.
+//! One watch on the server for all watchers of a cell or a queue in one client.
 //!
-//! *Protocol.* A task watches the cell or the queue, and reads it after each news, and once a TTL
-//! in any case, since the server or the network may lose news (WATCH-ORDER). Watchers share what it
-//! read last: one that is slow sees the latest state, and nothing queues up. After an outage the
-//! task makes the watch anew and reads again. The task ends with the last watcher.
+//! *Protocol.* A task watches the cell or the queue. It reads the state after each notification and at least
+//! once a TTL, because the server or the network may lose notifications (WATCH-ORDER). Watchers share the last
+//! read: a slow watcher sees the latest state, and nothing queues up. After an outage the task makes a new
+//! watch and reads again. The task ends with the last watcher.
 //!
-//! *Why nothing is missed.* The server watches before each read, so a change is either in what is
-//! read, or told afterwards. Reads are linearizable, and the versions of a cell and the sequence
-//! numbers of a queue rise for ever. So what has fallen shows that the server is without its data:
-//! the watch ends as `Forgotten`. A cell that is missing shows it too, if the server that had the cell
-//! was restarted or replaced since then, or has forgotten the client's lease.
+//! *Why nothing is missed.* The watch is armed before each read, so a change is either in the read or notified
+//! after it. Reads are linearizable, and the versions of a cell and the sequence numbers of a queue rise for
+//! ever. So a lower number shows that the server lost its data: the watch ends as `Forgotten`. A missing
+//! cell shows it too, if the server that had the cell was restarted or replaced since, or has forgotten the lease
+//! of the client.
 
 mod cell;
 mod queue;
@@ -33,18 +33,20 @@ use crate::error::{Error, Result};
 use crate::seen::Rechecks;
 use crate::support::{Backoff, Pauses};
 
-/// How something is watched and read. It keeps what shows whether the server went back.
+/// Watches and reads one kind of state. It remembers the highest number, which shows whether the server lost
+/// its data.
 pub(crate) trait Reader: Default + Send + Sync + 'static {
-    /// What a read shows.
+    /// The state that a read returns.
     type State: Clone + PartialEq + fmt::Debug + Send + Sync;
 
-    /// A watch of what is at an address.
+    /// Watches an address.
     fn watch(backend: &dyn Backend, address: &Address) -> Box<dyn ChangeWatch>;
 
-    /// Reads what is at the address.
+    /// Reads the state at the address.
     ///
     /// # Errors
-    /// As the backend, and `Lost` (`Forgotten`) when it is older than what was read before.
+    /// * `Lost` (`Forgotten`): the state is older than at an earlier read.
+    /// * The errors of the backend.
     fn read(
         &mut self,
         backend: &dyn Backend,
@@ -52,7 +54,7 @@ pub(crate) trait Reader: Default + Send + Sync + 'static {
     ) -> impl Future<Output = Result<Self::State>> + Send;
 }
 
-/// What a client watches by one kind of reader.
+/// The watches of a client with one kind of reader.
 #[derive(Debug)]
 pub(crate) struct Watches<R: Reader> {
     watched: Mutex<Watching<R::State>>,
@@ -97,12 +99,12 @@ pub(crate) struct Watched<S> {
     _task: DropGuard,
 }
 
-/// What a watcher sees.
+/// The view of a watcher.
 #[derive(Clone, Debug)]
 pub(crate) enum View<S> {
     /// Nothing was read yet.
     Unread,
-    /// What was read last, and whether it is watched now.
+    /// The last read, and whether the watch on the server works now.
     Read(S, bool),
     /// The watch has ended.
     Ended(Error),
@@ -113,7 +115,7 @@ impl<R: Reader> Watches<R> {
         Self { watched: Mutex::default(), rechecks: Arc::clone(rechecks), closing: closing.clone() }
     }
 
-    /// Watches what is at an address, together with all who watch it now.
+    /// Watches an address. All watchers of the address share one watch.
     pub(crate) fn watch(
         &self,
         backend: &Arc<dyn Backend>,
@@ -139,7 +141,7 @@ impl<R: Reader> Watches<R> {
 }
 
 impl<S> Watched<S> {
-    /// What is seen now, and follows.
+    /// Returns the current view and later ones.
     pub(crate) fn views(&self) -> watch::Receiver<View<S>> {
         self.views.clone()
     }
@@ -178,12 +180,12 @@ impl<R: Reader> WatchTask<R> {
                 self.views.send_replace(View::Ended(error));
                 return;
             }
-            tracing::debug!(address = ?self.address, %error, "a watch is made anew");
+            tracing::debug!(address = ?self.address, %error, "a watch failed and is made again");
             self.views.send_if_modified(|view| match view {
                 View::Read(_, watched) => std::mem::take(watched),
                 _ => false,
             });
-            // Between two watches of the backend none is there that a close would end (WATCH-END).
+            // Between two watches of the backend there is no watch that a close would end (WATCH-END).
             let lease = self.backend.lease();
             if closing.run_until_cancelled(backoff.wait(lease.clock())).await.is_none() {
                 self.views.send_replace(View::Ended(Error::closed()));
@@ -192,7 +194,7 @@ impl<R: Reader> WatchTask<R> {
         }
     }
 
-    /// Follows what is at the address until its watch fails.
+    /// Follows the state at the address until its watch fails.
     async fn follow(&mut self, backoff: &mut Backoff) -> Result<Infallible> {
         let mut watch = R::watch(&*self.backend, &self.address);
         watch.changed().await?;
@@ -206,7 +208,7 @@ impl<R: Reader> WatchTask<R> {
         }
     }
 
-    /// Waits for news, for one TTL. Answers whether there was any.
+    /// Waits for a notification, for one TTL. Returns whether there was one.
     async fn news(&self, watch: &mut dyn ChangeWatch) -> Result<bool> {
         let lease = self.backend.lease();
         let again = lease.clock().now() + lease.ttl();
@@ -216,7 +218,7 @@ impl<R: Reader> WatchTask<R> {
         }
     }
 
-    /// Answers whether it is another state than before.
+    /// Reads the state, and returns whether it has changed.
     async fn read(&mut self) -> Result<bool> {
         let state = self.reader.read(&*self.backend, &self.address).await?;
         Ok(self.views.send_if_modified(|view| match view {

@@ -1,4 +1,4 @@
-//! What happens when a future is dropped.
+//! Runs code when a future is dropped.
 
 /// Does something when it is dropped, unless it was disarmed before.
 pub(crate) struct WhenDropped<F: FnOnce()>(Option<F>);

@@ -40,10 +40,10 @@ async fn members_that_have_no_order_are_refused_by_name() {
     let named = [connected(&store, Some("a")).0, connected(&store, Some("a")).0];
     let refused = |members: Vec<MultiMember>| MultiLock::new(members).expect_err("no order").to_string();
 
-    assert!(refused(Vec::new()).contains("`members`: there is no lock"));
+    assert!(refused(Vec::new()).contains("`members`: the list of locks is empty"));
     assert!(
         refused(members(&one, &["x", "y", "x"]))
-            .starts_with("\"x\": invalid argument `members`: it is given twice")
+            .starts_with("\"x\": invalid argument `members`: the lock is given twice")
     );
     // One queue by two recipes.
     let mut same = members(&one, &["x"]);

@@ -88,7 +88,7 @@ async fn members_that_are_no_quorum_are_refused_by_name() {
         let members = members.iter().map(|&member| member.clone());
         QuorumLock::new(key, members, longest).expect_err("refused").to_string()
     };
-    assert!(refused("x", &[], TTL).contains("`members`: there is no coordinator"));
+    assert!(refused("x", &[], TTL).contains("`members`: the list of coordinators is empty"));
     assert!(refused("", &[&one, &two], TTL).contains("`key`"));
     let name = refused("x", &[&one, &unnamed], TTL);
     assert!(name.contains("`name`: a coordinator has no name"), "{name}");

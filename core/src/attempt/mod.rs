@@ -1,11 +1,10 @@
-//! One acquisition: its attempts (each a join, its retries under one id, and the wait), and the
-//! clean-up of those that are dropped.
+//! One acquisition: its attempts, and the clean-up of dropped attempts. An attempt is a join, its retries
+//! with the same id, and the wait.
 //!
-//! An attempt has one random id, and every request of it carries the id, so the server makes at
-//! most one node (NODE-IDEMPOTENT). Whatever ends the future (an error, a deadline, a drop at any
-//! await) drops the [`Attempt`], which hands what may be left on the server to the
-//! [`Cleanup`](crate::cleanup::Cleanup). [`life`](crate::decide::life) decides what follows each
-//! answer and what may be left; see `docs/protocol/cleanup.md`.
+//! An attempt has one random id, and all its requests contain the id, so the server makes at most one node
+//! (NODE-IDEMPOTENT). If the future ends by an error, a deadline or a drop, the [`Attempt`] is dropped. It
+//! then gives a node that may remain on the server to the [`Cleanup`](crate::cleanup::Cleanup).
+//! [`life`](crate::decide::life) decides the next step after each answer; see `docs/protocol/cleanup.md`.
 
 mod obstacle;
 mod request;
@@ -28,15 +27,15 @@ use crate::decide::life::{Advance, Joining, Residue};
 use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::support::{Backoff, Pauses};
 
-/// An admitted node. The caller makes a hold of it without an await in between, so that no drop can
-/// lose it.
+/// An admitted node. The caller makes a hold from it without an await in between, so that no drop can lose
+/// it.
 #[derive(Debug)]
 pub(crate) struct Admitted {
     pub(crate) node: Arc<dyn Node>,
     pub(crate) waited: Duration,
 }
 
-/// How much longer than its last request an acquisition waits, to hear where and why that failed.
+/// How much longer than its last request an acquisition waits, for the error of that request.
 const LAST_WORD: Duration = Duration::from_millis(50);
 
 /// For which share of the request timeout the clean-up awaits the join of a dropped try.
@@ -47,8 +46,8 @@ pub(crate) async fn acquire(client: &Client, request: &Request) -> Result<Option
     let clock = client.clock();
     let started = clock.now();
     let (home, obstacle) = (&client.cleanup.home, Obstacle::default());
-    // A try has one request, which began a little later and has the same time: its outcome says
-    // more than our deadline.
+    // The one request of a try started a little later and has the same time limit. Its error says more than
+    // the deadline's.
     let last_word = if request.patience == Patience::Try { LAST_WORD } else { Duration::ZERO };
     home.begins().await.map_err(|error| error.on(request.queue.name()))?;
     let answer = tokio::select! {
@@ -59,7 +58,7 @@ pub(crate) async fn acquire(client: &Client, request: &Request) -> Result<Option
         error = home.gone() => Err(error),
     };
     let node = answer.map_err(|error| {
-        // To a waiter, a lease that a close has ended means the close.
+        // If a close has ended the lease, the waiter gets `Closed`.
         let is_closed = error.lost_reason() == Some(LostReason::Closed);
         let error = if is_closed { Error::closed() } else { error };
         home.explain(error).on(request.queue.name())
@@ -79,7 +78,7 @@ async fn attempts(
         return Err(Error::closed());
     }
     let mut give_up = request.give_up(clock.now(), lease.ttl());
-    // If the clean-up has no answer by then, the join goes ahead, and stands behind the old node.
+    // If the clean-up has no answer by then, the join is sent, and waits for the old node.
     tokio::select! {
         biased;
         () = client.cleanup.settled(&request.queue) => {}
@@ -90,7 +89,7 @@ async fn attempts(
     let (mut delay, mut backoff) = (Duration::ZERO, Backoff::new(Pauses::OUTAGE));
     loop {
         let mut attempt = Attempt::new(client, request, clock, obstacle);
-        // However late it begins, an attempt has the time of one request, and hears its outcome.
+        // A late attempt still has the time of one request, and gets its outcome.
         let last = clock.now() + request.request_timeout + LAST_WORD;
         match attempt.run(give_up.max(last)).await? {
             Attempted::Refused => return Ok(None),
@@ -106,7 +105,7 @@ async fn attempts(
         }
         drop(attempt);
         if request.patience == Patience::Try {
-            // A try does not queue, so the last attempt's node must not be what refuses the next.
+            // A try does not queue, so the node of the last attempt must not refuse the next one.
             client.cleanup.settled(&request.queue).await;
         }
         clock.sleep_until(clock.now() + delay).await;
@@ -114,7 +113,7 @@ async fn attempts(
     }
 }
 
-/// What became of an attempt.
+/// The result of an attempt.
 enum Attempted {
     Refused,
     /// The lease was lost during the attempt, and a new attempt is due. `heard` is a TTL after the
@@ -125,7 +124,7 @@ enum Attempted {
     Admitted(Arc<dyn Node>),
 }
 
-/// An attempt under way. Dropping it cleans up what it may have left.
+/// A running attempt. A drop cleans up the node that it may have made.
 struct Attempt<'a> {
     client: &'a Client,
     request: &'a Request,
@@ -145,7 +144,7 @@ impl<'a> Attempt<'a> {
         Self { client, request, clock, obstacle, join, joining, asked: Mutex::default(), node: None }
     }
 
-    /// Joins and waits until the attempt is over. The caller keeps what it admits
+    /// Joins and waits until the attempt is over. The caller must keep an admitted node
     /// ([`Joining::keep`]).
     async fn run(&mut self, give_up: Moment) -> Result<Attempted> {
         let (clock, obstacle) = (self.clock, self.obstacle);
@@ -173,7 +172,7 @@ impl<'a> Attempt<'a> {
                 biased;
                 admitted = node.admitted() => admitted,
                 why = until_unproven(&*node, self.request.fail_fast) => {
-                    return Err(Error::new(ErrorKind::Unavailable, "not waited for, as fail_fast asks").because(why));
+                    return Err(Error::new(ErrorKind::Unavailable, "gave up at once: fail_fast is set").because(why));
                 }
             };
             if let Err(error) = admitted {
@@ -196,9 +195,8 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Our lease ran out while we waited, or the server has forgotten us, and the place in the queue
-    /// is lost: join again, at the tail, under a new lease (QUEUE-PAUSED-WAITER-LOSES-PLACE). Any
-    /// other error is the answer.
+    /// Joins again at the end of the queue with a new lease, if the lease expired during the wait or the
+    /// server forgot the node (QUEUE-PAUSED-WAITER-LOSES-PLACE). Returns any other error.
     fn wait_failed(&self, node: &dyn Node, error: Error) -> Result<Attempted> {
         let state = node.state();
         if state.look(|life| life.wait_failed((&error).into())) != Advance::JoinAnew {
@@ -209,8 +207,8 @@ impl<'a> Attempt<'a> {
         Ok(Attempted::Again { heard: Some(lease.deadline() + lease.margin()) })
     }
 
-    /// Waits until as many replicas as the request asks for have confirmed the admission. Without
-    /// that there is no hold, and the attempt is cleaned up like any other.
+    /// Waits until the required number of replicas have confirmed the admission. Otherwise the attempt fails
+    /// and is cleaned up.
     async fn confirmed(&self, node: &dyn Node) -> Result<()> {
         let Request { min_replicas, deadline, request_timeout, .. } = *self.request;
         let min_replicas = self.client.confirmed_by(min_replicas);
@@ -218,14 +216,14 @@ impl<'a> Attempt<'a> {
             return Ok(());
         }
         self.obstacle.confirms(min_replicas);
-        // A little earlier than the deadline: the answer says how many have confirmed.
+        // Ends a little before the deadline, because the answer says how many replicas have confirmed.
         let left = deadline.since(self.clock.now());
         let within = (left - LAST_WORD.min(left / 2)).min(request_timeout);
         node.confirm(min_replicas, within).await
     }
 
-    /// Joins, and joins again under the same id while the outcome is unknown or the server
-    /// unreachable. Answers when the last join was sent, and what comes next.
+    /// Joins, and repeats the join with the same id while the outcome is unknown or the server is
+    /// unreachable. Returns when the last join was sent, and the next step.
     async fn join_until_answered(&mut self) -> Result<(Moment, Advance)> {
         let mut backoff = Backoff::new(Pauses::OUTAGE);
         self.obstacle.asks();
@@ -266,7 +264,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Sends the join of a try, which outlives the attempt: see [`LateJoin`].
+    /// Sends the join of a try, which continues after a drop of the attempt: see [`LateJoin`].
     async fn outliving_join(&mut self) -> Result<Joined> {
         let (backend, join) = (Arc::clone(&self.client.backend), self.join.clone());
         let asked = self.asked.get_mut();
@@ -288,8 +286,8 @@ impl Drop for Attempt<'_> {
                 let obsolete_at = join_obsolete_at(now, self.request.request_timeout, ttl);
                 let join = self.join.clone();
                 cleanup.push(match self.asked.get_mut().take() {
-                    // A join that waits in the client for its turn keeps that from others while nobody
-                    // polls it: it is dropped where it would not be awaited at once.
+                    // A join that waits in the client for its turn blocks later requests while it is not
+                    // polled. So it is dropped if the clean-up cannot poll it at once.
                     Some(asked) if cleanup.has_room() => {
                         let until = now + self.request.request_timeout / LATE_SHARE;
                         Task::Late(LateJoin::new(asked, join, self.clock.clone(), until, obsolete_at))

@@ -1,4 +1,4 @@
-//! What delays an acquisition, and the errors that say so.
+//! The delays of an acquisition, and their errors.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use crate::clock::Moment;
 use crate::contracts::{Backend, LeaseState, Node, Patience};
 use crate::error::{Error, ErrorKind};
 
-/// With `fail_fast`, waits until the coordinator stops answering; else for ever. A lazy client's
-/// stand-in lease has no deadline yet, and shows nothing.
+/// With `fail_fast`, waits until the coordinator does not answer; otherwise for ever. Also for ever before a
+/// lazy client is connected, because its placeholder lease has no deadline.
 pub(crate) async fn unanswered(backend: &Arc<dyn Backend>, fail_fast: bool) -> Error {
     let lease = backend.lease();
     if !fail_fast || lease.deadline() == Moment::NEVER {
@@ -19,31 +19,32 @@ pub(crate) async fn unanswered(backend: &Arc<dyn Backend>, fail_fast: bool) -> E
     while state != LeaseState::Suspended {
         state = lease.changed(state).await;
     }
-    Error::new(ErrorKind::Unavailable, "not waited for, as fail_fast asks").because(silence())
+    Error::new(ErrorKind::Unavailable, "gave up at once: fail_fast is set").because(silence())
 }
 
 fn silence() -> Error {
-    Error::new(ErrorKind::Unavailable, "the coordinator has not answered")
+    Error::new(ErrorKind::Unavailable, "the coordinator does not answer")
 }
 
-/// What a passed deadline means. `Timeout` says that others hold, which takes an answer from the
-/// server; a try waits for nothing but an answer.
+/// Makes the error of a passed deadline. `Timeout` says that other clients hold, so it needs an answer from
+/// the server. A try waits only for an answer, so it never times out.
 pub(crate) fn late(patience: Patience, unanswered: Option<Error>) -> Error {
-    let taken_back = "its place in the queue is being given back";
+    let taken_back = "the place in the queue is given back in the background";
     match (patience, unanswered) {
         (Patience::Wait, None) => {
-            Error::new(ErrorKind::Timeout, format!("not acquired in time; {taken_back}"))
+            Error::new(ErrorKind::Timeout, format!("other clients still hold it or wait ahead; {taken_back}"))
         }
-        (Patience::Wait, Some(why)) => {
-            Error::new(ErrorKind::Unavailable, format!("not acquired before the deadline; {taken_back}"))
-                .because(why)
-        }
+        (Patience::Wait, Some(why)) => Error::new(
+            ErrorKind::Unavailable,
+            format!("the coordinator did not answer before the deadline; {taken_back}"),
+        )
+        .because(why),
         (Patience::Try, why) => Error::new(ErrorKind::Unavailable, "no answer within the request timeout")
             .because(why.unwrap_or_else(silence)),
     }
 }
 
-/// As [`unanswered`], for a node in the queue, which may have a lease of its own.
+/// Waits as [`unanswered`], for a node in the queue, which may have a separate lease.
 pub(super) async fn until_unproven(node: &dyn Node, fail_fast: bool) -> Error {
     if !fail_fast {
         return std::future::pending().await;
@@ -52,27 +53,27 @@ pub(super) async fn until_unproven(node: &dyn Node, fail_fast: bool) -> Error {
     loop {
         match unproven(state) {
             Some(why) if state == LeaseState::Suspended => return why,
-            // A lost lease or node ends the wait by itself.
+            // The loss of the lease or the node ends the wait elsewhere.
             _ => state = node.state().changed(state).await,
         }
     }
 }
 
-/// Why a waiter cannot know whether others still hold: its lease was not proven within its period.
-/// `None` while it is.
+/// Returns why a waiter cannot know whether other clients still hold: its lease was not confirmed in its
+/// period. `None` while the lease is live.
 pub(crate) fn unproven(state: LeaseState) -> Option<Error> {
     match state {
         LeaseState::Live => None,
         LeaseState::Suspended => {
-            let why = "the coordinator has not answered within its period; others held when it did";
+            let why = "the coordinator does not answer; at its last answer, other clients held the lock";
             Some(Error::new(ErrorKind::Unavailable, why))
         }
         LeaseState::Lost(reason) => Some(Error::lost(reason)),
     }
 }
 
-/// What has delayed an acquisition up to now. When its deadline passes, the error must say whether
-/// others held all the time, or the server did not answer.
+/// The reason why an acquisition is delayed. The error of its deadline must say whether other clients held
+/// the lock or the server did not answer.
 #[derive(Debug, Default)]
 pub(super) struct Obstacle(Mutex<Met>);
 
@@ -84,7 +85,7 @@ enum Met {
     Error(Error),
     /// Others are ahead of this node.
     Others(Arc<dyn Node>),
-    /// It is admitted, and so many replicas are asked.
+    /// The node is admitted, and this number of replicas must confirm it.
     Replicas(u32),
 }
 
@@ -100,7 +101,7 @@ impl Obstacle {
         *self.0.lock() = Met::Error(error.clone());
     }
 
-    /// The node stands in the queue.
+    /// The node is in the queue.
     pub(super) fn waits(&self, node: &Arc<dyn Node>) {
         *self.0.lock() = Met::Others(Arc::clone(node));
     }
@@ -117,7 +118,7 @@ impl Obstacle {
             Met::Others(node) => unproven(node.state().state()),
             Met::Replicas(replicas) => Some(Error::new(
                 ErrorKind::Unavailable,
-                format!("admitted, and not yet confirmed by {replicas} replicas"),
+                format!("admitted, but not yet confirmed by {replicas} replicas"),
             )),
         }
     }
@@ -127,7 +128,7 @@ impl Obstacle {
     }
 }
 
-/// The server did not answer, in spite of retries.
+/// The error if the server did not answer in spite of retries.
 pub(super) fn silent() -> Error {
-    Error::new(ErrorKind::Unavailable, "the coordinator cannot serve the request now")
+    Error::new(ErrorKind::Unavailable, "the coordinator did not answer the request: try again later")
 }

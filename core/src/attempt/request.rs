@@ -1,4 +1,4 @@
-//! What an acquisition asks for.
+//! The parameters of an acquisition.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::clock::Moment;
 use crate::contracts::{Join, Limit, NodeId, Patience};
 use crate::decide::Claim;
 
-/// One acquisition's parameters.
+/// The parameters of one acquisition.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) queue: Address,
@@ -33,8 +33,8 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// When to give up on a server that does not answer, counted from `now`: after one TTL if there
-    /// is no deadline, else only at the deadline.
+    /// Returns when to give up on a server that does not answer: one TTL after `now` without a deadline,
+    /// otherwise only at the deadline.
     pub(super) fn give_up(&self, now: Moment, ttl: Duration) -> Moment {
         match self.deadline {
             Moment::NEVER => now + ttl,
@@ -42,7 +42,7 @@ impl Request {
         }
     }
 
-    /// The join of a new attempt.
+    /// Makes the join of a new attempt.
     pub(super) fn join(&self) -> Join {
         Join {
             queue: self.queue.clone(),
@@ -57,7 +57,7 @@ impl Request {
     }
 }
 
-/// A callback for an acquisition that has joined a queue behind others.
+/// A callback for an acquisition that waits in a queue.
 #[derive(Clone)]
 pub(crate) struct OnQueue(Arc<dyn Fn() + Send + Sync>);
 

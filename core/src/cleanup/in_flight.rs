@@ -1,16 +1,16 @@
-//! A task that others may wait for.
+//! A clean-up task for which acquisitions and closes may wait.
 
 use std::sync::Arc;
 
 use super::pending::Pending;
 use super::task::{Task, kept_out};
 
-/// A task that counts as pending until it is dropped: when it is settled, or lost with its tokio
-/// task (a panic in a driver) or its runtime. So no wait for it is endless.
+/// A task that counts as pending until it is dropped: when it is settled, or lost with its tokio task (a panic in
+/// a driver) or its runtime. So every wait for it ends.
 pub(super) struct InFlight {
     pub(super) task: Task,
     pending: Arc<Pending>,
-    // `None` until it counts, which is after the least time of its node.
+    // `None` until it counts, after the shortest time of its node.
     pub(super) number: Option<u64>,
 }
 
@@ -33,7 +33,7 @@ impl InFlight {
         }
     }
 
-    /// Waits until the least time of its node is over.
+    /// Waits until the shortest time of its node is over.
     pub(super) async fn due(&mut self) {
         if let Some(node) = self.task.kept() {
             kept_out(&*node).await;

@@ -1,13 +1,13 @@
-//! The join of a dropped try, whose answer may be on its way.
+//! The join of a dropped try, whose answer may still arrive.
 //!
-//! *Why it is awaited.* A quorum drops the tries of members that answer after a majority, and their
-//! answers come moments later. A node that is known leaves by its name. A join without an answer has
-//! to be abandoned: that leaves a tombstone on the server, which on Redis keeps the queue out of its
-//! short form for minutes.
+//! *Why the clean-up awaits it.* A quorum lock drops the tries of members that have not answered when a majority
+//! is held, and their answers arrive moments later. A known node leaves by its name. A join without an answer must
+//! be abandoned, which leaves a tombstone on the server. On Redis the tombstone keeps the queue out of its short
+//! form for minutes.
 //!
-//! *Why few are.* A join that is not sent yet may have a place in a line of its client (a semaphore
-//! that bounds its requests). It keeps that place from all behind it while nobody polls it. So a join
-//! is kept only where its task begins at once; the others are dropped and abandoned.
+//! *Why only a few.* A join that is not sent yet may wait for a semaphore that bounds the requests of its client.
+//! While it is not polled, it blocks all later requests. So a join is kept only if its task starts at once; other
+//! joins are dropped and abandoned.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,16 +20,16 @@ use crate::contracts::{Join, Joined, Node};
 use crate::decide::life::Residue;
 use crate::error::Result;
 
-/// The join of a dropped try: awaited for a short time, then cleaned up by what it answered.
+/// The join of a dropped try: awaited for a short time, then cleaned up according to its answer.
 #[derive(Clone)]
 pub(crate) struct LateJoin {
     pub(super) join: Join,
     pub(super) obsolete_at: Moment,
-    // What is left of it, once that is known: by its answer, or after a while.
+    // What remains on the server, when that is known: by its answer, or after a time.
     pub(super) remains: Shared<BoxFuture<'static, Remains>>,
 }
 
-/// What is left of it on the server.
+/// The remains of a join on the server.
 #[derive(Clone)]
 pub(super) enum Remains {
     Nothing,
@@ -38,7 +38,7 @@ pub(super) enum Remains {
 }
 
 impl LateJoin {
-    /// `until`: for how long it is awaited. After `obsolete_at` the lease has removed its node anyway.
+    /// It is awaited until `until`. After `obsolete_at` the end of the lease has removed its node anyway.
     pub(crate) fn new(
         asked: BoxFuture<'static, Result<Joined>>,
         join: Join,

@@ -1,10 +1,10 @@
-//! Clean-up in the background. It removes what a dropped guard or acquisition left on the server,
-//! and retries until the server confirms it or the lease is lost (NODE-CANCEL, NODE-LEAVE-OWN).
-//! After a refusal waiters go on, and the task is retried with long delays.
+//! Clean-up in the background. It removes the node of a dropped guard or acquisition from the server, and retries
+//! until the server confirms it or the lease is lost (NODE-CANCEL, NODE-LEAVE-OWN). After a refusal waiters
+//! continue, and the task is retried with long delays.
 //!
-//! A join first waits for this client's own tasks on that queue that are pending when it comes
-//! (QUEUE-LEAVE-BEFORE-JOIN), so that `drop(guard)` and then `try_acquire` succeeds.
-//! `docs/protocol/cleanup.md` has the whole.
+//! A join first waits for this client's own tasks on the same queue that are pending at that moment
+//! (QUEUE-LEAVE-BEFORE-JOIN), so that `drop(guard)` and then `try_acquire` succeeds. See
+//! `docs/protocol/cleanup.md`.
 
 mod in_flight;
 mod late_join;
@@ -35,16 +35,16 @@ use crate::decide::LEAVES_AT_ONCE;
 use crate::error::{Error, ErrorKind, Result};
 use crate::runtime::HomeRuntime;
 
-/// A handle of the background worker. When the last clone is dropped, the worker settles what is
-/// left and closes the backend.
+/// A handle to the background worker. When the last clone is dropped, the worker settles the remaining tasks and
+/// closes the backend.
 #[derive(Clone, Debug)]
 pub(crate) struct Cleanup {
     sender: mpsc::UnboundedSender<InFlight>,
     pending: Arc<Pending>,
     runtime: Handle,
-    // The runtime that the worker lives on.
+    // The runtime of the worker.
     pub(crate) home: HomeRuntime,
-    // What follows removals, and the removal of what a close has ended.
+    // Work that follows removals, and the removal of nodes that a close has ended.
     tidying: TaskTracker,
     // Cancelled when the end of the lease does the rest.
     given_up: CancellationToken,
@@ -63,14 +63,14 @@ impl Cleanup {
         Self { sender, pending, runtime, home, tidying, given_up }
     }
 
-    /// Spawns work for a hold on the worker's runtime: the caller's may end before, or not be
+    /// Spawns work for a hold on the worker's runtime, because the caller's runtime may end before or not be
     /// driven.
     pub(crate) fn beside(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.runtime.spawn(work);
     }
 
-    /// Work that others may go on with when its caller is gone, and that is polled where this is called. On another
-    /// runtime than the worker's it is a task of the worker's: its timers and those of the driver would end with the
+    /// Makes work that another task may continue when its caller is gone. On the worker's runtime the caller polls
+    /// it. On another runtime it becomes a task of the worker's runtime, because its timers would end with the
     /// caller's runtime.
     pub(crate) fn at_home<T: Send + 'static>(
         &self,
@@ -83,15 +83,14 @@ impl Cleanup {
         let home = self.home.clone();
         let answer = async move {
             task.await.unwrap_or_else(|error| {
-                let why = "the task of a request has died, or its runtime has ended";
+                let why = "the background task of the request panicked, or its runtime ended";
                 Err(Error::new(ErrorKind::OutcomeUnknown, why).because(error))
             })
         };
         async move { home.last(answer).await }.boxed()
     }
 
-    /// Spawns, as [`beside`](Self::beside), what is to follow the removals from `queue` that are
-    /// pending now. A close waits for it.
+    /// Spawns work that runs after the pending removals from `queue`, on the worker's runtime. A close waits for it.
     pub(crate) fn afterwards(&self, queue: &Address, work: impl Future<Output = ()> + Send + 'static) {
         let (pending, queue) = (Arc::clone(&self.pending), queue.clone());
         let work = async move {
@@ -104,16 +103,18 @@ impl Cleanup {
     /// Queues a task. Never blocks, and needs no runtime.
     pub(crate) fn push(&self, task: Task) {
         if self.sender.send(InFlight::new(task, Arc::clone(&self.pending))).is_err() {
-            tracing::debug!("nothing is cleaned up after the end of the runtime; the lease frees the node");
+            tracing::debug!(
+                "the runtime has ended, so nothing is cleaned up; the end of the lease frees the node"
+            );
         }
     }
 
-    /// Whether a task that is pushed now is carried out at once, rather than waits for others.
+    /// Returns whether a task that is pushed now starts at once.
     pub(crate) fn has_room(&self) -> bool {
         self.pending.count() < LEAVES_AT_ONCE / 2
     }
 
-    /// Adds a node with a least time, from now on.
+    /// Adds a node with a shortest time, which starts now.
     pub(crate) fn keep(&self, node: &Arc<dyn Node>) {
         self.pending.keep(node);
     }
@@ -124,13 +125,12 @@ impl Cleanup {
         self.pending.keep_until_closed(ended);
     }
 
-    /// The backend is closed.
+    /// Records that the backend is closed.
     pub(crate) fn closed(&self) {
         self.pending.closed();
     }
 
-    /// Waits until the least time of every present hold is over, but not for holds that begin
-    /// meanwhile.
+    /// Waits until the shortest time of every present hold is over, but not for later holds.
     pub(crate) async fn kept_out(&self) {
         self.pending.kept_out().await;
     }
@@ -140,8 +140,7 @@ impl Cleanup {
         self.pending.settled(Some(queue)).await;
     }
 
-    /// Gives back, in the background and in bursts, nodes that a close has ended and that nobody else
-    /// leaves. A close waits for it.
+    /// Gives back nodes that a close has ended, in the background and in bursts. A close waits for it.
     pub(crate) fn give_back(&self, nodes: Vec<(Address, Arc<dyn Node>)>) {
         if nodes.is_empty() {
             return;
@@ -150,7 +149,7 @@ impl Cleanup {
         let cleanup = self.clone();
         let giving_back = async move {
             for burst in nodes.chunks(LEAVES_AT_ONCE) {
-                // One burst stands ready while another is under way.
+                // One burst is ready while another one runs.
                 cleanup.pending.fewer_than(LEAVES_AT_ONCE).await;
                 cleanup.pending.taken_on(burst.len());
                 burst.iter().filter_map(still_there).for_each(|task| cleanup.push(task));
@@ -160,7 +159,7 @@ impl Cleanup {
         let given_up = self.given_up.clone();
         let until_given_up = async move {
             tokio::select! {
-                // First: what is settled by the end of the client makes no room for more.
+                // First, because tasks that end with the client make no room for further ones.
                 biased;
                 () = given_up.cancelled() => {}
                 () = giving_back => {}
@@ -169,14 +168,14 @@ impl Cleanup {
         self.tidying.spawn_on(until_given_up, &self.runtime);
     }
 
-    /// How many clean-ups are pending, with those that are put off until there is room.
+    /// Returns how many clean-ups are pending, including clean-ups that wait for room.
     pub(crate) fn count(&self) -> usize {
         self.pending.count() + self.pending.are_put_off()
     }
 
-    /// Waits for all tasks that are pending now, for what follows them, and for what is being [given
-    /// back](Self::give_back). Answers false when the time was over, or nothing was confirmed for as
-    /// long as `patience`; then nothing more is given back, and the end of the client does the rest.
+    /// Waits for all tasks that are pending now, for the work after them, and for nodes that are being [given
+    /// back](Self::give_back). Returns false if the time is over, or if nothing was confirmed for `patience`. Then
+    /// no further node is given back, and the close of the client ends the rest.
     pub(crate) async fn settled_within(&self, bound: Duration, patience: Duration) -> bool {
         let silence = async { while timeout(patience, self.pending.one_settled()).await.is_ok() {} };
         let settled = tokio::select! {
@@ -191,17 +190,17 @@ impl Cleanup {
         settled
     }
 
-    /// Waits for all tasks that are pending now, and for what follows them.
+    /// Waits for all tasks that are pending now, and for the work after them.
     async fn all_settled(&self) {
         self.pending.settled(None).await;
-        // It goes on to take what is spawned; a wait ends only once it is closed.
+        // A closed tracker still takes new tasks. The wait ends only if it is closed.
         self.tidying.close();
         self.tidying.wait().await;
     }
 }
 
-/// The leave of a node that a close has ended; `None` where its owner has released it meanwhile, or
-/// its lease has removed it.
+/// Returns the leave of a node that a close has ended; `None` if its owner has released it since, or its lease
+/// has removed it.
 fn still_there((queue, node): &(Address, Arc<dyn Node>)) -> Option<Task> {
     let (task, state) = (Task::leave(queue, node), node.state());
     let obsolete = task.is_obsolete(state.lease().clock().now());

@@ -1,4 +1,4 @@
-//! The tasks that an acquisition or a close may wait for.
+//! The tasks for which an acquisition or a close may wait.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,11 +15,11 @@ use crate::until::until;
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     numbers: Mutex<Numbers>,
-    // Nodes with a least time, held or released: an orderly close waits for them.
+    // Nodes with a shortest time, held or released: an orderly close waits for them.
     kept: Mutex<Vec<Weak<dyn Node>>>,
-    // What a close has ended: some backends end only those nodes that somebody has still.
+    // Nodes that a close has ended: some backends end only nodes that still exist in the client.
     ended: Mutex<Vec<Arc<dyn Node>>>,
-    // How many nodes will be left when there is room.
+    // How many nodes wait for room, and then leave.
     put_off: AtomicUsize,
 }
 
@@ -29,19 +29,19 @@ struct Numbers {
     next: u64,
     all: Numbered,
     queues: HashMap<Address, Numbered>,
-    // How many queues have been waited for.
+    // How many queues have had waiters.
     asked: u64,
-    // The tasks that are ready and waited for, by the rank of their queue, then by number. It holds
-    // no others, so that a pick costs the same however many wait for tasks under way.
+    // Ready tasks with a waiter, by the rank of their queue, then by number. It contains no other tasks, so the
+    // cost of a pick does not depend on the number of waiters.
     wanted: BTreeSet<(u64, u64)>,
 }
 
-/// The tasks of one queue, or of all. Each queue has a notification of its own: there may be
-/// thousands of queues and of waiters.
+/// The tasks of one queue, or of all queues. Each queue has a separate notification, because there may be
+/// thousands of queues and waiters.
 #[derive(Debug, Default)]
 struct Numbered {
     numbers: BTreeSet<u64>,
-    // For a queue: its tasks that are ready to begin, and its rank when something waits for it.
+    // For a queue: its ready tasks, and its rank if it has a waiter.
     ready: BTreeSet<u64>,
     rank: Option<u64>,
     settled: Arc<Notify>,
@@ -90,7 +90,7 @@ impl Numbers {
         }
     }
 
-    /// The tasks of a queue, or of all; `None` when there are none.
+    /// Returns the tasks of a queue, or of all queues; `None` if it has no task.
     fn of(&self, queue: Option<&Address>) -> Option<&Numbered> {
         let numbered = match queue {
             Some(queue) => self.queues.get(queue)?,
@@ -111,12 +111,12 @@ impl Numbers {
 }
 
 impl Pending {
-    /// Counts another task on a queue, and answers its number.
+    /// Counts a new task on a queue, and returns its number.
     pub(super) fn add(&self, queue: &Address) -> u64 {
         self.numbers.lock().add(queue)
     }
 
-    /// How many tasks have been counted and are not settled.
+    /// Returns how many tasks have been counted and are not settled.
     pub(super) fn count(&self) -> usize {
         self.numbers.lock().all.numbers.len()
     }
@@ -125,26 +125,26 @@ impl Pending {
         self.numbers.lock().remove(queue, number);
     }
 
-    /// The task may begin.
+    /// Records that the task may start.
     pub(super) fn ready(&self, queue: &Address, number: u64) {
         self.numbers.lock().ready(queue, number);
     }
 
-    /// The task has begun.
+    /// Records that the task has started.
     pub(super) fn begun(&self, queue: &Address, number: u64) {
         self.numbers.lock().begun(queue, number);
     }
 
-    /// The first task that is ready and waited for.
+    /// Returns the first ready task with a waiter.
     pub(super) fn first_wanted(&self) -> Option<u64> {
         self.numbers.lock().wanted.first().map(|&(_, number)| number)
     }
 
-    /// Waits for the tasks on `queue` that are pending now; without a queue, for all.
+    /// Waits for the tasks on `queue` that are pending now; without a queue, for all tasks.
     pub(super) async fn settled(&self, queue: Option<&Address>) {
         let later = {
             let mut numbers = self.numbers.lock();
-            // The usual case, nothing pending, costs one look.
+            // The usual case, without a pending task, costs one check.
             if numbers.of(queue).is_none() {
                 return;
             }
@@ -169,17 +169,17 @@ impl Pending {
         }
     }
 
-    /// So many tasks more will be added when there is room.
+    /// Announces tasks that will be added when there is room.
     pub(super) fn put_off(&self, count: usize) {
         self.put_off.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// So many of them are added now, or are not needed.
+    /// Records that announced tasks are added now, or are not needed.
     pub(super) fn taken_on(&self, count: usize) {
         self.put_off.fetch_sub(count, Ordering::Relaxed);
     }
 
-    /// How many are put off.
+    /// Returns how many announced tasks are not added yet.
     pub(super) fn are_put_off(&self) -> usize {
         self.put_off.load(Ordering::Relaxed)
     }
@@ -190,13 +190,13 @@ impl Pending {
         settled.notified().await;
     }
 
-    /// Waits until fewer than so many tasks are pending.
+    /// Waits until fewer tasks than this number are pending.
     pub(super) async fn fewer_than(&self, most: usize) {
         let settled = Arc::clone(&self.numbers.lock().all.settled);
         until(&settled, || (self.count() < most).then_some(())).await;
     }
 
-    /// Adds a node with a least time, from now on.
+    /// Adds a node with a shortest time, which starts now.
     pub(super) fn keep(&self, node: &Arc<dyn Node>) {
         let mut kept = self.kept.lock();
         kept.retain(|node| node.upgrade().is_some_and(|node| node.state().is_kept()));
@@ -208,13 +208,12 @@ impl Pending {
     }
 
     pub(super) fn closed(&self) {
-        // Their destructors run without the lock.
+        // The destructors run without the lock.
         let ended = std::mem::take(&mut *self.ended.lock());
         drop(ended);
     }
 
-    /// Waits until the least time of every present hold is over, but not for holds that begin
-    /// meanwhile.
+    /// Waits until the shortest time of every present hold is over, but not for later holds.
     pub(super) async fn kept_out(&self) {
         let kept: Vec<_> = self.kept.lock().iter().filter_map(Weak::upgrade).collect();
         for node in kept {
@@ -235,7 +234,7 @@ mod tests {
     }
 
     impl Pending {
-        /// A task on each of so many queues; each may be begun, and is waited for.
+        /// One ready task with a waiter on each of this number of queues.
         fn wanted(count: u64) -> Self {
             let pending = Self::default();
             for number in 0..count {

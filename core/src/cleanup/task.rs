@@ -1,5 +1,4 @@
-//! What is to be removed from the server, and the retries until that is confirmed, refused or
-//! obsolete.
+//! A removal of a node from the server, and its retries until it is confirmed, refused or obsolete.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,14 +16,14 @@ use crate::support::{Backoff, Pauses};
 /// One clean-up.
 #[derive(Clone)]
 pub(crate) enum Task {
-    /// A known node is to leave.
+    /// Removes a known node.
     Leave { queue: Address, node: Arc<dyn Node> },
-    /// A writer's node is to become a reader's: `at_once`, or when the node's least time is over.
+    /// Turns a writer's node into a reader's: `at_once`, or after the node's shortest time.
     Downgrade { queue: Address, node: Arc<dyn Node>, at_once: bool },
-    /// An attempt with an unknown outcome is to be abandoned. After `obsolete_at` the lease has
-    /// removed its node anyway.
+    /// Abandons an attempt with an unknown outcome. After `obsolete_at` the end of the lease has removed its node
+    /// anyway.
     Abandon { join: Join, obsolete_at: Moment },
-    /// The join of a dropped try is to be awaited for a while, and its node to leave.
+    /// Awaits the join of a dropped try for a time, and removes its node.
     Late(LateJoin),
 }
 
@@ -45,7 +44,7 @@ impl Task {
         }
     }
 
-    /// Whether nothing is left to remove: the server has done it by itself.
+    /// Returns whether nothing remains to remove, because the server has removed it.
     pub(super) fn is_obsolete(&self, now: Moment) -> bool {
         match self {
             Task::Leave { node, .. } | Task::Downgrade { node, .. } => {
@@ -58,8 +57,7 @@ impl Task {
         }
     }
 
-    /// Tries once. Answers what comes next, and the server's answer: `Lost` for a node that is
-    /// gone.
+    /// Tries once. Returns the next step, and the server's answer: `Lost` for a node that does not exist any more.
     pub(super) async fn attempt(&self, backend: &dyn Backend) -> (AfterTry, Result<()>) {
         let answer = match self {
             Task::Leave { node, .. } => return leave(&**node).await,
@@ -76,12 +74,12 @@ impl Task {
         (AfterTry::of(failure, self.is_obsolete(now)), answer)
     }
 
-    /// The task's node, if it must not be given back yet.
+    /// Returns the task's node, if it must not be given back yet.
     pub(super) fn kept(&self) -> Option<Arc<dyn Node>> {
         match self {
             Task::Leave { node, .. } | Task::Downgrade { node, at_once: false, .. } => {
                 let state = node.state();
-                // A lost node (at a fixed end, say) is no longer kept.
+                // A lost node (for example at a fixed end) is not kept any longer.
                 (state.is_kept() && state.lost().is_none()).then(|| Arc::clone(node))
             }
             _ => None,
@@ -100,7 +98,7 @@ impl fmt::Debug for Task {
     }
 }
 
-/// Waits until a node's least time is over, or the node is lost.
+/// Waits until a node's shortest time is over, or the node is lost.
 pub(super) async fn kept_out(node: &dyn Node) {
     let state = node.state();
     tokio::select! {
@@ -109,8 +107,8 @@ pub(super) async fn kept_out(node: &dyn Node) {
     }
 }
 
-/// One try of a leave, recorded in the node's life. Answers what comes next, and the server's
-/// answer: `Lost` for a node that is gone.
+/// Tries a leave once, and records it in the node's life. Returns the next step, and the server's answer: `Lost`
+/// for a node that does not exist any more.
 pub(crate) async fn leave(node: &dyn Node) -> (AfterTry, Result<()>) {
     let state = node.state();
     state.change(|life, _| life.leave_sent());
@@ -123,13 +121,13 @@ pub(crate) async fn leave(node: &dyn Node) -> (AfterTry, Result<()>) {
     (state.left(answer), outcome)
 }
 
-/// The pauses between the tries of a task: with jitter at most half of a try's time limit, because a try may wait for
-/// the task.
+/// Returns the pauses between the tries of a task: with jitter at most half of the time limit of an acquiring try,
+/// because such a try may wait for the task.
 pub(super) fn pauses(request_timeout: Duration) -> Backoff {
     Backoff::new(Pauses::OUTAGE.up_to(request_timeout / 4))
 }
 
-/// Retries a task until it is confirmed, refused or obsolete, and answers as the last try.
+/// Retries a task until it is confirmed, refused or obsolete. Returns the result of the last try.
 pub(crate) async fn settle(
     backend: &dyn Backend,
     task: &Task,
@@ -140,7 +138,7 @@ pub(crate) async fn settle(
         let (next, answer) = task.attempt(backend).await;
         if next != AfterTry::Again {
             if let (AfterTry::Insist, Err(error)) = (next, &answer) {
-                tracing::debug!(?task, %error, "a clean-up was refused, or not confirmed within its lease");
+                tracing::debug!(?task, %error, "the server refused a clean-up, or did not confirm it within the lease");
             }
             return (next, answer);
         }

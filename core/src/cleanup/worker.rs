@@ -1,12 +1,11 @@
-//! The background worker: takes tasks as they come, and carries out a few at a time.
+//! The background worker: carries out clean-up tasks, a few at a time.
 //!
-//! *Why a few.* A client's requests share its connection with the renewals of what it still holds.
-//! If twenty thousand guards are dropped at once, their leaves would delay the next renewal past
-//! its lease. A task that waits here costs no request, and one that an acquisition waits for goes
-//! first.
+//! *Why a few.* A client's requests share its connection with the renewals of its holds. If twenty thousand guards
+//! are dropped at the same time, their leaves would delay the next renewal past its lease. A task that waits here
+//! costs no request. A task for which an acquisition waits goes first.
 //!
-//! *Why a pause takes no place.* One server of several may be away, for as long as a failover takes: what was dropped on
-//! the others must not wait for it. So each try is a place, and repeated ones take half of them at most.
+//! *Why a pause takes no place.* One of several servers may be away during a failover, and removals on the other
+//! servers must not wait for it. So each try takes a place, and repeated tries take at most half of the places.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -28,8 +27,8 @@ use crate::support::{Backoff, Pauses};
 const INSISTING: usize = 8;
 /// Concurrent repeated tries of tasks that were not answered.
 const REPEATED: usize = LEAVES_AT_ONCE / 2;
-/// For so long behind its try a repeated one keeps its place: a server that refuses at once is asked some 300 times a
-/// second, however much was dropped.
+/// A repeated try keeps its place for this time after the try. So a server that refuses at once gets about 300
+/// requests a second, for any number of dropped guards.
 const PACE: Duration = Duration::from_millis(100);
 
 /// A task that is due, with the pauses between its tries.
@@ -38,12 +37,12 @@ struct Due {
     pauses: Backoff,
 }
 
-/// What a try comes to.
+/// The result of a try.
 enum TaskTried {
     Settled,
-    /// Nothing waits for it from now on.
+    /// No acquisition or close waits for it from now on.
     Refused(Task),
-    /// A repeated try has its place still.
+    /// A repeated try still has its place.
     Again(Due, Option<OwnedSemaphorePermit>),
 }
 
@@ -51,14 +50,14 @@ pub(super) struct Worker {
     backend: Arc<dyn Backend>,
     request_timeout: Duration,
     pending: Arc<Pending>,
-    // Tasks whose node still has its least time.
+    // Tasks whose node is still in its shortest time.
     kept: JoinSet<InFlight>,
     // Ready tasks, by number.
     waiting: BTreeMap<u64, InFlight>,
     running: JoinSet<TaskTried>,
     // The places of repeated tries.
     repeated: Arc<Semaphore>,
-    // Between two tries, and due for another.
+    // Tasks between two tries, and tasks that are due for the next try.
     pausing: JoinSet<Due>,
     again: VecDeque<Due>,
     refused: JoinSet<()>,
@@ -107,16 +106,16 @@ impl Worker {
                         self.take(in_flight);
                     }
                 }
-                // Reaped so that the set does not grow.
+                // Removed so that the set does not grow.
                 Some(_) = self.refused.join_next(), if !self.refused.is_empty() => {}
             }
             self.begin();
         }
-        // All handles are gone: a dropped coordinator gives everything back in the background
-        // (LEASE-CLOSE). The close also removes what the server still refuses.
+        // All handles are gone: a dropped coordinator gives everything back in the background (LEASE-CLOSE). The
+        // close also removes nodes whose removal the server still refuses.
         drop(self.refused);
         if let Err(error) = self.backend.close(Close::Orderly).await {
-            tracing::debug!(%error, "a dropped coordinator was not closed in order; its lease runs out");
+            tracing::debug!(%error, "a dropped coordinator could not be closed; its locks are free when the lease ends");
         }
     }
 
@@ -138,7 +137,7 @@ impl Worker {
         }
     }
 
-    /// Begins as many tries as there is room for.
+    /// Starts tries while there is room.
     fn begin(&mut self) {
         while self.running.len() < LEAVES_AT_ONCE {
             let Some((due, place)) = self.next() else { return };
@@ -146,7 +145,7 @@ impl Worker {
         }
     }
 
-    /// The next try, with the place of a repeated one.
+    /// Returns the next try, with the place of a repeated try.
     fn next(&mut self) -> Option<(Due, Option<OwnedSemaphorePermit>)> {
         if !self.again.is_empty()
             && let Ok(place) = Arc::clone(&self.repeated).try_acquire_owned()
@@ -161,7 +160,7 @@ impl Worker {
 
     fn ended(&mut self, ended: std::result::Result<TaskTried, JoinError>) {
         match ended {
-            // A task that died (a panic in a driver) no longer counts.
+            // A task that panicked in a driver does not count any more.
             Ok(TaskTried::Settled) | Err(_) => {}
             Ok(TaskTried::Again(mut due, place)) => {
                 let clock = self.backend.lease().clock().clone();
@@ -189,15 +188,15 @@ async fn try_once(backend: Arc<dyn Backend>, due: Due, place: Option<OwnedSemaph
         AfterTry::Insist => {
             let task = due.in_flight.task.clone();
             if let Err(error) = &answer {
-                tracing::debug!(?task, %error, "a clean-up was refused, or not confirmed within its lease");
+                tracing::debug!(?task, %error, "the server refused a clean-up, or did not confirm it within the lease");
             }
             TaskTried::Refused(task)
         }
     }
 }
 
-/// Retries a refused task with long delays. A refusal may end (a full server gets space, a user its
-/// role again), while the node's lease may live as long as this process and block the queue.
+/// Retries a refused task with long delays. A refusal may end (a full server gets space, a user gets its role
+/// again). Without the retry, the node could block the queue as long as this process lives.
 async fn insist(backend: &dyn Backend, insisting: &Semaphore, task: &Task) {
     let clock = backend.lease().clock().clone();
     // If many nodes share one lease, a late join of an abandoned attempt lives as long as that

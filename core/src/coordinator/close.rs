@@ -1,4 +1,4 @@
-//! The end of a client.
+//! The close of a client.
 
 use std::panic::{AssertUnwindSafe, resume_unwind};
 
@@ -10,27 +10,28 @@ use crate::error::{Error, Result};
 use crate::seen;
 
 impl Coordinator {
-    /// Gives everything back: nodes that are being removed, then every other node and the lease.
-    /// Holds are lost as `Closed`, and later calls answer `Closed`. It waits, in this order, for
+    /// Closes the client: gives back all nodes and the lease. Holds are lost with the reason `Closed`, and
+    /// later calls fail with `Closed`.
     ///
-    /// 1. the least time of every hold under
-    ///    [`min_hold`](crate::recipes::Acquire::min_hold) that exists at the call (one
-    ///    that begins meanwhile is cut short);
-    /// 2. one [margin](crate::Lease::margin), if a guard is alive, or was dropped just after its fixed
-    ///    end. Guards are lost as `Closed` first, so that the work under them is over when the next
-    ///    holder is admitted. This costs nothing if you release what you hold before the call;
-    /// 3. the server, for at most twice the request timeout (four times for a client of both sides of
-    ///    a [move](crate::Move)), and with retries. More than a thousand
-    ///    holds are given back some at a time, so that nobody else waits for all of them: that may take
-    ///    2 ms more for each beyond 1,024. It ends a request timeout after the server's last answer.
+    /// The call waits, in this order:
+    ///
+    /// 1. for each hold under [`min_hold`](crate::recipes::Acquire::min_hold) that exists at the call, until
+    ///    its time is over. (A hold that starts during the close ends early.)
+    /// 2. one [margin](crate::Lease::margin), if a guard is alive or was dropped just after its fixed end.
+    ///    Its hold is lost before this margin, so the work under it can stop before the next holder is
+    ///    admitted. Release your guards before the call to save this time.
+    /// 3. for the server, at most twice the request timeout (four times for a client of both sides of a
+    ///    [move](crate::Move)), with retries. It takes up to 2 ms more for each hold beyond 1,024, because
+    ///    they are given back in parts, so that other clients are not delayed. The wait ends one request
+    ///    timeout after the server's last answer.
     ///
     /// # Errors
-    /// `Unavailable` when the server did not confirm it, or when nothing drives the runtime that it
-    /// was connected on: the lease then frees everything within TTL and a bound. `RuntimeGone`, at
-    /// once, when that runtime has ended.
+    /// * `Unavailable`: the server did not confirm the close, or no thread drives the runtime on which the
+    ///   client was connected. The lease then frees everything within the TTL plus the backend's expiry bound.
+    /// * `RuntimeGone`: that runtime has ended.
     ///
     /// # Cancel safety
-    /// May be called again.
+    /// A dropped call may be repeated.
     pub async fn close(&self) -> Result<()> {
         let cleanup = &self.client().cleanup;
         tokio::select! {
@@ -40,32 +41,31 @@ impl Coordinator {
         self.close_now().await
     }
 
-    /// As [`close`](Coordinator::close), without waiting for holds under `min_hold`. Whether
-    /// those outlive it is a capability
-    /// ([`minimum_outlives_close`](crate::Capabilities::minimum_outlives_close)).
+    /// Closes the client as [`close`](Coordinator::close), but does not wait for holds under `min_hold`. The
+    /// capability [`minimum_outlives_close`](crate::Capabilities::minimum_outlives_close) says whether they
+    /// remain on the server.
     ///
     /// # Errors
     /// As [`close`](Coordinator::close).
     ///
     /// # Cancel safety
-    /// May be called again.
+    /// A dropped call may be repeated.
     pub async fn close_now(&self) -> Result<()> {
         let closed = self.client().close().await;
         closed.map_err(|error| error.in_operation("close"))
     }
 
-    /// Runs `work` with this coordinator, and closes it on each way out: when the work succeeds,
-    /// fails or panics. So a program that ends early leaves nothing that the next one must wait
-    /// for.
+    /// Runs `work` with this coordinator, and closes it when the work succeeds, fails or panics. So the next
+    /// process does not wait for locks of a program that ended early.
     ///
     /// # Errors
-    /// The work's; else the close's, as [`close`](Coordinator::close).
+    /// The error of `work`. If the work succeeds, the error of [`close`](Coordinator::close).
     ///
     /// # Panics
-    /// As the work, once everything is given back.
+    /// If `work` panics, after the close.
     ///
     /// # Cancel safety
-    /// When dropped, it gives everything back in the background, as long as the runtime lives.
+    /// A dropped call gives everything back in the background, as long as the runtime lives.
     pub async fn close_after<T, E>(
         self,
         work: impl AsyncFnOnce(Coordinator) -> std::result::Result<T, E>,
@@ -87,8 +87,8 @@ impl Coordinator {
     }
 }
 
-/// Crashes a client: it sends nothing more, and its holds are left to the lease, as if the process had
-/// been killed. For tests.
+/// Crashes a client, as if its process were killed: for tests. It sends nothing more, and its nodes remain
+/// until the lease expires.
 pub async fn crash(coordinator: &Coordinator) {
     // An abrupt close sends nothing, so it cannot fail.
     let _ = coordinator.client().backend.close(Close::Abrupt).await;

@@ -1,4 +1,4 @@
-//! What an operator does with a namespace.
+//! The operations of an operator on a namespace.
 
 use std::sync::Arc;
 
@@ -11,10 +11,11 @@ use crate::decide::moving::gate::GateMarker;
 use crate::error::{Error, ErrorKind, Result};
 use crate::registry;
 
-/// An operator of a namespace: its client holds nothing, is let in where the namespace moves or is
-/// [retired](Operator::retire), and does not keep others from retiring it. Its acquisitions and writes of
-/// values are refused (`Misconfigured`). Its [`coordinator`](Operator::coordinator) lists, watches and
-/// releases by force. Cloning is cheap.
+/// An operator of a namespace. Its client may connect while the namespace moves or is
+/// [retired](Operator::retire), and does not block `retire`.
+///
+/// The client cannot acquire locks or write values: such calls fail with `Misconfigured`. Its
+/// [`coordinator`](Operator::coordinator) can list, watch and release by force. Clones are cheap.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -43,37 +44,38 @@ impl Operator {
         connect(connectors, &config.clone().as_operator()).await.map(Self)
     }
 
-    /// The operator whose client this is.
+    /// Returns the operator whose client this is.
     ///
     /// # Errors
-    /// `Misconfigured` for a client that was not connected [as an operator](Config::as_operator).
+    /// `Misconfigured`: the client was not connected [as an operator](Config::as_operator).
     pub fn of(coordinator: &Coordinator) -> Result<Self> {
         match coordinator.0.operator {
             true => Ok(Self(coordinator.clone())),
             false => {
-                let why = "only an operator's client does that: connect by Operator::connect";
+                let why = "the client is not an operator's: connect by Operator::connect";
                 Err(Error::new(ErrorKind::Misconfigured, why))
             }
         }
     }
 
-    /// Its client.
+    /// Returns the operator's client.
     pub fn coordinator(&self) -> &Coordinator {
         &self.0
     }
 
-    /// Raises the layout of the namespace to the highest that this build works with, and returns
-    /// it. Call it once every client runs a newer build: from then on older clients are refused as they
-    /// connect. It is refused while one of them is [registered](Coordinator::clients).
-    /// Calling it when it is raised already changes nothing.
+    /// Raises the layout of the namespace to the highest one that this build supports, and returns it.
+    ///
+    /// Call it when every client runs a new build: from then on, older clients cannot connect. It fails while
+    /// an older client is [registered](Coordinator::clients). A second call changes nothing.
     ///
     /// # Errors
-    /// `Conflict` naming the clients that are too old; `Misconfigured` when another build has raised
-    /// it further; `Unavailable` and `OutcomeUnknown`: call it again. If a call ends half-way, older clients
-    /// may be refused until another call is answered. `Forbidden`; `Closed`; `RuntimeGone`.
+    /// * `Conflict`: clients of an older build are connected. The error lists them.
+    /// * `Misconfigured`: a newer build has raised the layout further.
+    /// * `Unavailable`, `OutcomeUnknown`: repeat the call. Until a call succeeds, older clients may be refused.
+    /// * `Forbidden`, `Closed`, `RuntimeGone`: see [`ErrorKind`].
     ///
     /// # Cancel safety
-    /// As after an error: call it again.
+    /// After a dropped call, repeat it.
     pub async fn raise_layout(&self) -> Result<u32> {
         let (Client { backend, .. }, CoordinatorParts { place, layout, .. }) =
             (&**self.0.client(), &*self.0.0);
@@ -82,20 +84,23 @@ impl Operator {
         raised.map_err(|error| error.in_operation("raise_layout"))
     }
 
-    /// Retires the namespace on this server: from then on only operators can connect to it, and other
-    /// clients get an error that names the URL `to`. Call it after the services have moved to another coordinator,
-    /// so that a forgotten service cannot hold a lock next to them. It is refused while a client that is
-    /// not an operator's is [connected](Coordinator::clients), idle or not. The data on the server stays.
-    /// Calling it again changes nothing; [`reopen`](Self::reopen) reverses it.
+    /// Retires the namespace on this server: from then on only operators can connect to it. Other clients get
+    /// an error that contains the URL `to`.
+    ///
+    /// Call it after all services have moved to another coordinator, so that a forgotten service cannot hold a
+    /// lock next to them. It fails while a client other than an operator is [connected](Coordinator::clients),
+    /// idle or not. The data on the server remains. A second call changes nothing. [`reopen`](Self::reopen)
+    /// reverses it.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `to` for what is no URL, is over 1024 bytes or holds a password, since
-    /// every client may read it; `Conflict` naming the clients that are connected, or if the namespace
-    /// is marked otherwise; `Unavailable` and `OutcomeUnknown`: call it again. If a call ends half-way, clients may be refused until another call is
-    /// answered. `Forbidden`; `Closed`; `RuntimeGone`.
+    /// * `InvalidArgument` (`to`): the text is not a URL, is longer than 1024 bytes, or contains a password,
+    ///   which every client could read.
+    /// * `Conflict`: clients are connected (the error lists them), or the namespace has another marker.
+    /// * `Unavailable`, `OutcomeUnknown`: repeat the call. Until a call succeeds, clients may be refused.
+    /// * `Forbidden`, `Closed`, `RuntimeGone`: see [`ErrorKind`].
     ///
     /// # Cancel safety
-    /// As after an error: call it again.
+    /// After a dropped call, repeat it.
     pub async fn retire(&self, to: &str) -> Result<()> {
         let (Client { backend, .. }, CoordinatorParts { place, .. }) = (&**self.0.client(), &*self.0.0);
         let clients = self.0.clients();
@@ -103,41 +108,44 @@ impl Operator {
         self.0.client().serve(retired).await.map_err(|error| error.in_operation("retire"))
     }
 
-    /// Reverses [`retire`](Self::retire): clients can connect again. Returns whether the namespace was
-    /// retired. Call it after the services that use the other coordinator are stopped.
+    /// Reverses [`retire`](Self::retire), so that clients can connect again. Returns whether the namespace was
+    /// retired. First stop the services that use the other coordinator.
     ///
     /// # Errors
-    /// `Conflict` if the namespace is marked otherwise; `Unavailable` and `OutcomeUnknown`: call it again. `Forbidden`; `Closed`; `RuntimeGone`.
+    /// * `Conflict`: the namespace has another marker.
+    /// * `Unavailable`, `OutcomeUnknown`: repeat the call.
+    /// * `Forbidden`, `Closed`, `RuntimeGone`: see [`ErrorKind`].
     ///
     /// # Cancel safety
-    /// As after an error: call it again.
+    /// After a dropped call, repeat it.
     pub async fn reopen(&self) -> Result<bool> {
         let (Client { backend, .. }, CoordinatorParts { place, .. }) = (&**self.0.client(), &*self.0.0);
         let reopened = registry::reopen(&**backend, place);
         self.0.client().serve(reopened).await.map_err(|error| error.in_operation("reopen"))
     }
 
-    /// The mark on the namespace: the URL that its clients are sent to since it was
-    /// [retired](Self::retire), or the move that it takes part in. `None` while it is in use.
+    /// Reads the marker of the namespace: the URL of the new coordinator if it is [retired](Self::retire), or
+    /// the move in which it takes part. `None` if it has no marker.
     ///
     /// # Errors
-    /// `Misconfigured` for a mark of a later version; `Unavailable`; `Forbidden`; `Closed`; `RuntimeGone`.
+    /// * `Misconfigured`: a newer version has written the marker.
+    /// * `Unavailable`, `Forbidden`, `Closed`, `RuntimeGone`: see [`ErrorKind`].
     ///
     /// # Cancel safety
-    /// Cancel safe.
+    /// The call only reads.
     pub async fn marker(&self) -> Result<Option<GateMarker>> {
         marker_of(&self.0).await
     }
 }
 
-/// As [`Operator::marker`], read by any client that was let in. A client of both sides of a move reads the
-/// old side's mark.
+/// Reads the marker of the namespace as [`Operator::marker`], by any connected client. A client of both sides
+/// of a move reads the marker of the old side.
 ///
 /// # Errors
 /// As [`Operator::marker`].
 ///
 /// # Cancel safety
-/// Cancel safe.
+/// The call only reads.
 pub async fn marker_of(coordinator: &Coordinator) -> Result<Option<GateMarker>> {
     let CoordinatorParts { place, moving, .. } = &*coordinator.0;
     let client = moving.as_ref().map_or(coordinator.client(), |participant| &participant.old.client);

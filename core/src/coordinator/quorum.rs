@@ -7,20 +7,22 @@ use crate::error::Result;
 use crate::recipes::QuorumLock;
 
 impl QuorumLock {
-    /// One lock on a majority of these coordinators: the mutex `key` on each. Validates, no I/O.
+    /// Makes a lock on a majority of these coordinators: the mutex `key` on each. Checks the arguments,
+    /// without I/O.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `key`; naming `members` when there is no coordinator, or when their
-    /// names are too long to be stored; naming `name` when two coordinators have the same
-    /// [name](crate::Config::name), or one of several has none; naming `longest_ttl` when a
-    /// coordinator's lease is longer. `Unsupported` when one of several takes part in a
-    /// [move](crate::Move).
+    /// * `InvalidArgument` (`key`): the key is empty or too long.
+    /// * `InvalidArgument` (`members`): the list of coordinators is empty, or their names are too long.
+    /// * `InvalidArgument` (`name`): two coordinators have the same [name](crate::Config::name), or one of
+    ///   several has no name.
+    /// * `InvalidArgument` (`longest_ttl`): it is shorter than the lease of a coordinator.
+    /// * `Unsupported`: one of several coordinators takes part in a [move](crate::Move).
     pub fn new(key: &str, of: impl IntoIterator<Item = Coordinator>, longest_ttl: Duration) -> Result<Self> {
         Self::over(mutexes(key, of)?, longest_ttl, true)
     }
 
-    /// As [`new`](Self::new), but every server counts, also one that has forgotten its holds: two may hold
-    /// at once after a restart. For tests that are to see that.
+    /// Makes a lock as [`new`](Self::new), but a server that has forgotten its holds counts at once. Two
+    /// clients may hold it after a restart: for tests that must see this.
     ///
     /// # Errors
     /// As [`new`](Self::new).

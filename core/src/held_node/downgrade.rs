@@ -7,8 +7,8 @@ use crate::error::Result;
 use crate::when_dropped::WhenDropped;
 
 impl HeldNode {
-    /// Turns a writer's node into a reader's, in its place. Retried until it is confirmed, or until
-    /// the hold's deadline; a dropped or refused downgrade goes on in the background.
+    /// Turns a writer's node into a reader's, in the same place. Retries until the server confirms it or the
+    /// deadline of the hold. A dropped or refused downgrade continues in the background.
     pub(crate) async fn downgrade(&self) -> Result<()> {
         let state = self.node.state();
         if state.look(Life::is_downgraded) {
@@ -29,12 +29,12 @@ impl HeldNode {
                     if next == AfterTry::Done {
                         in_background.disarm();
                     }
-                    // Else the downgrade goes on: the node may live as long as this process, and
+                    // Otherwise the downgrade continues: the node may live as long as this process, and
                     // readers wait for it.
                     answer
                 }
                 () = lease.clock().sleep_until(lease.deadline()) => {
-                    Err(unknown("the downgrade was not confirmed before the hold's deadline"))
+                    Err(unknown("the server did not confirm the downgrade before the deadline of the hold"))
                 }
             }
         };
@@ -48,8 +48,7 @@ impl HeldNode {
         }
     }
 
-    /// As [`downgrade`](HeldNode::downgrade), in the background, and not before the least time is
-    /// over.
+    /// Downgrades as [`downgrade`](HeldNode::downgrade), but in the background and after the shortest time.
     pub(crate) fn downgrade_later(&self) {
         self.client.cleanup.push(Task::downgrade(self.queue(), &self.node, false));
     }

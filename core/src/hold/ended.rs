@@ -1,4 +1,4 @@
-//! How a hold ends, and its states until then.
+//! The states of a hold, and how it ends.
 
 use std::fmt;
 
@@ -8,9 +8,9 @@ use crate::error::{Error, ErrorKind, LostReason, Result};
 /// How a hold ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Ended {
-    /// The holder released or dropped it.
+    /// The holder released or dropped the guard.
     Released,
-    /// The hold was lost: another client may hold now.
+    /// The hold was lost: another client may hold the lock now.
     Lost(LostReason),
 }
 
@@ -19,9 +19,9 @@ pub enum Ended {
 pub enum HoldState {
     /// Held, and the coordinator answers.
     Held,
-    /// Held until the deadline, and the coordinator does not answer: pause writes.
+    /// Held until the lease's deadline, but the coordinator does not answer: pause writes.
     Suspended,
-    /// Over.
+    /// The hold has ended.
     Ended(Ended),
 }
 
@@ -36,7 +36,7 @@ impl From<LeaseState> for HoldState {
 }
 
 impl Ended {
-    /// The reason of a loss.
+    /// Returns the reason of a loss.
     pub(crate) fn lost(self) -> Option<LostReason> {
         match self {
             Ended::Released => None,
@@ -44,7 +44,7 @@ impl Ended {
         }
     }
 
-    /// The error of a call that needs a hold: `NotHeld`, or `Lost` with the reason.
+    /// Makes the error of a call that needs the hold: `NotHeld`, or `Lost` with the reason.
     pub fn error(self) -> Error {
         match self {
             Ended::Lost(reason) => Error::lost(reason),
@@ -52,7 +52,7 @@ impl Ended {
         }
     }
 
-    /// The end of a hold, from the releases of all its nodes. A loss outweighs an unknown outcome.
+    /// Combines the releases of all nodes of a hold. A loss takes precedence over an unknown outcome.
     pub(crate) fn of_all(answers: impl IntoIterator<Item = Result<Self>>) -> Result<Self> {
         let mut whole = Ok(Ended::Released);
         for answer in answers {

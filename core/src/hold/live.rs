@@ -13,9 +13,9 @@ use crate::contracts::{Backend, Node};
 use crate::decide::one_by_one;
 use crate::error::LostReason;
 
-/// The holds that are alive, or were dropped just now after their fixed end. A close notifies them
-/// first and gives them back a margin later, as at an expiry, so that a holder's work is over when
-/// the next one is admitted.
+/// The live holds, and holds that were dropped just after their fixed end. A close notifies them first and
+/// gives them back one margin later, as at an expiry, so that a holder's work is over before the next holder
+/// is admitted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LiveHolds(Arc<Mutex<Holds>>);
 
@@ -25,9 +25,9 @@ struct Holds {
     all: HashMap<usize, Weak<Tenure>>,
     // When the close notified them.
     closing: Option<Moment>,
-    // Those of them that are given back one by one, until that begins.
+    // Nodes that the close releases one by one, until it starts to.
     given_back: Vec<(Address, Arc<dyn Node>)>,
-    // A hold was added, on whichever lease.
+    // A hold was added, on any lease.
     added: Arc<Notify>,
 }
 
@@ -38,8 +38,8 @@ impl Drop for Holds {
 }
 
 impl LiveHolds {
-    /// Adds a hold. After the close it is lost at once, and the answer is false: no work begins under
-    /// it, so it need not be kept for a margin.
+    /// Adds a hold. After the close the hold is lost at once, and the call returns false: no work starts under
+    /// it, so it needs no margin.
     pub(crate) fn add(&self, tenure: &Arc<Tenure>) -> bool {
         let mut holds = self.0.lock();
         holds.all.insert(Arc::as_ptr(tenure).addr(), Arc::downgrade(tenure));
@@ -56,9 +56,9 @@ impl LiveHolds {
         self.0.lock().all.remove(&Arc::as_ptr(tenure).addr());
     }
 
-    /// The task: when a lease is lost, looks at all holds, so that each loss is reported at once and
-    /// not when its holder looks. (Where nodes have leases of their own, their renewal looks.) It
-    /// ends with the client.
+    /// Runs the task that checks all holds when a lease is lost, so that each loss is reported at once and not
+    /// only at the holder's next call. (If each node has its own lease, the renewal checks it.) The task ends
+    /// with the client.
     pub(crate) fn report_losses(
         &self,
         backend: Weak<dyn Backend>,
@@ -72,7 +72,7 @@ impl LiveHolds {
                 let Some(holds) = holds.upgrade() else { return };
                 let alive: Vec<_> = holds.lock().all.values().filter_map(Weak::upgrade).collect();
                 for node in alive.iter().filter_map(|tenure| tenure.node()) {
-                    // The first look that sees a loss reports it.
+                    // The first check that sees a loss reports it.
                     node.state().lost();
                 }
                 if reason == LostReason::Closed {
@@ -82,20 +82,20 @@ impl LiveHolds {
         }
     }
 
-    /// Whether the client is being closed.
+    /// Returns whether the client is being closed.
     pub(crate) fn is_closing(&self) -> bool {
         self.0.lock().closing.is_some()
     }
 
-    /// Ends all holds because the client closes. Answers since when, if there is any to wait for; and, once,
-    /// their nodes, to be kept until the backend has closed: a guard that hears of its loss may be dropped,
-    /// and leaves its node to the close, which ends only those that there are.
+    /// Ends all holds because the client closes. Returns the time of this if there are holds to wait for. The
+    /// first call also returns their nodes. The caller keeps them until the backend has closed: a notified guard
+    /// may be dropped, and the close ends only nodes that still exist.
     pub(crate) fn close(&self, now: Moment) -> (Option<Moment>, Vec<Arc<dyn Node>>) {
         let mut holds = self.0.lock();
         let first = holds.closing.is_none();
         let since = *holds.closing.get_or_insert(now);
         let alive: Vec<_> = holds.all.values().filter_map(Weak::upgrade).collect();
-        // Before they are told.
+        // Before the holds are notified.
         let mut kept = Vec::new();
         if first {
             let nodes = alive.iter().filter_map(|tenure| Some((tenure.queue.clone(), tenure.node()?)));
@@ -109,8 +109,8 @@ impl LiveHolds {
         ((!alive.is_empty() || !holds.given_back.is_empty()).then_some(since), kept)
     }
 
-    /// Those that the close gives back one by one: too many for one step. To be asked for when the
-    /// margin behind it is over; answered once.
+    /// Takes the nodes that the close gives back one by one, because they are too many for one step. Called once,
+    /// after the margin.
     pub(crate) fn take_given_back(&self) -> Vec<(Address, Arc<dyn Node>)> {
         std::mem::take(&mut self.0.lock().given_back)
     }

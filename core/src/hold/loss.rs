@@ -1,5 +1,5 @@
-//! How the end of a hold reaches its owner: as a future, as a stream of states, and as the end of
-//! work that runs under it.
+//! Reports the end of a hold to its owner: as a future, as a stream of states, and as the end of the
+//! work that runs under the hold.
 
 use std::fmt;
 use std::future::Future;
@@ -13,7 +13,7 @@ use super::tenures::{HeldBy, Tenures};
 use crate::error::Result;
 use crate::shown::shown;
 
-/// The states from now on; the last one is the end.
+/// Returns a stream of the states from now on. The last item is the end.
 pub(crate) fn states(tenures: Tenures) -> impl Stream<Item = HoldState> + Send + 'static + use<> {
     let states = stream::unfold((tenures, None), |(tenures, seen)| async move {
         let state = match seen {
@@ -26,7 +26,7 @@ pub(crate) fn states(tenures: Tenures) -> impl Stream<Item = HoldState> + Send +
     states.boxed()
 }
 
-/// Becomes ready when a hold ends, lost or released. See [`Hold::lost`](crate::Hold::lost).
+/// A future that becomes ready when a hold ends, by a loss or a release: [`Hold::lost`](crate::Hold::lost).
 pub struct Loss {
     tenures: Tenures,
     // Sync, unlike a BoxFuture: tasks share a handle.
@@ -38,20 +38,21 @@ impl Loss {
         Self { tenures: held.into(), waiting: None }
     }
 
-    /// The key of the hold. Of a hold on several keys it is the first, and once the hold was lost
-    /// the key whose loss ended it.
+    /// Returns the key of the hold. For a hold on several keys, the first key; after a loss, the key that
+    /// was lost.
     pub fn key(&self) -> &str {
         self.tenures.held_by().key()
     }
 
-    /// How the hold ended, or `None` while it is held; by the clock at this call.
+    /// Returns how the hold ended, or `None` while it is held; by the clock at this call.
     pub fn ended(&self) -> Option<Ended> {
         self.tenures.held_by().ended()
     }
 
-    /// Where its lease was lost, for people: of a hold over both sides of a
-    /// [move](crate::MoveConfig), whose loss on either side ends it. `None` while it is held, for every
-    /// other hold, and once its guard is released or dropped.
+    /// Returns on which coordinator the lease was lost, as text for people. Only for a lost hold over both
+    /// sides of a [move](crate::MoveConfig), where a loss on one side ends the hold.
+    ///
+    /// `None` while the hold exists, for every other hold, and after its guard was released or dropped.
     pub fn lost_on(&self) -> Option<String> {
         self.tenures.held_by().lost_on()
     }

@@ -1,4 +1,4 @@
-//! The tenures of a quorum's hold.
+//! The tenures of a quorum lock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use super::tenure::{Tenure, one_changed, until_ended};
 use crate::decide::quorum::valid_for;
 use crate::error::LostReason;
 
-/// The tenures of a quorum's hold, shared with its `lost()` handles and state streams. It is held
-/// while `need` of them are; further ones may come later, as long as it is held.
+/// The tenures of a quorum lock, shared with its `lost()` handles and state streams. It is held while `need` of
+/// them are held. Further tenures may join while it is held.
 #[derive(Debug)]
 pub(crate) struct Majority {
     pub(super) key: Arc<str>,
     need: usize,
     state: Mutex<MajorityState>,
-    // A tenure came, or the holder has ended it.
+    // A tenure joined, or the holder ended the hold.
     changed: Notify,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct Majority {
 struct MajorityState {
     // By the number of the member.
     tenures: Vec<Option<Arc<Tenure>>>,
-    // How it ended. Final: what comes later does not revive it.
+    // How it ended. Final: no later event revives it.
     ended: Option<Ended>,
 }
 
@@ -37,8 +37,8 @@ impl Majority {
         Arc::new(Self { key: key.into(), need, state, changed: Notify::new() })
     }
 
-    /// Adds a member's tenure, in place of one that was lost. Answers whether the hold still stands:
-    /// if not, the tenure does not belong to it.
+    /// Adds a member's tenure, which replaces a lost one. Returns whether the hold still exists; if not, the
+    /// tenure does not belong to it.
     pub(crate) fn add(&self, member: usize, tenure: &Arc<Tenure>) -> bool {
         let mut state = self.state.lock();
         let stands = state.ended(self.need).is_none();
@@ -49,13 +49,13 @@ impl Majority {
         stands
     }
 
-    /// Whether this member is held now.
+    /// Returns whether this member is held now.
     pub(crate) fn holds(&self, member: usize) -> bool {
         let state = self.state.lock();
         state.tenures[member].as_ref().is_some_and(|tenure| tenure.ended().is_none())
     }
 
-    /// The holder ends it. Answers how it ended, at the first call and at every later one.
+    /// Ends the hold for the holder. Every call returns how it ended.
     pub(crate) fn end(&self) -> Ended {
         let mut state = self.state.lock();
         let ended = state.ended(self.need).unwrap_or(Ended::Released);
@@ -64,12 +64,12 @@ impl Majority {
         ended
     }
 
-    /// How it ended, by the clock at this call; `None` while it is held.
+    /// Returns how it ended, by the clock at this call; `None` while it is held.
     pub(crate) fn ended(&self) -> Option<Ended> {
         self.state.lock().ended(self.need)
     }
 
-    /// The state by the clock at this call: `Held` while a majority is.
+    /// Returns the state by the clock at this call: `Held` while a majority is held.
     pub(super) fn state(&self) -> HoldState {
         let mut state = self.state.lock();
         if let Some(ended) = state.ended(self.need) {
@@ -79,7 +79,7 @@ impl Majority {
         if live.count() >= self.need { HoldState::Held } else { HoldState::Suspended }
     }
 
-    /// How much time is left, by the clock at this call (QUORUM-VALIDITY).
+    /// Returns the remaining time, by the clock at this call (QUORUM-VALIDITY).
     pub(super) fn remaining(&self) -> Duration {
         let mut state = self.state.lock();
         if state.ended(self.need).is_some() {
@@ -110,13 +110,13 @@ impl Majority {
         }
     }
 
-    /// Waits until the state is another than `seen`, and answers it.
+    /// Waits until the state differs from `seen`, and returns it.
     pub(super) async fn changed(&self, seen: HoldState) -> HoldState {
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
-            // Each is read before the whole: else a change in between would be missed.
+            // Each tenure is read before the whole. Otherwise a change in between would be missed.
             let each: Vec<_> = self.held().into_iter().map(|tenure| (tenure.state(), tenure)).collect();
             let state = self.state();
             if state != seen || each.is_empty() {
@@ -132,7 +132,7 @@ impl Majority {
         }
     }
 
-    /// Those that are held now.
+    /// Returns the tenures that are held now.
     fn held(&self) -> Vec<Arc<Tenure>> {
         let state = self.state.lock();
         state.tenures.iter().flatten().filter(|tenure| tenure.ended().is_none()).cloned().collect()
@@ -146,7 +146,7 @@ impl MajorityState {
             if ends.iter().filter(|ended| ended.is_none()).count() < need {
                 let mut losses = ends.into_iter().flatten().filter(|ended| matches!(ended, Ended::Lost(_)));
                 let first = losses.next().unwrap_or(Ended::Released);
-                // Its own end comes to all members at once, beside those that were lost before.
+                // The end of the hold ends all members at the same time, except members that were lost before.
                 let own = losses.find(|ended| *ended == Ended::Lost(LostReason::MaxHold));
                 self.ended = Some(own.unwrap_or(first));
             }

@@ -12,21 +12,21 @@ use crate::address::Address;
 use crate::contracts::{LeaseState, Node};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Tells the clients of this process apart.
+/// Identifies a client in this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ClientId(u64);
 
 impl ClientId {
-    /// A new one.
+    /// Makes a new id.
     pub(crate) fn next() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Self(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 }
 
-/// One guard's time on a node, shared with the guard's `lost()` handles and state streams. The
-/// guard's release ends it, though other guards of one owner may still hold the node. After that a
-/// handle keeps neither the node nor its client alive.
+/// One guard's time on a node, shared with the guard's `lost()` handles and state streams. The release of the
+/// guard ends it, also if other guards of its owner still hold the node. After that, a handle keeps neither the
+/// node nor its client alive.
 pub(crate) struct Tenure {
     pub(crate) queue: Address,
     /// The client that holds.
@@ -43,7 +43,7 @@ impl Tenure {
         Arc::new(Self { queue, client, node: Mutex::new(Some(node)), ended: OnceLock::new() })
     }
 
-    /// The node, until the holder ends the tenure.
+    /// Returns the node, until the holder ends the tenure.
     pub(crate) fn node(&self) -> Option<Arc<dyn Node>> {
         self.node.lock().clone()
     }
@@ -53,17 +53,17 @@ impl Tenure {
         self.ended().map_or(Ok(()), |ended| Err(ended.error().because_of(self.why()).on(self.queue.name())))
     }
 
-    /// Where it was lost, for a hold over two coordinators.
+    /// Returns on which side it was lost, for a hold over two coordinators.
     pub(crate) fn lost_on(&self) -> Option<String> {
         self.node()?.state().lease().lost_on().map(str::to_owned)
     }
 
     fn why(&self) -> Option<Error> {
         let (place, reason) = (self.lost_on()?, self.ended()?.lost()?);
-        Some(Error::new(ErrorKind::Lost(reason), format!("its lease was lost on {place}")))
+        Some(Error::new(ErrorKind::Lost(reason), format!("the lease was lost on {place}")))
     }
 
-    /// How it ended, by the clock at this call; `None` while it is held.
+    /// Returns how it ended, by the clock at this call; `None` while it is held.
     pub(crate) fn ended(&self) -> Option<Ended> {
         match self.node() {
             Some(node) => node.state().lost().map(Ended::Lost),
@@ -71,7 +71,7 @@ impl Tenure {
         }
     }
 
-    /// The state by the clock at this call.
+    /// Returns the state by the clock at this call.
     pub(crate) fn state(&self) -> HoldState {
         match self.node() {
             Some(node) => node.state().state().into(),
@@ -79,7 +79,7 @@ impl Tenure {
         }
     }
 
-    /// How much time is left: zero once it is lost or released.
+    /// Returns the remaining time: zero after a loss or a release.
     pub(crate) fn remaining(&self) -> Duration {
         let Some(node) = self.node() else { return Duration::ZERO };
         let (state, now) = (node.state(), node.state().lease().clock().now());
@@ -89,12 +89,12 @@ impl Tenure {
         }
     }
 
-    /// How the holder ended it, once that happened.
+    /// Returns how the holder ended it, after that happened.
     pub(crate) fn by_its_owner(&self) -> Option<Ended> {
         self.ended.get().copied()
     }
 
-    /// The holder ends it. Answers whether this was the first call.
+    /// Ends it for the holder. Returns whether this was the first call.
     pub(crate) fn end(&self) -> bool {
         let Some(node) = self.node() else { return false };
         let ended = node.state().lost().map_or(Ended::Released, Ended::Lost);
@@ -132,7 +132,7 @@ pub(super) async fn until_ended(tenure: &Tenure) {
     }
 }
 
-/// Waits until the state is another than `seen`, or the holder has ended it.
+/// Waits until the state differs from `seen`, or the holder has ended it.
 pub(super) async fn one_changed(tenure: &Tenure, seen: HoldState) {
     let seen = match seen {
         HoldState::Held => LeaseState::Live,

@@ -1,5 +1,5 @@
-//! What makes one hold: a guard of one node has one tenure, a guard of several nodes has them all,
-//! and a quorum's guard a majority.
+//! The tenures of one hold: one for a guard of one node, all for a guard of several nodes, and a majority for a
+//! quorum lock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use super::majority::Majority;
 use super::tenure::{Tenure, one_changed, until_ended};
 use crate::error::Result;
 
-/// What makes one hold.
+/// The tenures of one hold.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum HeldBy<'a> {
-    /// At least one tenure. It is held while all of them are: the first that is lost ends it.
+    /// At least one tenure. The hold exists while all are held: the first loss ends it.
     All(&'a [Arc<Tenure>]),
     /// As many of several tenures as it needs.
     Majority(&'a Arc<Majority>),
@@ -49,7 +49,7 @@ impl From<HeldBy<'_>> for Tenures {
 }
 
 impl<'a> HeldBy<'a> {
-    /// The tenures of a hold that lasts as long as all of them. A quorum has none.
+    /// Returns the tenures of a hold that needs all of them. Empty for a quorum lock.
     pub(crate) fn tenures(self) -> &'a [Arc<Tenure>] {
         match self {
             Self::All(tenures) => tenures,
@@ -57,7 +57,7 @@ impl<'a> HeldBy<'a> {
         }
     }
 
-    /// The key: of several the first, and once the hold was lost the one whose loss ended it.
+    /// Returns the key: of several keys the first, and after a loss the key that was lost.
     pub(crate) fn key(self) -> &'a str {
         match self {
             Self::All(tenures) => end_of_all(tenures).map_or(&tenures[0], |(tenure, _)| tenure).queue.name(),
@@ -65,7 +65,7 @@ impl<'a> HeldBy<'a> {
         }
     }
 
-    /// How it ended, by the clock at this call; `None` while it is held.
+    /// Returns how it ended, by the clock at this call; `None` while it is held.
     pub(crate) fn ended(self) -> Option<Ended> {
         match self {
             Self::All(tenures) => end_of_all(tenures).map(|(_, ended)| ended),
@@ -73,7 +73,7 @@ impl<'a> HeldBy<'a> {
         }
     }
 
-    /// Where it was lost, for a hold over two coordinators.
+    /// Returns on which side it was lost, for a hold over two coordinators.
     pub(crate) fn lost_on(self) -> Option<String> {
         match self {
             Self::All(tenures) => tenures.iter().find_map(|tenure| tenure.lost_on()),
@@ -91,7 +91,7 @@ impl<'a> HeldBy<'a> {
         }
     }
 
-    /// The state by the clock at this call: the worst of all, or that of a majority.
+    /// Returns the state by the clock at this call: the worst one of all tenures, or the majority's.
     pub(crate) fn state(self) -> HoldState {
         match self {
             Self::All(tenures) => state_of_all(tenures),
@@ -99,7 +99,7 @@ impl<'a> HeldBy<'a> {
         }
     }
 
-    /// How much time is left: the least of all, or that of a majority.
+    /// Returns the remaining time: the shortest one of all tenures, or the majority's.
     pub(crate) fn remaining(self) -> Duration {
         match self {
             Self::All(tenures) => tenures.iter().map(|tenure| tenure.remaining()).min().unwrap_or_default(),
@@ -118,7 +118,7 @@ impl<'a> HeldBy<'a> {
         }
     }
 
-    /// Waits until the state is another than `seen`, and answers it.
+    /// Waits until the state differs from `seen`, and returns it.
     pub(crate) async fn changed(self, seen: HoldState) -> HoldState {
         match self {
             Self::All(tenures) => all_changed(tenures, seen).await,
@@ -127,8 +127,8 @@ impl<'a> HeldBy<'a> {
     }
 }
 
-/// The tenure whose end has ended the hold, and how. A loss counts before a release: the holder's
-/// release ends all tenures, and one of them may have been lost before.
+/// Returns the tenure whose end has ended the hold, and how. A loss takes precedence over a release: the
+/// holder's release ends all tenures, and one of them may have been lost before.
 fn end_of_all(tenures: &[Arc<Tenure>]) -> Option<(&Arc<Tenure>, Ended)> {
     let mut ends = tenures.iter().filter_map(|tenure| Some((tenure, tenure.ended()?)));
     let first = ends.next()?;
@@ -151,7 +151,7 @@ fn state_of_all(tenures: &[Arc<Tenure>]) -> HoldState {
 
 async fn all_changed(tenures: &[Arc<Tenure>], seen: HoldState) -> HoldState {
     loop {
-        // Each is read before the whole: else a change in between would be missed.
+        // Each tenure is read before the whole. Otherwise a change in between would be missed.
         let each: Vec<_> = tenures.iter().map(|tenure| tenure.state()).collect();
         let state = state_of_all(tenures);
         if state != seen {

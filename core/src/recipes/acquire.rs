@@ -15,19 +15,20 @@ use super::hold::Hold;
 use crate::error::{Error, Result};
 use crate::reentrancy::Owner;
 
-/// An acquisition that has not begun: await it, or set options first.
+/// The request to acquire a lock: set options, then await it.
 ///
-/// `T` is the answer of the await: a guard, or for a try an `Option` of it (`None`: others hold it or
-/// wait for it). The acquisition starts at the first poll: a request that is dropped before sends
-/// nothing. A request is `'static`, and works in `select!`, `join!`, `timeout` and `spawn`.
+/// The await returns `T`: a guard, or for a try an `Option` of a guard (`None`: other clients hold the
+/// lock or wait for it). The acquisition starts at the first poll: a request that is dropped before its
+/// first poll sends nothing. A request is `'static`, and works in `select!`, `join!`, `timeout` and
+/// `spawn`.
 ///
-/// | option | its subject | on a try |
+/// | option | sets | on a try |
 /// |---|---|---|
-/// | [`within`](Self::within) | the wait | does not exist |
-/// | [`fail_fast`](Self::fail_fast) | the wait in an outage | yes |
-/// | [`max_hold`](Self::max_hold), [`min_hold`](Self::min_hold) | the hold | yes |
-/// | [`min_replicas`](Self::min_replicas) | when it counts as held | yes |
-/// | [`by`](Self::by) | who holds: a mutex, readers, writers, several locks | yes |
+/// | [`within`](Self::within) | the deadline of the wait | does not exist |
+/// | [`fail_fast`](Self::fail_fast) | an error instead of a wait during an outage | yes |
+/// | [`max_hold`](Self::max_hold), [`min_hold`](Self::min_hold) | how long the hold lasts | yes |
+/// | [`min_replicas`](Self::min_replicas) | how many Redis replicas must confirm it | yes |
+/// | [`by`](Self::by) | the owner (mutex, reader, writer, several locks) | yes |
 /// | [`label`](Self::label) | the text in listings | yes |
 ///
 /// ```
@@ -39,7 +40,7 @@ use crate::reentrancy::Owner;
 /// let invoices = coordinator.mutex("invoices/2026-11")?;
 /// let hold = invoices
 ///     .acquire()
-///     .within(Duration::from_secs(5)) // else `Timeout`
+///     .within(Duration::from_secs(5)) // then `Timeout`
 ///     .max_hold(Duration::from_secs(60))
 ///     .label("month end")
 ///     .await?;
@@ -53,8 +54,8 @@ use crate::reentrancy::Owner;
 /// ```
 ///
 /// # Errors
-/// Each verb lists its own. `InvalidArgument` names an option with a bad value, and an option that
-/// is set after the first poll.
+/// The method that makes the request lists its errors. `InvalidArgument` names an option with a bad
+/// value, or an option that was set after the first poll.
 ///
 /// # Cancel safety
 /// A dropped request leaves nothing in the queue.
@@ -88,26 +89,25 @@ enum AcquireStage {
 /// The future of [`Take::take`]: one type for all recipes.
 pub type Acquiring = Pin<Box<dyn Future<Output = Result<Option<Hold>>> + Send>>;
 
-/// Carries out requests: what all verbs of a recipe call. A backend implements it for the locks of
-/// another library.
+/// Carries out the requests of a recipe. A backend implements it for the locks of another library.
 pub trait Take: Send + Sync + 'static {
-    /// Acquires; `None` if a try is refused. The request calls it at its first poll.
+    /// Acquires; returns `None` if a try is refused. The request calls it at its first poll.
     fn take(self: Arc<Self>, ask: Ask) -> Acquiring;
 
-    /// The key, for errors.
+    /// Returns the key, for errors.
     fn key(&self) -> &str;
 }
 
 impl Ask {
-    /// The request by which `recipe` acquires.
+    /// Makes a request that `recipe` carries out.
     pub fn of<T: Acquired>(self, recipe: Arc<dyn Take>) -> Acquire<T> {
         Acquire { stage: AcquireStage::Asked(recipe, self), answers: PhantomData }
     }
 }
 
-/// The answer of an acquisition: a guard, or for a try an `Option` of it. Sealed.
+/// The answer of an acquisition: a guard, or for a try an `Option` of a guard. Sealed.
 pub trait Acquired: Sized + 'static + private::FromHold {
-    /// The guard.
+    /// The type of the guard.
     type Guard: Guard;
 }
 
@@ -147,68 +147,71 @@ impl<T: Acquired> Acquire<T> {
         self
     }
 
-    /// The hold ends after `time` in any case, so that a hung task does not hold for ever
-    /// (LEASE-FIXED). It counts from the send of an uncontended join, else from when the
-    /// acquisition learns of its admission: an acquisition that is not polled is not bounded by it.
-    /// If `time` is shorter than the round trip, the acquisition answers `Lost` (`MaxHold`).
+    /// Ends the hold after `time`, so that a hung task does not hold the lock for ever (LEASE-FIXED).
     ///
-    /// At the end the hold is lost (`MaxHold`). One [margin](crate::contracts::Lease::margin)
-    /// later its node leaves, whether the guard is kept or dropped: by then the holder's work is
-    /// over, as at an expiry. A [`release`](crate::Hold::release) after the end leaves at once.
-    /// Spawned work is not stopped: give it [`lost`](crate::Hold::lost).
+    /// At this fixed end the hold is lost (`MaxHold`). The client removes its node from the queue one
+    /// [margin](crate::contracts::Lease::margin) later, also if the guard still exists; the margin gives
+    /// the holder's work time to stop. A [`release`](crate::Hold::release) after the end removes the node
+    /// at once. Spawned work is not stopped: let it wait for [`lost`](crate::Hold::lost).
+    ///
+    /// If the lock was free, the time counts from the send of the request. Otherwise it counts from the
+    /// moment when the acquisition learns of its admission, so it does not bound an acquisition that is
+    /// not polled. If `time` is shorter than the round trip, the acquisition fails with `Lost`
+    /// (`MaxHold`).
     pub fn max_hold(self, time: Duration) -> Self {
         self.set("max_hold", |ask| ask.max_hold = Some(time))
     }
 
-    /// The hold is not given back before `time` after its admission, also if it is released or
-    /// dropped sooner. So a job of a few milliseconds on one host does not run again on a host whose
-    /// clock is a second late. `release()` answers at once, and the node leaves when the time is
-    /// over; [`close`](crate::Coordinator::close) waits for that.
+    /// Keeps the lock for at least `time` after the admission, also if the guard is released or dropped
+    /// sooner.
     ///
-    /// If an owner's writer is released while the owner reads on, other readers wait for that time
-    /// too; a [`downgrade`](super::WriteGuard::downgrade) admits them at once. A
-    /// [`max_hold`](Acquire::max_hold) that ends sooner (it may count from the send of the join)
-    /// takes precedence.
+    /// A scheduled job that takes a few milliseconds then does not run again on a host whose clock is a
+    /// second late. `release()` returns at once, and the lock becomes free when the time is over;
+    /// [`close`](crate::Coordinator::close) waits for that.
     ///
-    /// It binds this client as long as its lease lasts. If the process ends before, the server
-    /// frees the node within a TTL; or at once, if the client was closed by
-    /// [`close_now`](crate::Coordinator::close_now) and the backend's
-    /// [`minimum_outlives_close`](crate::Capabilities::minimum_outlives_close) is false.
+    /// A [`max_hold`](Acquire::max_hold) that ends sooner takes precedence. If an owner releases its
+    /// writer and still reads, other readers wait for that time too; a
+    /// [`downgrade`](super::WriteGuard::downgrade) admits them at once.
+    ///
+    /// The lock is kept only while the client's lease exists: if the process ends, the server frees the
+    /// lock within a TTL. After [`close_now`](crate::Coordinator::close_now) the lock is free at once if the
+    /// capability [`minimum_outlives_close`](crate::Capabilities::minimum_outlives_close) is false.
     #[doc(alias = "hold_at_least", alias = "lock_at_least_for")]
     pub fn min_hold(self, time: Duration) -> Self {
         self.set("min_hold", |ask| ask.min_hold = Some(time))
     }
 
-    /// Answers `Unavailable` as soon as the coordinator does not answer, instead of waiting until
-    /// it does: at once if the lease is [`Suspended`](crate::contracts::LeaseState::Suspended),
-    /// when it becomes so during the wait in the queue, and at the first request that fails. For a
-    /// service that has another answer ready (503) and does not keep its callers waiting in an
-    /// outage. A re-entry needs no answer, and succeeds.
+    /// Fails with `Unavailable` as soon as the coordinator does not answer, instead of waiting for the
+    /// end of the outage.
+    ///
+    /// The request fails if the lease is [`Suspended`](crate::contracts::LeaseState::Suspended) at its
+    /// start or becomes suspended during the wait in the queue, and at the first failed request to the
+    /// server. Use it in a service that answers 503 during an outage. A re-entry of an owner needs no
+    /// server, and succeeds.
     pub fn fail_fast(self) -> Self {
         self.set("fail_fast", |ask| ask.fail_fast = true)
     }
 
-    /// Redis: the acquisition counts only once `replicas` replicas have confirmed it; else it is
-    /// given back, and answers `Unavailable`, which says how many have. Zero asks for none, where
-    /// the coordinator asks for some ([`Config::min_replicas`](crate::Config::min_replicas)).
+    /// Requires that `replicas` Redis replicas confirm the acquisition.
     ///
-    /// A confirmed hold outlives a failover to a replica that confirmed it, and no other: Redis may
-    /// promote one that did not. Only the acquisition is confirmed: its renewals and its release are
-    /// not, nor is a re-entry, or a call that joins an acquisition of its owner under way. The
-    /// confirmation costs a round trip and the replication, on a connection of its own, and has the
-    /// time of one request, within the deadline of the acquisition. Others wait meanwhile. It
-    /// extends no lease.
+    /// If fewer confirm it within one request timeout (and the deadline of the acquisition), the client
+    /// gives the lock back and fails with `Unavailable`, which says how many confirmed. Zero switches off
+    /// the coordinator's default ([`Config::min_replicas`](crate::Config::min_replicas)).
     ///
-    /// Elsewhere, where
-    /// [`confirms_on_replicas`](crate::Capabilities::confirms_on_replicas) is false, more than zero
-    /// is refused with `Unsupported`.
+    /// A confirmed hold survives a failover to a replica that confirmed it. Redis may promote a replica
+    /// that did not. Only the acquisition is confirmed: not its renewals, its release, a re-entry, or a
+    /// call that shares an acquisition of its owner. The confirmation costs one round trip and the
+    /// replication, on a separate connection. Other clients wait during this. It does not extend the lease.
+    ///
+    /// Fails with `Unsupported` for more than zero on a backend whose
+    /// [`confirms_on_replicas`](crate::Capabilities::confirms_on_replicas) is false.
     pub fn min_replicas(self, replicas: u32) -> Self {
         self.set("min_replicas", |ask| ask.min_replicas = Some(replicas))
     }
 
-    /// The text in listings, in place of the owner's or the coordinator's, up to 4 KiB. People read
-    /// it on a terminal, so a control character, or one that changes the direction of the text
-    /// around it, is refused.
+    /// Sets the text in listings, up to 4 KiB. The default is the label of the owner, or of the
+    /// coordinator. Control characters and characters that change the text direction are refused,
+    /// because people read labels on a terminal.
     pub fn label(self, label: impl Into<Arc<str>>) -> Self {
         let label = label.into();
         self.set("label", |ask| ask.label = Some(label))
@@ -217,19 +220,19 @@ impl<T: Acquired> Acquire<T> {
 
 /// Recipes in which an owner may enter again.
 impl<T: Acquired<Guard: Reentrant>> Acquire<T> {
-    /// By this owner. An owner that holds already enters again at once, without a request to the
-    /// server, and before all who wait; its last guard gives the lock back.
+    /// Acquires for this owner. An owner that holds the lock already enters again at once: without a
+    /// request to the server, and before all waiters. The lock becomes free when the owner's last guard
+    /// is released.
     ///
-    /// Two tasks of one owner can hold at the same time, so they must order their work themselves.
-    /// Tasks of one owner that acquire at once share one acquisition in the background, with the
-    /// options of the task that began it; a dropped task leaves the place to the others, and a task
-    /// that is not polled blocks none of them. The options count for the acquisition, not for a
-    /// re-entry.
+    /// Two tasks of one owner can hold the lock at the same time, so they must order their work
+    /// themselves. If they acquire at the same time, they share one acquisition in the background, with
+    /// the options of the first task. If that task is dropped or not polled, the others still acquire.
+    /// The options do not apply to a re-entry.
     ///
-    /// Of a read/write lock, an owner that writes may read and write again, and an owner that reads
-    /// may read again, also while writers wait. An owner that reads and asks to write would wait for
-    /// itself, and gets `Deadlock`. If a writer's guard ends while its owner reads on, the node
-    /// becomes a reader's.
+    /// On a read/write lock, an owner that writes may read and write again. An owner that reads may read
+    /// again, also while writers wait. An owner that only reads and asks to write would wait for itself:
+    /// it gets `Deadlock`. If an owner's last write guard ends while the owner still reads, its place in
+    /// the queue becomes a reader's.
     #[doc(alias = "owner")]
     pub fn by(self, owner: &Owner) -> Self {
         self.set("by", |ask| ask.owner = Some(owner.clone()))
@@ -238,22 +241,26 @@ impl<T: Acquired<Guard: Reentrant>> Acquire<T> {
 
 /// Acquisitions that wait their turn.
 impl<G: Guard> Acquire<G> {
-    /// The longest time for all of it: joining, waiting, reconnecting. Then the answer is `Timeout`
-    /// (others hold it) or `Unavailable` (the coordinator does not answer), and nothing stays.
-    /// Without it the wait has no end. Zero is refused: a try is another verb.
+    /// Sets the deadline of the whole acquisition, including reconnects. Without it the wait has no
+    /// deadline.
+    ///
+    /// After the deadline the request fails with `Timeout` (other clients hold the lock) or `Unavailable`
+    /// (the coordinator does not answer), and its place in the queue is given back. Zero is refused: use
+    /// the `try_` method.
     #[doc(alias = "timeout", alias = "wait_time", alias = "deadline")]
     pub fn within(self, time: Duration) -> Self {
         self.set("within", |ask| ask.within = Some(time))
     }
 
-    /// Acquires, runs `work` under the hold, and releases it. A loss drops the work.
+    /// Acquires, runs `work` while the lock is held, and releases it. A loss drops the work.
     ///
     /// # Errors
-    /// As the acquisition; `Lost` with the reason if the hold was lost, also when only the release
-    /// shows it; `OutcomeUnknown` if the release was not confirmed.
+    /// * The errors of the acquisition.
+    /// * `Lost`: the hold was lost, which may show only at the release. The error has the reason.
+    /// * `OutcomeUnknown`: the server did not confirm the release.
     ///
     /// # Cancel safety
-    /// A dropped call leaves nothing: its hold is released in the background.
+    /// A dropped call releases its hold in the background.
     #[doc(alias = "with_lock")]
     pub async fn with<R>(self, work: impl AsyncFnOnce(&G) -> R) -> Result<R> {
         under(self.await?, work).await
@@ -262,14 +269,15 @@ impl<G: Guard> Acquire<G> {
 
 /// Tries.
 impl<G: Guard> Acquire<Option<G>> {
-    /// As [`with`](Acquire#method.with) of an acquisition that waits, if it is free; `None` if it is
-    /// not.
+    /// Runs `work` if the lock is free, and returns `None` if it is not. Otherwise as
+    /// [`with`](Acquire#method.with) of an acquisition that waits.
     ///
     /// # Errors
-    /// As the try; `Lost` and `OutcomeUnknown` as for an acquisition that waits.
+    /// * The errors of the try.
+    /// * `Lost`, `OutcomeUnknown`: as for an acquisition that waits.
     ///
     /// # Cancel safety
-    /// A dropped call leaves nothing: its hold is released in the background.
+    /// A dropped call releases its hold in the background.
     pub async fn with<R>(self, work: impl AsyncFnOnce(&G) -> R) -> Result<Option<R>> {
         match self.await? {
             Some(guard) => under(guard, work).await.map(Some),
@@ -303,7 +311,10 @@ impl<T: Acquired> Future for Acquire<T> {
                     *stage = AcquireStage::Running(Mutex::new(of.take(ask)));
                 }
                 AcquireStage::Late(name) => {
-                    let late = Error::invalid(name, "it was set after the first poll");
+                    let late = Error::invalid(
+                        name,
+                        "the option was set after the first poll: set all options before the await",
+                    );
                     self.stage = AcquireStage::Done;
                     return Poll::Ready(Err(late));
                 }

@@ -10,39 +10,39 @@ use crate::error::{Error, Result};
 use crate::label;
 use crate::reentrancy::Owner;
 
-/// The arguments of an acquisition: the verb's, and the options of [`Acquire`](super::Acquire).
-/// Durations are counted by the client's clock, which counts the machine's sleep.
+/// The arguments of an acquisition and its options ([`Acquire`](super::Acquire)). Durations count on
+/// the client's clock, which also counts while the machine sleeps.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Ask {
-    /// The verb, for errors.
+    /// The name of the method, for errors.
     pub operation: &'static str,
-    /// Alone, with others, or a number of permits.
+    /// Exclusive, shared, or a number of permits.
     pub claim: Claim,
     /// The limit of a semaphore.
     pub limit: Limit,
     /// The node's data, up to 4,096 bytes.
     pub data: Arc<[u8]>,
-    /// Whether it waits its turn. A try does not.
+    /// Whether it waits its turn. A try does not wait.
     pub patience: Patience,
-    /// The longest time for all of it.
+    /// The deadline of the whole acquisition, from its first poll.
     pub within: Option<Duration>,
     /// The owner of the hold.
     pub owner: Option<Owner>,
-    /// The fixed end.
+    /// The time to the fixed end of the hold.
     pub max_hold: Option<Duration>,
-    /// The least time.
+    /// The shortest time of the hold.
     pub min_hold: Option<Duration>,
-    /// Whether it ends when the coordinator does not answer.
+    /// Whether it fails when the coordinator does not answer.
     pub fail_fast: bool,
-    /// How many replicas confirm it.
+    /// How many replicas must confirm it.
     pub min_replicas: Option<u32>,
     /// The text in listings.
     pub label: Option<Arc<str>>,
 }
 
 impl Ask {
-    /// An acquisition that waits its turn, without options.
+    /// Makes an acquisition that waits its turn, without options.
     pub fn new(operation: &'static str, claim: Claim) -> Self {
         Self {
             operation,
@@ -60,22 +60,22 @@ impl Ask {
         }
     }
 
-    /// As [`new`](Self::new), for a try.
+    /// Makes a try: as [`new`](Self::new), but it does not wait.
     pub fn try_new(operation: &'static str, claim: Claim) -> Self {
         Self { patience: Patience::Try, ..Self::new(operation, claim) }
     }
 
-    /// With the node's data.
+    /// Sets the node's data.
     pub(super) fn saying(self, data: &[u8]) -> Self {
         Self { data: data.into(), ..self }
     }
 
-    /// The label in listings: the call's, or else its owner's.
+    /// Returns the label in listings: of the call, or of its owner.
     pub(super) fn shown(&self) -> Option<&Arc<str>> {
         self.label.as_ref().or_else(|| self.owner.as_ref().map(Owner::shared_label))
     }
 
-    /// Validates all of it before anything is sent.
+    /// Validates all arguments before anything is sent.
     pub(super) fn check(&self) -> Result<()> {
         let times = [("within", self.within), ("max_hold", self.max_hold), ("min_hold", self.min_hold)];
         for (name, time) in times {
@@ -86,7 +86,8 @@ impl Ask {
         if let (Some(least), Some(most)) = (self.min_hold, self.max_hold)
             && least > most
         {
-            return Err(Error::invalid("min_hold", format!("is {least:?}, above max_hold, {most:?}")));
+            let why = format!("is {least:?}, above max_hold ({most:?}): lower it or raise max_hold");
+            return Err(Error::invalid("min_hold", why));
         }
         self.check_weight()?;
         check_data(&self.data)?;

@@ -9,19 +9,20 @@ use super::queue_handle::QueueHandle;
 use crate::decide::Claim;
 use crate::error::Result;
 
-/// A barrier that as many members pass together as it has parties, and then the next as many.
+/// A barrier for `parties` members: each member waits until that number of members wait, and then all of
+/// them pass. The next round starts with the next member.
 ///
-/// *Protocol.* Members stand in a queue that admits everybody. Whoever sees enough of them there
-/// writes into a cell up to which place they pass, and all of them watch that cell.
-/// [`decide::barrier`](crate::decide::barrier) has the whole, and why it is safe.
+/// *Protocol.* Members join a queue that admits every node. A member that sees enough members in the queue
+/// writes a cell: up to which place they pass. All members watch this cell.
+/// [`decide::barrier`](crate::decide::barrier) has the whole protocol and why it is safe.
 ///
-/// *Members are alive.* A member that dies before the others are enough is counted no more once
-/// its lease has ended, so that the rest pass with another one. A member that dies just when it
-/// was counted has passed: the others do not wait for it.
+/// *Only live members count.* A member that dies before enough members wait does not count any more when
+/// its lease has ended, and another member takes its place. A member that dies after it was counted has
+/// passed: the others do not wait for it.
 ///
-/// *When the lease is lost* while it waits, a member joins again by itself, behind the others.
+/// *When the lease is lost* during the wait, the member joins again automatically at the end of the queue.
 ///
-/// *Source.* ZooKeeper's double barrier, in its first half; Java's `CyclicBarrier`.
+/// *Source.* The first half of ZooKeeper's double barrier; Java's `CyclicBarrier`.
 ///
 /// ```
 /// # use latchwork_core::{connect, Config, memory};
@@ -42,16 +43,18 @@ impl Barrier {
         Gate::new(handle, cell, parties, false).map(Self)
     }
 
-    /// Waits until as many wait as the barrier has parties, this one among them. It waits through
-    /// outages; bound it by `tokio::time::timeout`.
+    /// Waits until `parties` members wait, including this one. It also waits during an outage: bound it by
+    /// `tokio::time::timeout`.
     ///
     /// # Errors
-    /// `Unavailable` when the server does not answer at first; `Lost` when another client removed
-    /// its place (`Revoked`), or with the reason `Forgotten` when the server is without its data;
-    /// `Conflict`; `Forbidden`; `Misconfigured`; `Closed`; `RuntimeGone`.
+    /// * `Unavailable`: the server does not answer at the start of the wait.
+    /// * `Lost`: another client removed the member's place (`Revoked`), or the server lost its data
+    ///   (`Forgotten`).
+    /// * `Conflict`: the cell of the barrier contains something other than a barrier.
+    /// * `Forbidden`, `Misconfigured`, `Closed`, `RuntimeGone`: see [`ErrorKind`](crate::ErrorKind).
     ///
     /// # Cancel safety
-    /// Cancel-safe: a dropped wait is counted no more, unless it has passed already.
+    /// A dropped wait does not count any more, unless it has passed already.
     pub async fn wait(&self) -> Result<()> {
         let passed = self.0.pass("wait").await;
         // Its place is given back in the background.
@@ -61,17 +64,16 @@ impl Barrier {
 
 addressed!(Barrier, self => self.0.handle.queue);
 
-/// A barrier that members enter together and leave together: what one does in between, it does
-/// beside all the others.
+/// A barrier that `parties` members enter together and leave together. All of them are inside at the same
+/// time.
 ///
-/// *Protocol.* As [`Barrier`]. Who leaves gives its place back, and waits until the places of all
-/// who entered with it are gone. The next ones enter when all have left.
+/// *Protocol.* As [`Barrier`]. A member that leaves gives its place back, and waits until all members that
+/// entered with it have given their places back. Then the next members enter.
 ///
-/// *Members are alive.* One that dies inside is waited for until its lease has ended, and no
-/// longer.
+/// *A member that dies inside* blocks the others until its lease has ended.
 ///
-/// *When the lease is lost* inside, [`lost`](Hold::lost) becomes ready: the others may leave, and
-/// the next ones enter.
+/// *When the lease is lost* inside, [`lost`](Hold::lost) becomes ready. The other members may leave, and
+/// the next members may enter.
 ///
 /// *Source.* ZooKeeper's double barrier; Curator's `DistributedDoubleBarrier`.
 ///
@@ -98,13 +100,13 @@ impl DoubleBarrier {
         Gate::new(handle, cell, parties, true).map(Self)
     }
 
-    /// Waits until as many wait as the barrier has parties, and those who entered before have left.
+    /// Waits until `parties` members wait and all members of the round before have left. Then enters.
     ///
     /// # Errors
     /// As [`Barrier::wait`].
     ///
     /// # Cancel safety
-    /// Cancel-safe: as [`Barrier::wait`].
+    /// As [`Barrier::wait`].
     pub async fn enter(&self) -> Result<Inside> {
         let clock = self.0.cell.client.clock();
         let begun = clock.now();
@@ -116,16 +118,17 @@ impl DoubleBarrier {
 addressed!(DoubleBarrier, self => self.0.handle.queue);
 
 impl Inside {
-    /// Leaves, and waits until all who entered with it have left or died. It waits through outages;
-    /// bound it by `tokio::time::timeout`.
+    /// Leaves, and waits until all members that entered with this one have left or died. It also waits during
+    /// an outage: bound it by `tokio::time::timeout`.
     ///
     /// # Errors
-    /// `Unavailable` when the server does not answer at first; `OutcomeUnknown` when it is not known
-    /// whether it has left; others as [`Barrier::wait`]. It is out after any error, as soon as the
-    /// server can be reached.
+    /// After each error, the member leaves as soon as the server can be reached.
+    /// * `Unavailable`: the server does not answer at the start of the wait.
+    /// * `OutcomeUnknown`: the server did not confirm that the member left.
+    /// * The other errors of [`Barrier::wait`].
     ///
     /// # Cancel safety
-    /// A dropped call leaves in the background, and does not wait for the others.
+    /// A dropped call leaves in the background, and does not wait for the other members.
     pub async fn leave(self) -> Result<()> {
         self.0.composite().leave().await
     }

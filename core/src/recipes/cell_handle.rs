@@ -17,7 +17,7 @@ use crate::error::{Error, ErrorKind, Result};
 pub(crate) struct CellHandle {
     pub(super) client: Arc<Client>,
     pub(super) cell: Address,
-    // Of what is written from now on.
+    // The life of later writes.
     pub(super) life: CellLife,
 }
 
@@ -26,19 +26,18 @@ impl CellHandle {
         Self { client: Arc::clone(client), cell, life: CellLife::Stays }
     }
 
-    /// From the next write on, the cell goes when nobody has used it for this long (CELL-IDLE).
-    ///
-    /// Two TTLs at least: who watches it reads it once a TTL, and a change of a count that was
-    /// applied is looked for during one.
+    /// Sets the time to idle, from the next write on (CELL-IDLE). At least two TTLs: a watcher reads the cell
+    /// once a TTL, and a count is retried for one TTL.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `time_to_idle`; `Unsupported` where the backend has no idle cells.
+    /// * `InvalidArgument` (`time_to_idle`): the time is out of range.
+    /// * `Unsupported`: the backend has no idle cells.
     pub(super) fn set_time_to_idle(&mut self, time: Duration) -> Result<()> {
         let checked = || {
             let idle = TimeToIdle::new(time)?;
             let shortest = 2 * self.client.lease().ttl();
             if time < shortest {
-                let why = format!("must be two TTLs at least, which is {shortest:?}, not {time:?}");
+                let why = format!("is {time:?}, must be at least two TTLs ({shortest:?})");
                 return Err(Error::invalid("time_to_idle", why));
             }
             self.client.check_idle_cells()?;
@@ -48,7 +47,7 @@ impl CellHandle {
         Ok(())
     }
 
-    /// The time to idle of what is written from now on, if it has one.
+    /// Returns the time to idle of later writes, if they have one.
     pub(super) fn time_to_idle(&self) -> Option<TimeToIdle> {
         match self.life {
             CellLife::Idle(idle) => Some(idle),
@@ -69,7 +68,7 @@ impl CellHandle {
         self.client.serve(self.client.backend.write_cell(&self.cell, write)).await
     }
 
-    /// Writes while `hold` stands on the server (CELL-HELD).
+    /// Writes only while `hold` exists on the server (CELL-HELD).
     pub(super) async fn write_while(&self, hold: &Hold, write: &CellWrite) -> Result<CellWritten> {
         hold.check()?;
         let node = self.node_of(hold)?;
@@ -80,14 +79,14 @@ impl CellHandle {
     fn node_of(&self, hold: &Hold) -> Result<Arc<dyn Node>> {
         let mut own = hold.held_by().tenures().iter().filter(|tenure| tenure.client == self.client.id);
         let (Some(tenure), None) = (own.next(), own.next()) else {
-            let why = "it must hold exactly one key of the coordinator that has the cell";
+            let why = "the hold must be on exactly one key, and on the coordinator of the value";
             return Err(Error::invalid("hold", why));
         };
-        // Released since it was checked.
+        // Released after the check.
         tenure.node().ok_or_else(|| tenure.check().err().unwrap_or_else(Error::closed))
     }
 
-    /// Deletes the cell, whatever it is. Answers whether it was there.
+    /// Deletes the cell without a condition. Returns whether it existed.
     pub(super) async fn delete(&self) -> Result<bool> {
         Ok(matches!(
             self.write(&CellWrite::deletion(Expected::Any)).await?,
@@ -95,7 +94,7 @@ impl CellHandle {
         ))
     }
 
-    /// Watches it, for a recipe that looks at each change itself.
+    /// Watches the cell, for a recipe that reads each change itself.
     pub(super) async fn watcher(&self) -> Result<Watcher<Option<VersionedValue>>> {
         Watcher::open(&self.client, self.client.watch_cell(&self.cell)).await
     }
@@ -103,13 +102,15 @@ impl CellHandle {
 /// Checks a value before it is written to a cell.
 ///
 /// # Errors
-/// `InvalidArgument` naming `value`.
+/// `InvalidArgument` (`value`): the value is too long.
 pub(super) fn checked_value(value: &[u8]) -> Result<Arc<[u8]>> {
     check_bytes("value", value, MAX_CELL_BYTES).map(|()| value.into())
 }
 
+/// Checks the length of a value.
+///
 /// # Errors
-/// `InvalidArgument` naming the argument.
+/// `InvalidArgument`: the value is too long.
 pub(super) fn check_bytes(argument: &'static str, value: &[u8], most: usize) -> Result<()> {
     match value.len() {
         bytes if bytes <= most => Ok(()),
@@ -117,7 +118,10 @@ pub(super) fn check_bytes(argument: &'static str, value: &[u8], most: usize) -> 
     }
 }
 
-/// The error if a backend broke its contract.
+/// Makes the error of a backend that broke its contract.
 pub(super) fn answered_nonsense() -> Error {
-    Error::new(ErrorKind::Misconfigured, "the backend answered what was not asked")
+    Error::new(
+        ErrorKind::Misconfigured,
+        "the backend gave an answer that does not fit the request: a bug of the backend",
+    )
 }

@@ -12,20 +12,20 @@ use crate::error::{Error, ErrorKind, Result};
 /// One operation, until its outcome is known.
 pub(super) struct CountAttempt<'a> {
     handle: &'a CellHandle,
-    // What the count begins with, where its users agree on that.
+    // The first value of the count, if its users agree on one.
     initial: Option<u32>,
     change: Change,
     operation: Operation,
-    // The cell as it was seen last, or that there was none; `None` before it was read.
+    // The last known cell, or its absence; `None` before the first read.
     seen: Option<Option<VersionedValue>>,
-    // It was seen by an operation before this one: only a write tells whether it is still so.
+    // An earlier operation saw it. Only a write shows whether it is still current.
     is_old: bool,
     // How often the count had been written when the first request was sent whose reply was lost.
     in_doubt_since: Option<u64>,
     tries: CountTries<'a>,
 }
 
-/// A step ends with the answer of the operation, or goes on with what it has found.
+/// A step ends with the result of the operation, or continues with its finding.
 type CountStep<T = ()> = ControlFlow<Result<Option<i64>>, T>;
 
 /// Goes on unless the next try is refused.
@@ -45,7 +45,7 @@ impl<'a> CountAttempt<'a> {
         Self { handle, initial, change, operation, seen: seen.map(Some), is_old, in_doubt_since: None, tries }
     }
 
-    /// Sends requests until the outcome is known. Answers it, and the cell as it was seen last.
+    /// Sends requests until the outcome is known. Returns it, and the last known cell.
     pub(super) async fn finish(mut self) -> (Result<Option<i64>>, Option<VersionedValue>) {
         loop {
             if let Break(answer) = self.once().await {
@@ -54,7 +54,7 @@ impl<'a> CountAttempt<'a> {
         }
     }
 
-    /// Sends one request: a read if nothing was seen yet, else a write on what was seen last.
+    /// Sends one request: a read if no cell is known, otherwise a write on the last known version.
     async fn once(&mut self) -> CountStep {
         let Some(seen) = self.seen.clone() else { return self.read().await };
         let (count, next) = match self.next(seen.as_ref()) {
@@ -72,7 +72,7 @@ impl<'a> CountAttempt<'a> {
             }
             Ok(CellWritten::Refused(cell)) => {
                 (self.seen, self.is_old) = (Some(cell), false);
-                // At once: whoever pauses after a collision starves beside one who does not collide.
+                // Without a pause: a client that pauses after a collision would starve next to one that does not.
                 unless_refused(self.tries.again_at_once())
             }
             Ok(CellWritten::Deleted { .. }) => Break(Err(answered_nonsense())),
@@ -91,7 +91,7 @@ impl<'a> CountAttempt<'a> {
         }
     }
 
-    /// The count in this cell, and as it is to be; or the answer.
+    /// Returns the count in this cell and the next count; or the final result.
     fn next(&self, seen: Option<&VersionedValue>) -> CountStep<(Count, Count)> {
         let count = match Count::in_cell(seen.map(|cell| &*cell.value), self.initial) {
             Ok(count) => count,

@@ -1,7 +1,7 @@
-//! A cell with a count, changed at most once by each operation.
-//! [`decide::count`](crate::decide::count) has the protocol and the argument. A server that can changes
-//! the count by itself (`count_request`); for others it is read, and written on the version that was
-//! read (`count_attempt`).
+//! A cell with a count, which each operation changes at most once.
+//! [`decide::count`](crate::decide::count) has the protocol and the argument. If the server can change a
+//! count, the client sends a request (`count_request`). Otherwise it reads the cell, and writes if the version
+//! is the same (`count_attempt`).
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::error::Result;
 #[derive(Clone)]
 pub(super) struct CountCell {
     pub(super) handle: CellHandle,
-    // What the count begins with, where its users agree on that.
+    // The first value of the count, if its users agree on one.
     initial: Option<u32>,
     writer: Arc<Mutex<CountWriter>>,
 }
@@ -28,10 +28,10 @@ struct CountWriter {
     id: u64,
     // The number of its last operation.
     last: u64,
-    // The cell as it was seen last: the next operation expects it, and needs one round trip if
-    // nobody else has written since.
+    // The last known cell. The next operation expects it, and needs one round trip if no other writer has
+    // changed the cell.
     seen: Option<VersionedValue>,
-    // How often the count had been written at least, where the server changes counts by itself.
+    // A lower bound of the number of writes, if the server changes counts.
     writes: Option<u64>,
 }
 
@@ -41,29 +41,30 @@ impl CountCell {
         Self { handle, initial, writer: Arc::new(Mutex::new(writer)) }
     }
 
-    /// The count as it is on the server.
+    /// Reads the count on the server.
     pub(super) async fn read(&self) -> Result<Count> {
         self.count(self.handle.read().await?.as_ref())
     }
 
-    /// The count in a cell, or the one that it begins with.
+    /// Returns the count in a cell, or the first value if there is no cell.
     ///
     /// # Errors
-    /// `Conflict` when it is another thing, or began with another number.
+    /// `Conflict`: the cell is not a count, or started with another value.
     pub(super) fn count(&self, cell: Option<&VersionedValue>) -> Result<Count> {
         Ok(Count::in_cell(cell.map(|cell| &*cell.value), self.initial)?)
     }
 
-    /// Changes the count, at most once, and answers its value then; `None` if nothing was to be
-    /// changed. Retries until the outcome is known, for one TTL.
+    /// Changes the count at most once, and returns the new value; `None` if no change was needed. Retries for
+    /// one TTL until the outcome is known.
     ///
     /// # Errors
-    /// `OutcomeUnknown` when it may have been applied; `Unavailable` when it was surely not; `Timeout` when
-    /// others changed the count before each try; `InvalidArgument` naming `number` when the sum does
-    /// not fit.
+    /// * `OutcomeUnknown`: the change may have been applied.
+    /// * `Unavailable`: the change was not applied.
+    /// * `Timeout`: not applied, because other clients changed the count before each try.
+    /// * `InvalidArgument` (`number`): the sum does not fit.
     ///
     /// # Cancel safety
-    /// A dropped change may or may not be applied, once.
+    /// A dropped change may still be applied, at most once.
     pub(super) async fn change(&self, change: Change) -> Result<Option<i64>> {
         let mut writer = self.writer.lock().await;
         // Every other number: the one that follows may be recorded for a refusal.

@@ -1,4 +1,4 @@
-//! A latch that opens when it was counted down.
+//! A latch that opens when its count is 0.
 
 use std::time::Duration;
 
@@ -8,19 +8,18 @@ use super::handles::addressed;
 use crate::decide::count::Change;
 use crate::error::{Error, ErrorKind, Result};
 
-/// A latch that opens when it was counted down from `count` to 0, and stays open.
+/// A latch that opens when it was counted down from `count` to 0, and remains open.
 ///
-/// *Protocol.* The count stands in one cell on the coordinator, changed as that of a
-/// [`Counter`](super::Counter) is: each count-down is applied at most once. Waiting is a watch of
-/// the cell. All clients give the same count; one that gives another gets `Conflict`.
+/// *Protocol.* The count is stored in one cell on the coordinator and changed as the number of a
+/// [`Counter`](super::Counter): each count-down is applied at most once. A wait watches the cell. All
+/// clients must give the same count; a client with another count gets `Conflict`.
 ///
-/// *Counts belong to nobody.* A worker that dies before it counts down leaves the latch closed for
-/// ever. So bound the wait, by tokio's `timeout`, and read how many are missing
-/// ([`count`](Self::count)); or count live members instead, which a latch does not do.
+/// *A dead worker does not count down*, and then the latch remains closed for ever. So bound the wait by
+/// tokio's `timeout`, and read how many count-downs are missing ([`count`](Self::count)). To count live
+/// members, use a [`Group`](super::Group) or a [`Barrier`](super::Barrier).
 ///
-/// *When the lease is lost*, nothing happens to the count: it hangs on no lease. It stays, open or
-/// not, until it is [deleted](Self::delete), or goes when nobody uses it any more, where
-/// [that is asked for](Self::with_time_to_idle).
+/// *When the lease is lost*, the count does not change, because it belongs to no lease. It remains until it
+/// is [deleted](Self::delete), or until its [time to idle](Self::with_time_to_idle) ends, if it has one.
 ///
 /// *Source.* Java's `CountDownLatch`; Redisson's `RCountDownLatch`.
 ///
@@ -48,58 +47,60 @@ impl CountDownLatch {
         Ok(Self { count: CountCell::new(handle, Some(count)) })
     }
 
-    /// From the next count-down by this handle on, the latch goes when nobody has used it for `time`:
-    /// no earlier, and a quarter later at most, beside the server's own delays. Validates, no I/O.
+    /// Lets the server delete the latch when no client has used it for `time`, from the next count-down by
+    /// this handle on. Checks the time, without I/O.
     ///
-    /// Who comes after its end finds a closed latch with its whole count, also where it was open. So
-    /// choose a time in which everybody has come. Whoever [waits](Self::wait) uses it, since that
-    /// reads once a TTL; so `time` is two TTLs at least, and 366 days at most. The last count-down
-    /// decides: one by a handle without this option lets the latch stay.
+    /// After that the latch is closed again, with its whole count, also if it was open. So choose a time in
+    /// which all clients have used it. The time is at least two TTLs, because a [wait](Self::wait) uses the
+    /// latch only once a TTL. The other rules are the same as for
+    /// [`SharedValue::with_time_to_idle`](super::SharedValue::with_time_to_idle).
     ///
     /// # Errors
-    /// `InvalidArgument` naming `time_to_idle`; `Unsupported` where the backend has no
-    /// [`idle_cells`](crate::Capabilities::idle_cells): a lazy client refuses the first write then.
+    /// As [`SharedValue::with_time_to_idle`](super::SharedValue::with_time_to_idle).
     pub fn with_time_to_idle(mut self, time: Duration) -> Result<Self> {
         self.count.handle.set_time_to_idle(time)?;
         Ok(self)
     }
 
-    /// How many count-downs are missing: one round trip.
+    /// Reads how many count-downs are missing. One round trip.
     ///
     /// # Errors
-    /// `Unavailable`; `Conflict` when the latch began with another count, or something else stands
-    /// in its place on the server; `Forbidden`; `Closed`; `RuntimeGone`.
+    /// * `Conflict`: the latch began with another count, or the key contains something other than a latch.
+    /// * `Unavailable`, `Forbidden`, `Closed`, `RuntimeGone`: see [`ErrorKind`](crate::ErrorKind).
     ///
     /// # Cancel safety
-    /// Reads only.
+    /// The call only reads.
     pub async fn count(&self) -> Result<u32> {
         let count = self.count.read().await;
         self.count.handle.in_context("count", count.and_then(|count| missing(count.value())))
     }
 
-    /// Counts down by one, and answers how many are missing; 0 if it was open already. It is
-    /// applied at most once, and retried until that is known, for one TTL.
+    /// Counts down by one, and returns how many count-downs are missing; 0 if the latch was open already.
+    ///
+    /// The count-down is applied at most once. The client retries for one TTL until the outcome is known.
     ///
     /// # Errors
-    /// `Unavailable` when it was surely not applied; `Timeout` likewise, when others counted down
-    /// before each try; `OutcomeUnknown` when it may have been applied. Others as [`count`](Self::count).
+    /// * `Unavailable`: the count-down was not applied.
+    /// * `Timeout`: the count-down was not applied, because other clients counted down before each try.
+    /// * `OutcomeUnknown`: the count-down may have been applied.
+    /// * The other errors of [`count`](Self::count).
     ///
     /// # Cancel safety
-    /// A dropped call may or may not be applied, once.
+    /// A dropped call may still be applied, at most once.
     pub async fn count_down(&self) -> Result<u32> {
         let left = self.count.change(Change::Down).await;
         self.count.handle.in_context("count_down", left.and_then(|left| missing(left.unwrap_or(0))))
     }
 
-    /// Waits until it is open, without a deadline. It waits through outages.
+    /// Waits until the latch is open, without a deadline and also during an outage.
     ///
     /// # Errors
-    /// `Unavailable` when the server does not answer at first, within twice the request timeout;
-    /// `Lost` with the reason `Forgotten` when the server is without its data. Others as
-    /// [`count`](Self::count).
+    /// * `Unavailable`: at the start, the server does not answer within twice the request timeout.
+    /// * `Lost` (`Forgotten`): the server lost its data.
+    /// * The other errors of [`count`](Self::count).
     ///
     /// # Cancel safety
-    /// Cancel-safe.
+    /// A dropped wait changes nothing.
     pub async fn wait(&self) -> Result<()> {
         let open = async {
             let (mut watcher, mut seen) = (self.count.handle.watcher().await?, None);
@@ -113,17 +114,20 @@ impl CountDownLatch {
         self.count.handle.in_context("wait", open.await)
     }
 
-    /// Deletes it: it is closed again, with its whole count. Answers whether it was there. One try.
-    /// Who waits goes on waiting, for the new count. A count-down that is under way may be applied
-    /// after it, and so may, on Redis and ZooKeeper, a request whose reply was lost, though its count-down
-    /// was made by another one: where that matters, use another key for the next round.
+    /// Deletes the latch, so that it is closed again with its whole count. Returns whether it existed. The
+    /// client does not retry.
+    ///
+    /// Waiters continue to wait, for the new count. A count-down that was sent before may be applied after
+    /// the deletion. On Redis and ZooKeeper this includes a request whose reply was lost, even if a retry
+    /// has applied its count-down already. If that matters, use another key for the next round.
     ///
     /// # Errors
-    /// `Unavailable` when it was surely not deleted; `OutcomeUnknown` when it may have been. Others as
-    /// [`count`](Self::count).
+    /// * `Unavailable`: the latch was not deleted.
+    /// * `OutcomeUnknown`: the latch may have been deleted.
+    /// * The other errors of [`count`](Self::count).
     ///
     /// # Cancel safety
-    /// A dropped deletion may or may not be made.
+    /// A dropped call may still delete the latch.
     pub async fn delete(&self) -> Result<bool> {
         self.count.handle.in_context("delete", self.count.delete().await)
     }
@@ -132,5 +136,6 @@ impl CountDownLatch {
 addressed!(CountDownLatch, self => self.count.handle.cell);
 
 fn missing(count: i64) -> Result<u32> {
-    u32::try_from(count).map_err(|_| Error::new(ErrorKind::Conflict, "something else than a latch is stored"))
+    u32::try_from(count)
+        .map_err(|_| Error::new(ErrorKind::Conflict, "the stored value is not a latch: use another key"))
 }

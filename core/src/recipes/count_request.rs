@@ -1,4 +1,4 @@
-//! A change of a count that the server makes by itself.
+//! A change of a count that the server makes.
 //! [`decide::count::request`](crate::decide::count::request) has the protocol and the argument.
 
 use super::cell_handle::CellHandle;
@@ -7,10 +7,9 @@ use crate::decide::count::Change;
 use crate::decide::count::request::{CountOutcome, CountRequest};
 use crate::error::Result;
 
-/// Sends a request until its outcome is known: one round trip where its reply is not lost, and one
-/// more where many others have changed the count since its writer did. Answers as
-/// [`CountCell::change`](super::count_cell::CountCell::change); `None` where the server does not
-/// change counts by itself. `writes` becomes how often the count has been written.
+/// Sends a request until its outcome is known: one round trip, and one more if many other writers have changed
+/// the count since. Returns the result of [`CountCell::change`](super::count_cell::CountCell::change), or
+/// `None` if the server cannot change counts. Sets `writes` to the number of writes of the count.
 pub(super) async fn natively(
     handle: &CellHandle,
     mut request: CountRequest,
@@ -28,7 +27,7 @@ pub(super) async fn natively(
                     CountOutcome::Applied(result) => return Some(Ok(Some(result))),
                     CountOutcome::Refused => return Some(refused(request.change)),
                     CountOutcome::Untold if request.in_doubt => return Some(Err(untold())),
-                    // It was the only request: none is under way that the new number lets through.
+                    // It was the only request, so the new number cannot admit an older one.
                     CountOutcome::Untold => request.since = Some(decided.writes),
                 }
                 tries.again_at_once()

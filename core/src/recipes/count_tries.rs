@@ -1,4 +1,4 @@
-//! How long and how often one change of a count is tried.
+//! The retries of one change of a count.
 
 use super::cell_handle::CellHandle;
 use crate::clock::Moment;
@@ -8,7 +8,7 @@ use crate::support::{Backoff, Pauses};
 /// The tries of one operation: for one TTL.
 pub(super) struct CountTries<'a> {
     handle: &'a CellHandle,
-    // A request whose reply was lost may have been carried out, or may be later.
+    // The reply to a request was lost, so it may have been carried out, or may be carried out later.
     in_doubt: bool,
     until: Moment,
     pauses: Backoff,
@@ -26,13 +26,13 @@ impl<'a> CountTries<'a> {
         self.in_doubt
     }
 
-    /// After an answer that changed nothing.
+    /// Allows the next try, after an answer that changed nothing.
     ///
     /// # Errors
-    /// The operation's, after its time.
+    /// The error of the operation, if its time is over.
     pub(super) fn again_at_once(&self) -> Result<()> {
         if self.handle.client.clock().now() > self.until {
-            let why = "others changed the count before each try";
+            let why = "other clients changed the count before each try: try again later";
             return Err(self.or_unknown(Error::new(ErrorKind::Timeout, why)));
         }
         Ok(())
@@ -41,7 +41,7 @@ impl<'a> CountTries<'a> {
     /// Pauses before the next try, after a request or a read that failed.
     ///
     /// # Errors
-    /// The operation's, where another try is of no use or comes after its time.
+    /// The error of the operation, if another try is useless or its time is over.
     pub(super) async fn again_after(&mut self, error: Error) -> Result<()> {
         match error.kind() {
             ErrorKind::OutcomeUnknown => self.in_doubt = true,
@@ -57,12 +57,12 @@ impl<'a> CountTries<'a> {
         Ok(())
     }
 
-    /// The error, unless an earlier request may have been carried out.
+    /// Returns the error, or `OutcomeUnknown` if an earlier request may have been carried out.
     pub(super) fn or_unknown(&self, error: Error) -> Error {
         if !self.in_doubt || error.kind() == ErrorKind::OutcomeUnknown {
             return error;
         }
-        let why = "a request whose reply was lost may have been carried out";
+        let why = "the reply to a request was lost: the change may have been applied, so read the count";
         Error::new(ErrorKind::OutcomeUnknown, why).because(error)
     }
 }
@@ -71,8 +71,8 @@ pub(super) fn does_not_fit() -> Error {
     Error::invalid("number", "the sum does not fit into an i64")
 }
 
-/// For an operation whose record may have been pushed out.
+/// Makes the error of an operation whose record may be gone.
 pub(super) fn untold() -> Error {
-    let why = "others have written too often since to tell whether it was applied";
+    let why = "the record of the change is gone after many other writes: it may have been applied, so read the count";
     Error::new(ErrorKind::OutcomeUnknown, why)
 }

@@ -8,27 +8,28 @@ use super::handles::addressed;
 use crate::decide::count::Change;
 use crate::error::Result;
 
-/// A number that all clients share; it begins with 0.
+/// A number that all clients share. It starts with 0.
 ///
-/// *Protocol.* The number stands in one cell, with the record of the last operation of each of the
-/// last 48 writers. On Redis the server makes a change by itself: one round trip among any number of
-/// clients, and one more where 48 others have changed the number since this handle did. On ZooKeeper
-/// and etcd it is a compare-and-set of the whole cell: one round trip where nobody else has changed it
-/// since this handle did, and one more for each change that came between. A handle and its clones are
-/// one writer, whose changes follow one another: clone a handle rather than making one for each change.
+/// *Protocol.* One cell contains the number, and a record of the last operation of each of the last 48
+/// writers. A handle and its clones are one writer, which makes one change at a time: clone a handle instead
+/// of making a new handle for each change.
 ///
-/// *Why a change is applied at most once.* The server finds the record of an operation that arrives
-/// again, and answers from it. A compare-and-set can be made on one version of the cell only: it is
-/// sent again until the cell has another version, and then the records tell whether it was made. They
-/// tell it unless 48 other writers have changed the number since; then the answer is `OutcomeUnknown`. Redis'
-/// `INCRBY`, and so Redisson's `RAtomicLong`, cannot tell.
+/// * On Redis the server changes the number: one round trip with any number of clients, and one more if 48
+///   other writers have changed the number since this handle did.
+/// * On ZooKeeper and etcd a change is a compare-and-set of the cell: one round trip if no other writer has
+///   changed the number since this handle did, and one more for each change in between.
 ///
-/// *When the lease is lost*, nothing happens to the number: it hangs on no lease. It stays until it
-/// is [deleted](Self::delete), or goes when nobody uses it any more, where
-/// [that is asked for](Self::with_time_to_idle).
+/// *Why a change is applied at most once.* On Redis the server finds the record of an operation that arrives
+/// again, and answers from the record. A compare-and-set applies to one version of the cell only. The client
+/// sends it again until the cell has another version, and then the records show whether it was applied. If
+/// 48 other writers have changed the number since, the record is gone and the result is `OutcomeUnknown`.
+/// Redis' `INCRBY`, and so Redisson's `RAtomicLong`, has no such record.
 ///
-/// *Source.* Curator's `DistributedAtomicLong` (a compare-and-set with retries). The records are
-/// those of Redis' and Raft's client sessions: the last operation and its answer, by client.
+/// *When the lease is lost*, the number does not change, because it belongs to no lease. It remains until
+/// it is [deleted](Self::delete), or until its [time to idle](Self::with_time_to_idle) ends, if it has one.
+///
+/// *Source.* Curator's `DistributedAtomicLong` (a compare-and-set with retries). The records are as in
+/// Raft's client sessions: the last operation of each client, with its answer.
 ///
 /// ```
 /// # use latchwork_core::{connect, Config, memory};
@@ -52,73 +53,76 @@ impl Counter {
         Self { count: CountCell::new(handle, None) }
     }
 
-    /// From the next change by this handle on, the number goes when nobody has used it for `time`: it
-    /// is 0 again then. No earlier, and a quarter later at most, beside the server's own delays.
-    /// Validates, no I/O.
+    /// Lets the server delete the number when no client has used it for `time`, from the next change by this
+    /// handle on. Then it is 0 again. Checks the time, without I/O.
     ///
-    /// A read or a change by any client is a use. `time` is two TTLs at least, since a change whose
-    /// reply was lost is looked for during one, and 366 days at most. The last change decides: one by
-    /// a handle without this option lets the number stay, one with another time sets that. Clones
-    /// that were made before do not have it.
+    /// The time is at least two TTLs, because a change whose reply was lost is retried for one TTL. The
+    /// other rules are the same as for
+    /// [`SharedValue::with_time_to_idle`](super::SharedValue::with_time_to_idle).
     ///
     /// # Errors
-    /// `InvalidArgument` naming `time_to_idle`; `Unsupported` where the backend has no
-    /// [`idle_cells`](crate::Capabilities::idle_cells): a lazy client refuses the first write then.
+    /// As [`SharedValue::with_time_to_idle`](super::SharedValue::with_time_to_idle).
     pub fn with_time_to_idle(mut self, time: Duration) -> Result<Self> {
         self.count.handle.set_time_to_idle(time)?;
         Ok(self)
     }
 
-    /// The number now: one round trip.
+    /// Reads the number. One round trip.
     ///
     /// # Errors
-    /// `Unavailable`; `Conflict` when something else stands in its place on the server;
-    /// `Forbidden`; `Closed`; `RuntimeGone`.
+    /// * `Conflict`: the key contains something other than a counter.
+    /// * `Unavailable`, `Forbidden`, `Closed`, `RuntimeGone`: see [`ErrorKind`](crate::ErrorKind).
     ///
     /// # Cancel safety
-    /// Reads only.
+    /// The call only reads.
     pub async fn get(&self) -> Result<i64> {
         self.count.handle.in_context("get", self.count.read().await.map(|count| count.value()))
     }
 
-    /// Adds a number, which may be negative, and answers the sum. It is applied at most once, and
-    /// retried until that is known, for one TTL.
+    /// Adds a number, which may be negative, and returns the sum.
+    ///
+    /// The addition is applied at most once. The client retries for one TTL until the outcome is known.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `number` when the sum does not fit into an `i64`; `Unavailable` when
-    /// it was surely not applied; `Timeout` likewise, when others changed the counter before each
-    /// try; `OutcomeUnknown` when it may have been applied. Others as [`get`](Self::get).
+    /// * `InvalidArgument` (`number`): the sum does not fit into an `i64`.
+    /// * `Unavailable`: the addition was not applied.
+    /// * `Timeout`: the addition was not applied, because other clients changed the counter before each try.
+    /// * `OutcomeUnknown`: the addition may have been applied. Do not simply repeat the call.
+    /// * The other errors of [`get`](Self::get).
     ///
     /// # Cancel safety
-    /// A dropped add may or may not be applied, once.
+    /// A dropped call may still be applied, at most once.
     pub async fn add(&self, number: i64) -> Result<i64> {
         let added = self.count.change(Change::Add(number)).await;
         self.count.handle.in_context("add", added.map(|sum| sum.expect("an add always changes the count")))
     }
 
-    /// Sets it to `new` if it is `expected`. Answers whether it was. As [`add`](Self::add)
-    /// otherwise.
+    /// Sets the number to `new` if it is `expected`, and returns whether it was. Otherwise as
+    /// [`add`](Self::add).
     ///
     /// # Errors
     /// As [`add`](Self::add).
     ///
     /// # Cancel safety
-    /// A dropped call may or may not be applied, once.
+    /// A dropped call may still be applied, at most once.
     pub async fn compare_and_set(&self, expected: i64, new: i64) -> Result<bool> {
         let set = self.count.change(Change::Swap { from: expected, to: new }).await;
         self.count.handle.in_context("compare_and_set", set.map(|set| set.is_some()))
     }
 
-    /// Deletes it: it is 0 again, and knows nothing of any change. Answers whether it was there. One
-    /// try. A change of another client that is under way may be applied before or after, and so may, on
-    /// Redis and ZooKeeper, a request whose reply was lost, though its change was made by another one.
+    /// Deletes the number and its records, so that it is 0 again. Returns whether it existed. The client
+    /// does not retry.
+    ///
+    /// A change that another client sent before may be applied after the deletion. On Redis and ZooKeeper
+    /// this includes a request whose reply was lost, even if a retry has applied its change already.
     ///
     /// # Errors
-    /// `Unavailable` when it was surely not deleted; `OutcomeUnknown` when it may have been. Others as
-    /// [`get`](Self::get).
+    /// * `Unavailable`: the number was not deleted.
+    /// * `OutcomeUnknown`: the number may have been deleted.
+    /// * The other errors of [`get`](Self::get).
     ///
     /// # Cancel safety
-    /// A dropped deletion may or may not be made.
+    /// A dropped call may still delete the number.
     pub async fn delete(&self) -> Result<bool> {
         self.count.handle.in_context("delete", self.count.delete().await)
     }

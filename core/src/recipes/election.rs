@@ -16,29 +16,29 @@ use crate::decide::Claim;
 use crate::error::{ErrorKind, Result};
 use crate::listing::Listing;
 
-/// An election: of all candidates one leads at a time, and everybody can see which.
+/// An election: one of the candidates leads at a time, and all clients can see the leader.
 ///
-/// *Protocol.* Candidates stand in a queue, as those who want a mutex do, and lead in the order of
-/// their coming. What a candidate says of itself is its node's data, sent with its join. The
-/// admitted head of the queue leads, and its sequence number is the term. The leader may replace its
-/// data; a [watch](Self::watch) of the queue shows its head. There is nothing else: no announcement that
-/// may be missing or out of date, and nothing stays when the candidates have gone.
+/// *Protocol.* Candidates join a queue, as for a [`Mutex`](super::Mutex), and lead in the order of joining.
+/// A candidate's data is stored in its node. The first node of the queue is the leader's, and its sequence
+/// number is the term. The leader may replace its data. A [watch](Self::watch) shows the first node of the
+/// queue. There is no separate announcement that could be missing or out of date, and nothing remains on
+/// the server after the last candidate has left.
 ///
-/// *Why it is safe.* The queue admits one node at a time. A term is the fencing token of the
-/// leader's node: no two leaders have one term, and terms rise. Data stands in the node itself: it
-/// goes with it, and a proclamation that comes late reaches no other.
+/// *Why it is safe.* The queue admits one node at a time. The term is the leader's fencing token: terms
+/// rise, and no two leaders have the same term. The data disappears with its node, and a proclamation that
+/// arrives late changes no other node.
 ///
 /// *When the lease is lost*, leadership is lost: [`lost`](crate::Hold::lost) becomes ready,
-/// [`check`](crate::Hold::check) answers `Lost`, and another candidate leads. As with every lease lock, a
-/// paused leader can work on for a moment beside its successor: send
+/// [`check`](crate::Hold::check) fails with `Lost`, and another candidate leads. As with every lease lock, a
+/// paused leader can continue to work next to its successor for a moment: send the
 /// [`token`](super::Fenced::token) with each write, or write by
-/// [`SharedValue::write_while`](super::SharedValue::write_while). A candidate that loses its lease
-/// stands again by itself, behind the others.
+/// [`SharedValue::write_while`](super::SharedValue::write_while). A candidate that loses its lease joins
+/// again automatically at the end of the queue.
 ///
-/// *With other programs.* At an [exact key](crate::Key::exact) on ZooKeeper an election is
-/// Curator's `LeaderLatch`, on etcd the `Election` of Go's `concurrency`: candidates of both stand
-/// in one queue, and read each other's data. Labels are not shown there, since the node holds the
-/// data alone; a candidate of `LeaderLatch` keeps the data that it joined with.
+/// *With other programs.* At an [exact key](crate::Key::exact), an election is Curator's `LeaderLatch` on
+/// ZooKeeper, and the `Election` of Go's `concurrency` on etcd. Candidates of Latchwork and of these share a queue
+/// and read each other's data. Labels are not stored there, because the node contains only the data. A
+/// candidate of a `LeaderLatch` cannot change its data.
 ///
 /// *Source.* Leader election of the ZooKeeper recipes; Curator's `LeaderLatch` and
 /// `LeaderSelector` ([`lead`](Election::lead)); etcd's `concurrency.Election`.
@@ -69,40 +69,42 @@ impl Election {
         Self { handle: Arc::new(handle) }
     }
 
-    /// Joins as a candidate, and waits until it leads. Others see `data`, up to 4,096 bytes. As
-    /// [`Mutex::acquire`](super::Mutex::acquire) otherwise: one round trip if the election is free.
+    /// Joins as a candidate, and waits until it leads. Other clients see `data`, up to 4,096 bytes.
+    /// Otherwise as [`Mutex::acquire`](super::Mutex::acquire).
     ///
     /// # Errors
-    /// `InvalidArgument` naming `data`. Others as [`Mutex::acquire`](super::Mutex::acquire).
+    /// * `InvalidArgument` (`data`): the data is too long.
+    /// * The errors of [`Mutex::acquire`](super::Mutex::acquire).
     ///
     /// # Cancel safety
-    /// Cancel-safe: a dropped campaign leaves nothing in the queue, and leads no more.
+    /// A dropped campaign leaves nothing in the queue, and does not lead.
     pub fn campaign(&self, data: impl AsRef<[u8]>) -> Acquire<Leadership> {
         Ask::new("campaign", Claim::Exclusive).saying(data.as_ref()).of(self.handle.clone())
     }
 
-    /// Leads if there is no leader and no candidate; never waits. `None` if there is one. As
-    /// [`Mutex::try_acquire`](super::Mutex::try_acquire) otherwise.
+    /// Becomes the leader if there is no leader and no candidate; otherwise returns `None` without waiting.
     ///
     /// # Errors
-    /// As [`campaign`](Self::campaign) and
-    /// [`Mutex::try_acquire`](super::Mutex::try_acquire).
+    /// * `InvalidArgument` (`data`): the data is too long.
+    /// * The errors of [`Mutex::try_acquire`](super::Mutex::try_acquire).
     ///
     /// # Cancel safety
-    /// Cancel-safe: leaves nothing in the queue.
+    /// A dropped try leaves nothing in the queue.
     pub fn try_campaign(&self, data: impl AsRef<[u8]>) -> Acquire<Option<Leadership>> {
         Ask::try_new("try_campaign", Claim::Exclusive).saying(data.as_ref()).of(self.handle.clone())
     }
 
-    /// Leads again and again: stands, does `work` as the leader, resigns. Ends when the work breaks;
-    /// while it continues, or when leadership was lost under it, it stands again, behind the other
-    /// candidates. Work is dropped when leadership is lost.
+    /// Runs a loop of campaigns: becomes the leader, runs `work`, resigns. Returns when `work` returns
+    /// `Break`.
+    ///
+    /// After `Continue`, or after a loss of leadership, it joins again at the end of the queue. A loss
+    /// drops the work.
     ///
     /// # Errors
-    /// As [`campaign`](Self::campaign), when it could not stand.
+    /// As [`campaign`](Self::campaign), except `Lost`: after a loss it joins again.
     ///
     /// # Cancel safety
-    /// Cancel-safe: leads no more, whoever has kept the leader.
+    /// A dropped call resigns, also if other code still has the `Arc` of the guard.
     pub async fn lead<T, F: Future<Output = ControlFlow<T>>>(
         &self,
         data: impl AsRef<[u8]>,
@@ -118,7 +120,7 @@ impl Election {
             if let Err(error) = leader.release().await
                 && error.lost_reason().is_none()
             {
-                tracing::debug!(%error, "the resignation is not confirmed; the lease ends it");
+                tracing::debug!(%error, "the server did not confirm the resignation; the end of the lease frees it");
             }
             drop(resigns);
             if let Ok(ControlFlow::Break(done)) = done {
@@ -127,28 +129,28 @@ impl Election {
         }
     }
 
-    /// Who leads now. One round trip.
+    /// Reads the current leader; `None` if there is no leader. One round trip.
     ///
     /// # Errors
-    /// `Unavailable`; `Misconfigured` when its sequence number does not fit a term; `Forbidden`;
-    /// `Closed`; `RuntimeGone`.
+    /// * `Misconfigured`: the leader's sequence number does not fit into a term.
+    /// * `Unavailable`, `Forbidden`, `Closed`, `RuntimeGone`: see [`ErrorKind`](crate::ErrorKind).
     ///
     /// # Cancel safety
-    /// Reads only.
+    /// The call only reads.
     pub async fn leader(&self) -> Result<Option<Leader>> {
         let head = self.handle.list(0, 1).await;
         self.handle.in_context("leader", head.and_then(|head| self.handle.leading(&head)))
     }
 
-    /// Watches the leader, once it was read. It shows every leader, every proclamation and every gap that
-    /// lasts.
+    /// Watches the leader. The watch shows each leader, each proclamation, and each time without a leader,
+    /// except states that are replaced before they are read.
     ///
     /// # Errors
-    /// `Unavailable` when the server does not answer within twice the request timeout. Others as
-    /// [`leader`](Self::leader).
+    /// * `Unavailable`: the server does not answer within twice the request timeout.
+    /// * The other errors of [`leader`](Self::leader).
     ///
     /// # Cancel safety
-    /// A dropped call watches nothing.
+    /// A dropped call ends the watch.
     #[doc(alias = "observe")]
     pub async fn watch(&self) -> Result<Watch<Option<Leader>>> {
         let (client, handle) = (self.handle.client(), Arc::clone(&self.handle));
@@ -156,20 +158,19 @@ impl Election {
         Watch::open(client, self.address(), client.watch_queue(self.address()), leader).await
     }
 
-    /// The leader and the candidates, in order and with their data: no I/O.
+    /// Lists the leader and the candidates in queue order, with their data. No I/O until a page is read.
     pub fn queue(&self) -> Listing<QueueEntry> {
         self.handle.listing()
     }
 
-    /// Removes any client's leader or candidate: for operators. As
+    /// Removes a leader or a candidate from the queue: for operators. As
     /// [`Mutex::force_release`](super::Mutex::force_release).
     ///
     /// # Errors
-    /// `Unavailable`; `OutcomeUnknown` when it may have been carried out (harmless to repeat);
-    /// `Forbidden`; `Closed`; `RuntimeGone`.
+    /// As [`Mutex::force_release`](super::Mutex::force_release).
     ///
     /// # Cancel safety
-    /// A dropped call may or may not have been carried out.
+    /// A dropped call may still remove the node.
     pub async fn force_release(&self, sequence: u64) -> Result<bool> {
         self.handle.force_release(sequence).await
     }
@@ -177,7 +178,7 @@ impl Election {
 
 addressed!(Election, self => self.handle.queue);
 
-/// Gives leadership up when it is dropped, whoever has kept the leader.
+/// Resigns when it is dropped, also if other code still has the leader's `Arc`.
 struct Resigns<'a>(&'a Leadership);
 
 impl Drop for Resigns<'_> {
@@ -187,17 +188,18 @@ impl Drop for Resigns<'_> {
 }
 
 impl Leadership {
-    /// Replaces what others see of it, up to 4,096 bytes. Retries until it is confirmed or
-    /// leadership is lost.
+    /// Replaces the leader's data, up to 4,096 bytes. Retries until the server confirms it or leadership is
+    /// lost.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `data`; `Lost` with the reason; `NotHeld` after a resignation;
-    /// `Unsupported` at an exact address on ZooKeeper, where Curator's candidates would not bear it;
-    /// `Forbidden`; `Closed`; `RuntimeGone`.
+    /// * `InvalidArgument` (`data`): the data is too long.
+    /// * `Lost`: leadership was lost. The error has the reason.
+    /// * `NotHeld`: the leader has resigned.
+    /// * `Unsupported`: at an exact address on ZooKeeper, where Curator's candidates would fail.
+    /// * `Forbidden`, `Closed`, `RuntimeGone`: see [`ErrorKind`](crate::ErrorKind).
     ///
     /// # Cancel safety
-    /// A dropped call may or may not have been carried out, or be carried out late, over newer
-    /// data. It is never seen of another leader.
+    /// A dropped call may still write its data, also later and over newer data, but never to another leader.
     pub async fn proclaim(&self, data: impl AsRef<[u8]>) -> Result<()> {
         write_data("proclaim", self, data.as_ref()).await
     }

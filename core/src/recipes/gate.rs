@@ -1,5 +1,5 @@
-//! What both barriers have in common: a queue that admits everybody, and a cell that says who has
-//! passed. [`decide::barrier`](crate::decide::barrier) has the protocol and the argument.
+//! The common part of both barriers: a queue that admits every node, and a cell with the place up to which
+//! members have passed. [`decide::barrier`](crate::decide::barrier) has the protocol and the argument.
 
 use std::sync::Arc;
 
@@ -20,15 +20,15 @@ use crate::support::{Backoff, Pauses};
 use crate::token::Token;
 use futures_util::future::BoxFuture;
 
-/// So many members are read at a time.
+/// How many members one page has.
 const PAGE: usize = 500;
 
-/// What is to be brought about.
+/// The wanted change of the passage.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum GateStep {
-    /// That the next ones pass.
+    /// The next members pass.
     Open,
-    /// That those who have passed are gone.
+    /// All members that have passed have left.
     Empty,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Gate {
     pub(super) handle: Arc<QueueHandle>,
     pub(super) cell: CellHandle,
     pub(super) parties: usize,
-    /// Whether all must have left before others enter.
+    /// Whether all members must leave before the next ones enter.
     pub(super) emptied: bool,
 }
 
@@ -51,10 +51,10 @@ impl Gate {
         Ok(Self { handle: Arc::new(handle), cell, parties, emptied })
     }
 
-    /// Joins, and waits until it has passed. Whose place is lost while it waits joins again.
+    /// Joins, and waits until the member has passed. If the place is lost during the wait, joins again.
     ///
     /// # Cancel safety
-    /// Cancel-safe: leaves no member.
+    /// A dropped call leaves no member.
     pub(super) async fn pass(&self, operation: &'static str) -> Result<GatePlace> {
         let mut watch = self.cell.watcher().await?;
         let named = |acquired| self.handle.in_context(operation, acquired);
@@ -64,7 +64,7 @@ impl Gate {
         let (mut has_waited, mut pauses) = (false, Backoff::new(Pauses::OUTAGE));
         loop {
             let acquired = match named(self.handle.acquire(&request, None).await) {
-                // An outage: it waits through that, however long.
+                // An outage: the member waits until its end.
                 Err(error) if has_waited && error.may_pass() => {
                     pauses.wait(&clock).await;
                     continue;
@@ -89,19 +89,18 @@ impl Gate {
         }
     }
 
-    /// Waits until everybody who has passed with the member of this number has left.
+    /// Waits until all members that passed with the member of this number have left.
     ///
     /// # Cancel safety
-    /// Cancel-safe.
+    /// A dropped call changes nothing.
     pub(super) async fn until_left(&self, number: u64) -> Result<()> {
         let mut watch = self.cell.watcher().await?;
-        // The last one to leave takes the cell along.
+        // The last member that leaves deletes the cell.
         let have_left = |passage: Option<Passage>| passage.is_none_or(|passage| passage.left >= number);
         self.until(&mut watch, have_left, GateStep::Empty).await
     }
 
-    /// Waits until the passage is so, and tries to bring it on with each change and once in a third
-    /// of a TTL.
+    /// Waits until the passage satisfies `done`. Tries to advance it at each change and every third of a TTL.
     async fn until(
         &self,
         watch: &mut Watcher<Option<VersionedValue>>,
@@ -125,7 +124,7 @@ impl Gate {
         }
     }
 
-    /// Takes steps until the passage is so, or no step can be taken. Answers whether it is so.
+    /// Takes steps until the passage satisfies `done` or no step is possible. Returns whether it does.
     async fn bring_on(&self, done: &impl Fn(Option<Passage>) -> bool, step: GateStep) -> Result<bool> {
         let mut seen = self.cell.read().await?;
         loop {
@@ -147,10 +146,10 @@ impl Gate {
         }
     }
 
-    /// The passage that follows, if it can.
+    /// Returns the next passage, if a step is possible.
     async fn step(&self, step: GateStep, passage: Passage) -> Result<Option<Passage>> {
         if step == GateStep::Empty || self.emptied {
-            // The head of the queue is enough: all who have passed stand before all others.
+            // The head of the queue is enough: members that have passed are before all others.
             let emptied = passage.emptied(self.page(0, 1).await?);
             if step == GateStep::Empty || emptied.is_some() {
                 return Ok(emptied);
@@ -159,7 +158,7 @@ impl Gate {
         Ok(passage.next(self.parties, self.emptied, self.standing(passage.passed).await?))
     }
 
-    /// Who stands behind a sequence number, as many as may pass.
+    /// Returns the members after a sequence number, up to the number that may pass.
     async fn standing(&self, passed: u64) -> Result<Vec<u64>> {
         let mut standing = Vec::new();
         while standing.len() < self.parties {
@@ -177,8 +176,8 @@ impl Gate {
         Ok(self.handle.list(after, most).await?.iter().map(|entry| entry.sequence).collect())
     }
 
-    /// The last one to leave takes the cell along: nobody stands, so whoever comes has a number
-    /// above all that have passed, and begins anew. What fails is left to the next one.
+    /// Deletes the cell after the last member has left. This is safe: a later member has a number above all
+    /// that have passed, and starts again. After an error the next member deletes it.
     async fn tidy(&self) {
         let tidied = async {
             let Some(cell) = self.cell.read().await? else { return Ok(()) };
@@ -188,21 +187,21 @@ impl Gate {
             Ok::<_, Error>(())
         };
         if let Err(error) = tidied.await {
-            tracing::debug!(%error, "the cell of a barrier stays until it is used again");
+            tracing::debug!(%error, "the cell of a barrier could not be deleted; it remains until the barrier is used again");
         }
     }
 }
 
 fn passage(cell: &VersionedValue) -> Result<Passage> {
     let text = std::str::from_utf8(&cell.value).map_err(|_| NoPassage);
-    text.and_then(str::parse)
-        .map_err(|NoPassage| Error::new(ErrorKind::Conflict, "something else than a barrier is stored"))
+    text.and_then(str::parse).map_err(|NoPassage| {
+        Error::new(ErrorKind::Conflict, "the stored value is not a barrier: use another key")
+    })
 }
 
-/// A member's place. When it is dropped it is given back in the background, and the cell with the
-/// last one.
+/// A member's place. A drop gives it back in the background, and deletes the cell with the last place.
 pub(super) struct GatePlace {
-    // `None` while it is dropped only.
+    // `None` only during the drop.
     acquired: Option<AcquiredNode>,
     gate: Gate,
 }
@@ -245,7 +244,7 @@ impl Composite for GatePlace {
     fn leave(&self) -> BoxFuture<'_, Result<()>> {
         Box::pin(async {
             let left = async {
-                // A member whose lease was lost is out already.
+                // A member that lost its lease has left already.
                 let _how = self.held().release().await?;
                 self.gate.until_left(self.number()).await
             };

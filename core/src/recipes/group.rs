@@ -1,4 +1,4 @@
-//! Who is there.
+//! A group of live members.
 
 use std::sync::Arc;
 
@@ -14,19 +14,18 @@ use crate::contracts::QueueEntry;
 use crate::decide::Claim;
 use crate::error::Result;
 
-/// A group: its members, with what each says of itself, as long as each lives.
+/// A group: the live members, each with its data. The entry of a dead client disappears.
 ///
-/// *Protocol.* A member is a node in a queue that admits everybody, in the order of joining. What
-/// the member says of itself is the node's data, sent with the join, which it may replace. Watches
-/// of the group watch the queue, and read it when the server tells of a change: a join, new data, a
-/// leave, or the end of a lease.
+/// *Protocol.* A member is a node in a queue that admits every node. The member's data is stored in the
+/// node, and the member may replace it. A watch of the group reads the queue when the server reports a
+/// change: a join, new data, a leave, or the end of a lease.
 ///
-/// *Why it is safe.* Numbers of a queue rise for ever, so no two members have one, and none comes
-/// twice. A member's data stands in its node: it goes with it, and a change that comes late reaches
-/// no other member.
+/// *Why it is safe.* The sequence numbers of a queue rise for ever, so no two members ever have the same
+/// number. The data disappears with its node, and an update that arrives late changes no
+/// other member.
 ///
-/// *When a member's lease is lost*, it is a member no more: [`lost`](crate::Hold::lost) becomes ready, and
-/// others see it go when the server has ended the lease. Join again.
+/// *When a member's lease is lost*, it is not a member any more: [`lost`](crate::Hold::lost) becomes ready, and
+/// other clients see that it left when the server has ended the lease. It must join again.
 ///
 /// *Source.* ZooKeeper's group membership; Curator's `GroupMember`.
 ///
@@ -64,41 +63,43 @@ impl Group {
         Self { handle: Arc::new(handle) }
     }
 
-    /// Joins, with what others are to see of it, up to 4,096 bytes. One round trip. A client may
-    /// join several times: each is a member.
+    /// Joins the group. Other clients see `data`, up to 4,096 bytes. One round trip. If a client joins
+    /// several times, each call makes a member.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `data`; `Unavailable`; `Lost` when it was removed meanwhile;
-    /// `Conflict`; `Forbidden`; `Misconfigured`; `Closed`; `RuntimeGone`.
+    /// * `InvalidArgument` (`data`): the data is too long.
+    /// * `Lost`: the new member was removed during the call.
+    /// * `Unavailable`, `Conflict`, `Forbidden`, `Misconfigured`, `Closed`, `RuntimeGone`: see
+    ///   [`ErrorKind`](crate::ErrorKind).
     ///
     /// # Cancel safety
-    /// Cancel-safe: a dropped join leaves no member.
+    /// A dropped join leaves no member.
     pub async fn join(&self, data: impl AsRef<[u8]>) -> Result<Membership> {
         let ask = Ask::new("join", Claim::Shared).saying(data.as_ref());
         let joined = Arc::clone(&self.handle).take(ask).await?;
         Ok(Membership(joined.expect("only a try is refused")))
     }
 
-    /// The members now, in the order of joining. One round trip for each 500 of them.
+    /// Reads the current members in the order of joining. One round trip for each 500 members.
     ///
     /// # Errors
-    /// `Unavailable`; `Forbidden`; `Closed`; `RuntimeGone`.
+    /// `Unavailable`, `Forbidden`, `Closed`, `RuntimeGone`: see [`ErrorKind`](crate::ErrorKind).
     ///
     /// # Cancel safety
-    /// Reads only.
+    /// The call only reads.
     pub async fn members(&self) -> Result<Vec<GroupMember>> {
         let entries = self.handle.list_all().await;
         self.handle.in_context("members", entries.map(|entries| members(&entries)))
     }
 
-    /// Watches the members, once the group was read.
+    /// Watches the members.
     ///
     /// # Errors
-    /// `Unavailable` when the server does not answer within twice the request timeout. Others as
-    /// [`members`](Self::members).
+    /// * `Unavailable`: the server does not answer within twice the request timeout.
+    /// * The other errors of [`members`](Self::members).
     ///
     /// # Cancel safety
-    /// A dropped call watches nothing.
+    /// A dropped call ends the watch.
     pub async fn watch(&self) -> Result<Watch<Vec<GroupMember>>> {
         let client = self.handle.client();
         let members = |entries: &Arc<[QueueEntry]>| Ok(members(entries));
@@ -108,22 +109,23 @@ impl Group {
 
 addressed!(Group, self => self.handle.queue);
 
-/// The members in a queue.
+/// Returns the members in a queue.
 fn members(entries: &[QueueEntry]) -> Vec<GroupMember> {
     entries.iter().map(GroupMember::of).collect()
 }
 
 impl Membership {
-    /// Replaces what others see of it, up to 4,096 bytes. Retries until it is confirmed or the
-    /// membership is lost. One round trip.
+    /// Replaces the member's data, up to 4,096 bytes. Retries until the server confirms it or the membership
+    /// is lost.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `data`; `Lost` with the reason; `NotHeld` after a release;
-    /// `Forbidden`; `Closed`; `RuntimeGone`.
+    /// * `InvalidArgument` (`data`): the data is too long.
+    /// * `Lost`: the membership was lost. The error has the reason.
+    /// * `NotHeld`: the member has left.
+    /// * `Forbidden`, `Closed`, `RuntimeGone`: see [`ErrorKind`](crate::ErrorKind).
     ///
     /// # Cancel safety
-    /// A dropped call may or may not have been carried out, or be carried out late, over newer
-    /// data. It is never seen of another member.
+    /// A dropped call may still write its data, also later and over newer data, but never to another member.
     pub async fn update(&self, data: impl AsRef<[u8]>) -> Result<()> {
         write_data("update", self, data.as_ref()).await
     }

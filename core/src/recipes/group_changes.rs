@@ -1,20 +1,20 @@
-//! What differs between two states of a group.
+//! The differences between two states of a group.
 
 use super::group_member::GroupMember;
 
-/// What differs between two states of a group. Each list is in the order of joining.
+/// The differences between two states of a group. Each list is in the order of joining.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupChanges {
-    /// Who is there now, and was not.
+    /// Members that joined.
     pub joined: Vec<GroupMember>,
-    /// Who was there, and says something else of itself now.
+    /// Members that changed their data, with the new data.
     pub changed: Vec<GroupMember>,
-    /// Who was there, and is not now: as it was seen last.
+    /// Members that left, with their last known data.
     pub left: Vec<GroupMember>,
 }
 
 impl GroupChanges {
-    /// What differs. Both states are in the order of joining, as every answer about a group is.
+    /// Compares two states. Both must be in the order of joining, as [`Group`](super::Group) returns them.
     pub fn between(before: &[GroupMember], now: &[GroupMember]) -> Self {
         let of = |members: &[GroupMember], number| {
             members.binary_search_by_key(&number, |member| member.sequence).ok().map(|at| members[at].clone())
@@ -32,7 +32,7 @@ impl GroupChanges {
         changes
     }
 
-    /// Whether nothing differs.
+    /// Returns whether the two states are equal.
     pub fn is_empty(&self) -> bool {
         self.joined.is_empty() && self.changed.is_empty() && self.left.is_empty()
     }
@@ -61,7 +61,7 @@ mod tests {
             ("1a 2b", "1a 2c", "", "2c", ""),
             ("1a 2b", "", "", "", "1a 2b"),
             ("1a 2b 3c", "2x 3c 4d", "4d", "2x", "1a"),
-            // The same data under another number is another member.
+            // The same data with another number is another member.
             ("1a", "2a", "2a", "", "1a"),
         ] {
             let changes = GroupChanges::between(&members(before), &members(now));

@@ -1,14 +1,14 @@
-//! A member of a group, as others see it.
+//! A member of a group, as other clients see it.
 
 use std::sync::Arc;
 
-/// A member, as others see it.
+/// A member of a [`Group`](super::Group), as other clients see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupMember {
-    /// Its place in the queue: members that join later have higher ones, and none comes twice.
+    /// The member's place in the queue. Later members have higher numbers, and no number is used twice.
     pub sequence: u64,
-    /// The label of its client.
+    /// The label of the member's client.
     pub label: String,
-    /// What it says of itself.
+    /// The member's data.
     pub data: Arc<[u8]>,
 }

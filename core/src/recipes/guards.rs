@@ -7,27 +7,29 @@ use super::hold::Hold;
 use crate::error::Result;
 use crate::token::Token;
 
-/// A guard: a [`Hold`] of one recipe. Sealed.
+/// A [`Hold`] of one recipe. Sealed.
 pub trait Guard:
     Deref<Target = Hold> + Into<Hold> + fmt::Debug + Send + Sync + Unpin + 'static + sealed::Of
 {
 }
 
-/// A guard whose acquisition may name an owner, and is then reentrant:
-/// [`Acquire::by`](super::Acquire::by). Sealed.
+/// A guard of a recipe that is reentrant for an owner: [`Acquire::by`](super::Acquire::by). Sealed.
 pub trait Reentrant: Guard {}
 
-/// A guard that fences: mutex, writer, leader.
+/// A guard of an exclusive hold, which has a fencing token: mutex, writer, leader.
 pub trait Fenced: Guard {
-    /// The fencing token: always readable, strictly above the tokens of all holders before (NODE-TOKEN).
-    /// The resource must refuse a stale one: `UPDATE … SET fence = $1 … WHERE fence <= $1`.
+    /// Returns the fencing token, which is higher than the tokens of all earlier holders (NODE-TOKEN). It
+    /// stays readable after the end of the hold.
+    ///
+    /// The resource must refuse a lower token: `UPDATE … SET fence = $1 … WHERE fence <= $1`. Claim the
+    /// token there before the first read: a check at each write alone loses a read-modify-write.
     fn token(&self) -> Token;
 }
 
 pub(super) mod sealed {
     /// Makes a guard of a hold.
     pub trait Of: Sized {
-        /// The guard of this hold.
+        /// Makes the guard of this hold.
         fn of(hold: super::Hold) -> Self;
     }
 }
@@ -73,8 +75,7 @@ macro_rules! guards {
         }
 
         impl $guard {
-            /// The fencing token: always readable, strictly above the tokens of all holders
-            /// before (NODE-TOKEN). As [`Fenced::token`].
+            /// Returns the fencing token: [`Fenced::token`] says how to use it.
             pub fn token(&self) -> Token {
                 Fenced::token(self)
             }
@@ -82,7 +83,8 @@ macro_rules! guards {
     };
     (@Numbered $guard:ident) => {
         impl $guard {
-            /// Its place in the queue, as listings show it. It does not fence: others hold at the same time.
+            /// Returns the place in the queue, as listings show it. It is not a fencing token, because
+            /// several clients hold at the same time.
             pub fn sequence(&self) -> u64 {
                 self.0.place().sequence()
             }
@@ -91,45 +93,53 @@ macro_rules! guards {
 }
 
 guards! {
-    /// A held mutex. Released by [`release`](Hold::release), or in the background when it is dropped.
+    /// A held [`Mutex`](super::Mutex). [`release`](Hold::release) ends the hold; a drop releases it in
+    /// the background.
     MutexGuard: Reentrant Fenced;
-    /// A read hold, next to other readers. Released by [`release`](Hold::release), or in the
-    /// background when it is dropped.
+    /// A read hold of an [`RwLock`](super::RwLock), shared with other readers.
+    /// [`release`](Hold::release) ends it; a drop releases it in the background.
     ReadGuard: Reentrant Numbered;
-    /// A write hold, alone. Released by [`release`](Hold::release), or in the background when it is
-    /// dropped.
+    /// An exclusive write hold of an [`RwLock`](super::RwLock). [`release`](Hold::release) ends it; a drop
+    /// releases it in the background.
     WriteGuard: Reentrant Fenced;
-    /// Held permits of a semaphore. Released by [`release`](Hold::release), or in the background when
-    /// they are dropped.
+    /// Held permits of a [`Semaphore`](super::Semaphore). [`release`](Hold::release) gives them back; a
+    /// drop releases them in the background.
     Permit: Numbered;
-    /// Leadership in an election. Given up by [`release`](Hold::release), or in the background when
-    /// it is dropped.
+    /// Leadership in an [`Election`](super::Election). [`release`](Hold::release) resigns; a drop resigns
+    /// in the background.
     Leadership: Fenced;
-    /// A membership of a group. Given up by [`release`](Hold::release), or in the background when it
-    /// is dropped.
+    /// Membership of a [`Group`](super::Group). [`release`](Hold::release) leaves the group; a drop leaves
+    /// it in the background.
     Membership: Numbered;
-    /// A place inside a double barrier: [`leave`](Inside::leave) waits for the others. A
-    /// [`release`](Hold::release), or a drop in the background, does not wait.
+    /// A place inside a [`DoubleBarrier`](super::DoubleBarrier). [`leave`](Inside::leave) waits for the
+    /// other members. A [`release`](Hold::release) or a drop does not wait for them.
     Inside:;
-    /// Several locks held as one: the loss of one ends the hold, and `run` names its key. Released by
-    /// [`release`](Hold::release), or in the background when it is dropped.
+    /// Several locks that are held as one ([`MultiLock`](super::MultiLock)). The loss of one lock ends the
+    /// hold, and the error of [`run`](Hold::run) names its key. [`release`](Hold::release) ends the hold;
+    /// a drop releases it in the background.
     MultiGuard: Reentrant;
-    /// A hold of a majority: it ends when fewer than a majority are held. Released by
-    /// [`release`](Hold::release), or in the background when it is dropped.
+    /// A hold on a majority of coordinators ([`QuorumLock`](super::QuorumLock)). It is lost when fewer
+    /// than a majority of the members are held. [`release`](Hold::release) ends it; a drop releases it in
+    /// the background.
     QuorumGuard:;
 }
 
 impl WriteGuard {
-    /// Turns the writer into a reader, in its place and with no writer in between: the next
-    /// readers in the queue are admitted. The reader has the writer's sequence number. A
-    /// [`min_hold`](super::Acquire::min_hold) and a [`max_hold`](super::Acquire::max_hold) stay.
+    /// Turns the writer into a reader, which admits the next readers in the queue. No other writer is
+    /// admitted in between.
+    ///
+    /// The reader keeps the writer's place in the queue, its [`min_hold`](super::Acquire::min_hold) and
+    /// its [`max_hold`](super::Acquire::max_hold).
     ///
     /// # Errors
-    /// `Lost` with the reason; `NotHeld` after a release; `OutcomeUnknown` when it was not confirmed before
-    /// the hold's deadline; `Forbidden`; `Closed`; `RuntimeGone`. The guard is given back then.
+    /// The guard is released after each error.
+    /// * `Lost`: the hold was lost. The error has the reason.
+    /// * `NotHeld`: the guard was released before.
+    /// * `OutcomeUnknown`: the server did not confirm the change before the deadline of the hold.
+    /// * `Forbidden`, `Closed`, `RuntimeGone`: see [`ErrorKind`](crate::ErrorKind).
     ///
     /// # Cancel safety
-    /// A dropped call gives the lock back, as a dropped guard does.
+    /// A dropped call releases the guard.
     pub async fn downgrade(self) -> Result<ReadGuard> {
         let key = self.0.tenure().queue.clone();
         let downgraded = self.0.downgrade().await;

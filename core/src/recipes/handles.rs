@@ -1,15 +1,15 @@
-//! What the handles of the recipes have in common.
+//! The common methods of all recipe handles.
 
 /// Gives a recipe its key, its address, and a `Debug` that shows the address and the fields after it.
 macro_rules! addressed {
     ($recipe:ident, $self:ident => $address:expr $(, $field:ident)?) => {
         impl $recipe {
-            /// The key, as it was given.
+            /// Returns the key.
             pub fn key(&self) -> &str {
                 self.address().name()
             }
 
-            /// The address on the coordinator of its queue or, if it has no queue, of its cell.
+            /// Returns the address on the coordinator of the queue, or of the cell if there is no queue.
             pub fn address(&$self) -> &$crate::address::Address {
                 &$address
             }

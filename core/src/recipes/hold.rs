@@ -20,16 +20,16 @@ use crate::token::Token;
 
 /// A hold on the coordinator: the common part of all guards.
 ///
-/// Every guard dereferences to it, so code that works under any hold takes `&Hold`, and code that
-/// keeps any hold takes `impl Into<Hold>`.
+/// Every guard dereferences to `Hold`. Code that works under any hold takes `&Hold`, and code that
+/// stores any hold takes `impl Into<Hold>`.
 ///
-/// A lease lock cannot promise that two processes never both *believe* they hold: a process that is
-/// paused past its TTL and continued runs for an instant before it looks. `check()` reports the
-/// loss at the first call, and the fencing token ([`Fenced`](super::Fenced)) lets the resource refuse
-/// the writes of that instant.
+/// No lease lock can prevent that two processes *believe* for a moment that they hold the lock: a
+/// process that was paused longer than its TTL runs on until its next check. `check()` reports the loss
+/// at its first call after the pause. The fencing token ([`Fenced`](super::Fenced)) lets the resource
+/// refuse writes before that check.
 ///
-/// A hold that is dropped is released in the background; a drop never blocks, and never panics
-/// outside a runtime. A dropped hold that was lost at its fixed end or by a close is given back one
+/// A dropped hold is released in the background. The drop never blocks, and does not panic outside of a
+/// runtime. A hold that was lost at its fixed end or by a close leaves the queue one
 /// [margin](crate::contracts::Lease::margin) after the loss.
 ///
 /// ```
@@ -53,14 +53,14 @@ pub struct Hold {
     waited: Duration,
 }
 
-/// The kinds of holds. Each gives itself back when it is dropped.
+/// The kinds of holds. A dropped hold is given back.
 enum HoldKind {
     Node(HeldNode),
     Owner(Share),
     Composite(Box<dyn Composite>),
 }
 
-/// A hold that a recipe makes of others: several locks, a majority, a place in a barrier.
+/// A hold that consists of other holds: several locks, a majority, a place in a barrier.
 pub(super) trait Composite: Send + Sync {
     fn key(&self) -> &str;
 
@@ -70,17 +70,17 @@ pub(super) trait Composite: Send + Sync {
 
     fn held_by(&self) -> HeldBy<'_>;
 
-    /// The places of its parts, `None` for a part that has none to show.
+    /// Returns the places of its parts; `None` for a part without a place.
     fn places(&self) -> Vec<Option<Token>>;
 
-    /// The addresses of its parts.
+    /// Returns the addresses of its parts.
     fn addresses(&self) -> Vec<&Address> {
         vec![self.address()]
     }
 
     fn release(&self) -> BoxFuture<'_, Result<Ended>>;
 
-    /// As [`release`](Self::release), and waits for the others inside.
+    /// Releases, and waits until the other members inside have left.
     fn leave(&self) -> BoxFuture<'_, Result<()>> {
         Box::pin(async { self.release().await.map(drop) })
     }
@@ -99,7 +99,7 @@ impl Hold {
         Self { by: HoldKind::Composite(Box::new(composite)), claim, waited }
     }
 
-    /// The key, as it was given. Several locks have one key for all.
+    /// Returns the key. A [`MultiLock`](super::MultiLock) has one key for all its members.
     pub fn key(&self) -> &str {
         match &self.by {
             HoldKind::Composite(composite) => composite.key(),
@@ -107,7 +107,7 @@ impl Hold {
         }
     }
 
-    /// The address on the coordinator. Several locks have the first one's.
+    /// Returns the address on the coordinator. For several locks, the address of the first one.
     pub fn address(&self) -> &Address {
         match &self.by {
             HoldKind::Composite(composite) => composite.address(),
@@ -115,8 +115,8 @@ impl Hold {
         }
     }
 
-    /// The [name](crate::Config::name) of the coordinator, if it has one. Several locks have the
-    /// first one's, and a quorum has none.
+    /// Returns the [name](crate::Config::name) of the coordinator, if it has one. For several locks, the
+    /// name of the first one's coordinator. `None` for a quorum lock.
     pub fn coordinator(&self) -> Option<&str> {
         match &self.by {
             HoldKind::Composite(composite) => composite.coordinator(),
@@ -124,91 +124,94 @@ impl Hold {
         }
     }
 
-    /// How long the acquisition took.
+    /// Returns how long the acquisition took.
     pub fn waited(&self) -> Duration {
         self.waited
     }
 
-    /// Whether it is held, by the clock at this call.
+    /// Returns whether the hold still exists, by the clock at this call.
     pub fn is_held(&self) -> bool {
         self.check().is_ok()
     }
 
-    /// Fails once it has ended.
+    /// Checks that the hold still exists, by the clock at this call.
     ///
     /// # Errors
-    /// `Lost` with the reason; `NotHeld` after a release.
+    /// * `Lost`: the hold was lost. The error has the reason.
+    /// * `NotHeld`: the hold was released.
     pub fn check(&self) -> Result<()> {
         self.held_by().check()
     }
 
-    /// The state by the clock at this call.
+    /// Returns the state, by the clock at this call.
     pub fn state(&self) -> HoldState {
         self.held_by().state()
     }
 
-    /// How much time is left, by the clock at this call: until the lease's deadline, which moves as
-    /// long as the coordinator answers, or until the fixed end if that is sooner. Zero once it is
-    /// lost or released. For work that must know whether it may begin.
+    /// Returns the time until the lease's deadline, or until the fixed end if that is sooner. Zero after
+    /// a loss or a release.
+    ///
+    /// Each renewal moves the deadline. Use it to decide whether work may begin.
     pub fn remaining(&self) -> Duration {
         self.held_by().remaining()
     }
 
-    /// A stream of states, for code that pauses writes while the hold is
-    /// [`Suspended`](HoldState::Suspended). It begins with the state at the call, and its last item
-    /// is the end.
+    /// Returns a stream of states, for code that pauses writes while the hold is
+    /// [`Suspended`](HoldState::Suspended). The first item is the state at the call, and the last item is
+    /// [`Ended`](HoldState::Ended).
     pub fn states(&self) -> impl Stream<Item = HoldState> + Send + 'static + use<> {
         states(self.held_by().into())
     }
 
-    /// A handle that becomes ready when the hold ends: a future, cloneable, `'static`. If the
-    /// deadline has passed, it is ready at its first poll.
+    /// Returns a future that becomes ready when the hold ends. It is `Clone` and `'static`.
     ///
-    /// It answers [`Ended::Lost`], or [`Ended::Released`] when the hold was released or dropped. A
-    /// task that waits for it ends with the hold, and after that the handle keeps nothing alive.
+    /// Its output is [`Ended::Lost`], or [`Ended::Released`] after a release or a drop. If the deadline
+    /// of the lease has passed, it is ready at its first poll.
     #[doc(alias = "on_lost")]
     pub fn lost(&self) -> Loss {
         Loss::of(self.held_by())
     }
 
-    /// Runs `work` while it is held, and drops it when the hold is lost, or released by another
-    /// task. What `work` has spawned, or handed to `spawn_blocking`, goes on: that code must call
+    /// Runs `work` while the lock is held, and drops `work` when the hold is lost or another task releases
+    /// it.
+    ///
+    /// Tasks that `work` spawned, also with `spawn_blocking`, continue: they must call
     /// [`check`](Hold::check) or wait for [`lost`](Hold::lost).
     ///
-    /// The hold is not released at the end: call [`release`](Hold::release), or use
-    /// [`with`](super::Acquire::with) on the request, which does both. The work need not be `Send`;
-    /// the future is `Send` if the work is, and does not borrow the hold.
+    /// `run` does not release the hold: call [`release`](Hold::release), or use
+    /// [`with`](super::Acquire::with) on the request, which does both. The future does not borrow the
+    /// hold, and is `Send` if `work` is.
     ///
     /// # Errors
-    /// `Lost`, with the key and the reason; `NotHeld` if it was released. If that was before the
-    /// call, `work` is never polled.
+    /// If the hold ended before the call, `work` is never polled.
+    /// * `Lost`: the hold was lost. The error has the key and the reason.
+    /// * `NotHeld`: the hold was released.
     ///
     /// # Cancel safety
-    /// The same as `work`.
+    /// As `work`.
     #[must_use = "nothing runs until it is polled"]
     pub fn run<F: Future>(&self, work: F) -> impl Future<Output = Result<F::Output>> + use<F> {
         Run::new(self.lost(), work)
     }
 
-    /// Gives the hold back, and waits until the server has confirmed it. Idempotent. After it the
-    /// lock is free, unless its owner holds it by another guard, or
-    /// [`min_hold`](super::Acquire::min_hold) keeps it.
+    /// Releases the hold, and waits until the server has confirmed it. Further calls change nothing.
     ///
-    /// A hold that was lost before, also at its fixed end, is given back at once and without
-    /// waiting: call this when the work is over.
+    /// After the release the lock is free, unless its owner has another guard, or
+    /// [`min_hold`](super::Acquire::min_hold) keeps it. The release of a lost hold, also after its fixed
+    /// end, does not wait. It ends the margin that is kept for the holder's work, so call it when the work
+    /// is over.
     ///
     /// # Errors
-    /// `Lost` with the reason if the hold was lost before, as this client or the server knows:
-    /// another client may have held it since.
-    ///
-    /// `OutcomeUnknown` when the server refused the release, or has not confirmed it by the hold's
-    /// deadline: retries go on in the background, and the end of the lease frees it. `OutcomeUnknown` also
-    /// when the reply to a first try was lost and the next try finds no node: either that try
-    /// removed it, or someone else did before. `RuntimeGone` when the coordinator's runtime has
-    /// ended.
+    /// * `Lost`: the hold was lost before the release, so another client may have held the lock. The error
+    ///   has the reason.
+    /// * `OutcomeUnknown`: the server refused the release, or did not confirm it before the deadline of the
+    ///   hold. The client retries in the background, and the end of the lease frees the lock. Also if the
+    ///   reply to the first request was lost and the next request finds no node: that request or another
+    ///   client removed it.
+    /// * `RuntimeGone`: the coordinator's runtime has ended.
     ///
     /// # Cancel safety
-    /// A dropped release goes on in the background.
+    /// A dropped release continues in the background.
     #[doc(alias = "unlock", alias = "resign")]
     pub async fn release(&self) -> Result<()> {
         match self.give_back().await? {
@@ -217,7 +220,7 @@ impl Hold {
         }
     }
 
-    /// As [`release`](Self::release), and answers how the hold ended.
+    /// Releases, and returns how the hold ended. Otherwise as [`release`](Self::release).
     pub(super) fn give_back(&self) -> BoxFuture<'_, Result<Ended>> {
         match &self.by {
             HoldKind::Node(held) => Box::pin(held.release()),
@@ -240,8 +243,8 @@ impl Hold {
         }
     }
 
-    /// Bounds it after its admission, as a part of a hold over several locks: an owner's share only
-    /// if no other guard of that owner uses the node.
+    /// Sets the bounds of a hold that is a part of several locks, after its admission. An owner's share is
+    /// bounded only if no other guard of that owner uses the node.
     pub(super) fn bind(&self, end: Option<Moment>, min_hold: Option<Duration>) {
         match &self.by {
             HoldKind::Node(held) => held.bind(end, min_hold),
@@ -283,7 +286,7 @@ impl Hold {
         self.claim
     }
 
-    /// The place in the queue of a hold of one node, with the epoch of its [move](crate::Move): for
+    /// Returns the place in the queue of a hold of one node, with the epoch of its [move](crate::Move): for
     /// tests that compare places before and after a move.
     #[doc(hidden)]
     pub fn place(&self) -> Token {

@@ -13,25 +13,26 @@ use crate::clock::Moment;
 use crate::decide::count::Change;
 use crate::error::{Error, ErrorKind, LostReason, Result};
 
-/// How many ids a block has, unless [`with_block`](IdGenerator::with_block) says otherwise.
+/// The default number of ids in a block: [`with_block`](IdGenerator::with_block) changes it.
 const BLOCK: u32 = 100;
-/// The most ids of a block.
+/// The highest number of ids in a block.
 const MAX_BLOCK: u32 = 1_000_000;
 
-/// Unique ids: 1 and above, each given out once by all clients together.
+/// A generator of unique ids, 1 and above: all clients together give out each id once.
 ///
-/// *Protocol.* A handle reserves a block of ids by adding the block's size to a count on the
-/// coordinator, as a [`Counter`](super::Counter) does, and gives them out from memory. Ids rise in
-/// one handle and its clones, and a block that is reserved later is higher. Ids of two clients that
-/// each have a block are not in the order of time: a block of 1 makes them so.
+/// *Protocol.* A handle reserves a block of ids: it adds the size of the block to a count on the
+/// coordinator, as a [`Counter`](super::Counter) does. Then it gives out the ids from memory. Ids rise in one
+/// handle and its clones, and a block that is reserved later has higher ids. Ids of two handles are not in
+/// the order of time, unless the block size is 1.
 ///
-/// *Why no id comes twice.* An add is applied at most once, and its sum is above every sum before. A server
-/// that loses data (a Redis that restarts without persistence or fails over) gives ids again. A handle
-/// finds that by a block that is not above its last one, and gives none of it out.
-/// A block whose add has an unknown outcome is never used. What a client has not given out when it
-/// ends is never given out: there are gaps.
+/// *Why no id is given out twice.* An addition is applied at most once, and its sum is above every earlier
+/// sum. A block is not used if the outcome of its addition is unknown. Ids that a client has not given out
+/// when it ends are never given out, so there are gaps.
 ///
-/// *When the lease is lost*, nothing happens: a block hangs on no lease.
+/// A server that loses data gives out ids again: a Redis that restarts without persistence, or fails over. A
+/// handle detects this by a block that is not above its last block, and gives out none of its ids.
+///
+/// *When the lease is lost*, a block remains valid, because it belongs to no lease.
 ///
 /// *Source.* The hi/lo generator of database mappers; Redisson's `RIdGenerator`.
 ///
@@ -49,14 +50,14 @@ const MAX_BLOCK: u32 = 1_000_000;
 pub struct IdGenerator {
     count: CountCell,
     block: u32,
-    // The ids that are reserved and not given out.
+    // Ids that are reserved and not given out yet.
     reserved: Arc<Mutex<Block>>,
 }
 
 #[derive(Default)]
 struct Block {
     ids: Range<u64>,
-    // The generator is surely there before.
+    // Until then the generator surely exists.
     until: Option<Moment>,
     // The last id that this handle has reserved: a later block of the same generator is above it.
     last: u64,
@@ -78,11 +79,11 @@ impl IdGenerator {
         Self { count: CountCell::new(handle, None), block: BLOCK, reserved: Arc::default() }
     }
 
-    /// Reserves `size` ids at a time from the next block on, 1 to 1,000,000. Validates, no I/O. The
-    /// default is 100. Clients may use different sizes.
+    /// Sets the number of ids in a block: 1 to 1,000,000, by default 100. It applies from the next block on.
+    /// Clients may use different sizes. No I/O.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `size`.
+    /// `InvalidArgument` (`size`): the size is out of range.
     pub fn with_block(mut self, size: u32) -> Result<Self> {
         if !(1..=MAX_BLOCK).contains(&size) {
             let why = format!("must be 1 to {MAX_BLOCK}, not {size}");
@@ -92,39 +93,37 @@ impl IdGenerator {
         Ok(self)
     }
 
-    /// From the next block of this handle on, the generator goes when nobody has used it for `time`:
-    /// no earlier, and a quarter later at most, beside the server's own delays. Validates, no I/O.
+    /// Lets the server delete the generator when no client has used it for `time`, from the next block of
+    /// this handle on. Checks the time, without I/O.
     ///
-    /// *Then ids begin with 1 again, and come twice*, as after a [deletion](Self::delete). So this is
-    /// for ids that need to be unique only among those of one time of use: choose a `time` after which
-    /// nobody has an old id any more. To make this safe, a handle gives out no id from a block that it
-    /// has reserved more than `time` ago. So all ids that were given out before the end were given out
-    /// by a generator that still stood, and none of them is given out after it.
+    /// *Then ids start with 1 again, so the same id is given out twice*, as after a [deletion](Self::delete).
+    /// Choose a `time` after which no client uses an old id any more. A handle gives out no ids of a block
+    /// that it reserved longer than `time` ago, so no id of the deleted generator is given out after its end.
     ///
-    /// Reserving a block is a use; an id from memory is none. `time` is two TTLs at least, and 366 days
-    /// at most. The last block that was reserved decides: one by a handle without this option lets the
-    /// generator stay. All its users are to give the same time: a handle without one, or with a longer
-    /// one, goes on with its block after an end that another handle's time has brought.
+    /// All clients must give the same time. A handle without a time, or with a longer one, continues with its
+    /// block after the time of another handle has ended the generator. The reservation of a block is a use; an
+    /// id from memory is not. The other rules are the same as for
+    /// [`SharedValue::with_time_to_idle`](super::SharedValue::with_time_to_idle).
     ///
     /// # Errors
-    /// `InvalidArgument` naming `time_to_idle`; `Unsupported` where the backend has no
-    /// [`idle_cells`](crate::Capabilities::idle_cells): a lazy client refuses the first write then.
+    /// As [`SharedValue::with_time_to_idle`](super::SharedValue::with_time_to_idle).
     pub fn with_time_to_idle(mut self, time: Duration) -> Result<Self> {
         self.count.handle.set_time_to_idle(time)?;
         Ok(self)
     }
 
-    /// The next id: from memory, or after one round trip where a block is used up.
+    /// Returns the next id: from memory, or after one round trip if the block is used up.
     ///
     /// # Errors
-    /// As [`Counter::add`](super::Counter::add), and `Conflict` when all ids are used up or the
-    /// count was set below zero. Nothing is lost but a block at most: call it again. `Lost` with the reason
-    /// `Forgotten` when the new block is not above the last one of this handle: the server has lost data, or another
-    /// handle has deleted the count. It fails so until the count has passed that id, so this handle gives out
-    /// no id twice. A new handle does not know the ids of before: after a loss of data, use another key.
+    /// After an error at most one block is lost, so the call can be repeated.
+    /// * `Conflict`: all ids are used up, or the count was set below zero.
+    /// * `Lost` with the reason `Forgotten`: the new block is not above the last block of this handle. The server
+    ///   has lost data, or another handle has deleted the generator. The error ends when the count has passed
+    ///   the last id of this handle. A new handle does not know earlier ids: use another key after a loss of data.
+    /// * The other errors of [`Counter::add`](super::Counter::add).
     ///
     /// # Cancel safety
-    /// Cancel-safe: a dropped call gives nothing out, and may lose a block.
+    /// A dropped call gives out no id, and may lose a block.
     pub async fn next_id(&self) -> Result<u64> {
         let mut reserved = self.reserved.lock().await;
         let now = self.count.handle.client.clock().now();
@@ -146,19 +145,22 @@ impl IdGenerator {
         match (u64::try_from(first), u64::try_from(last)) {
             (Ok(first @ 1..), Ok(_)) if first <= above => Err(Error::lost(LostReason::Forgotten)),
             (Ok(first @ 1..), Ok(last)) => Ok(first..last + 1),
-            _ => Err(Error::new(ErrorKind::Conflict, "something else than a count of ids is stored")),
+            _ => Err(Error::new(
+                ErrorKind::Conflict,
+                "the stored value is not a count of ids: use another key",
+            )),
         }
     }
 
-    /// Deletes the count: ids begin with 1 again, and come twice. Answers whether it was there. One
-    /// try. Other handles go on with the blocks that they have, and then fail as `Forgotten` until the count
-    /// has passed these.
+    /// Deletes the generator, so that ids start with 1 again and the same id is given out twice. Returns
+    /// whether it existed. The client does not retry. Other handles continue with their blocks, and then
+    /// fail as `Forgotten` until the count has passed these.
     ///
     /// # Errors
     /// As [`Counter::delete`](super::Counter::delete).
     ///
     /// # Cancel safety
-    /// A dropped deletion may or may not be made.
+    /// A dropped call may still delete the generator.
     pub async fn delete(&self) -> Result<bool> {
         let mut reserved = self.reserved.lock().await;
         *reserved = Block::default();

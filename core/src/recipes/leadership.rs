@@ -1,4 +1,4 @@
-//! Who leads, as an election's queue shows it.
+//! The current leader, as an election's queue shows it.
 
 use std::sync::Arc;
 
@@ -6,20 +6,20 @@ use crate::contracts::QueueEntry;
 use crate::error::Result;
 use crate::token::Token;
 
-/// Who leads.
+/// The current leader of an [`Election`](super::Election).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leader {
     /// The term: the leader's fencing token.
     pub term: Token,
-    /// What the leader says of itself.
+    /// The leader's data.
     pub data: Arc<[u8]>,
 }
 
 impl Leader {
-    /// The leader, by the head of its election's queue. A head that only waits leads not yet.
+    /// Returns the leader from the head of its election's queue. A head that still waits is not the leader yet.
     ///
     /// # Errors
-    /// `Misconfigured` when its sequence number does not fit a term.
+    /// `Misconfigured`: its sequence number does not fit into a term.
     pub(super) fn of(head: &[QueueEntry], token: impl Fn(u64) -> Result<Token>) -> Result<Option<Self>> {
         let leader = head.first().filter(|head| head.admitted);
         let leading = |leader: &QueueEntry| {

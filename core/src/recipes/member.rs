@@ -1,4 +1,4 @@
-//! A lock as a member of several.
+//! A member of several locks.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::contracts::Limit;
 use crate::decide::Claim;
 use crate::error::Result;
 
-/// A lock as a member of a [`MultiLock`](super::MultiLock), with the mode in which it is acquired.
+/// A member of a [`MultiLock`](super::MultiLock): a lock, and the mode in which it is acquired.
 #[derive(Clone)]
 pub struct MultiMember {
     pub(super) handle: Arc<QueueHandle>,
@@ -24,17 +24,17 @@ pub struct MultiMember {
 }
 
 impl MultiMember {
-    /// A read/write lock, to read.
+    /// Makes a member that reads under a read/write lock.
     pub fn read(lock: &RwLock) -> Self {
         Self::of(&lock.handle, Claim::Shared, Limit::Stored)
     }
 
-    /// A read/write lock, to write.
+    /// Makes a member that writes under a read/write lock.
     pub fn write(lock: &RwLock) -> Self {
         Self::of(&lock.handle, Claim::Exclusive, Limit::Stored)
     }
 
-    /// Permits of a semaphore, all or none.
+    /// Makes a member that takes `weight` permits of a semaphore, all or none.
     pub fn permits(semaphore: &Semaphore, weight: u32) -> Self {
         Self::of(&semaphore.handle, Claim::Permits(weight), semaphore.limit())
     }
@@ -43,17 +43,17 @@ impl MultiMember {
         Self { handle: Arc::clone(handle), claim, limit }
     }
 
-    /// The lock's address on its coordinator.
+    /// Returns the lock's address on its coordinator.
     pub fn address(&self) -> &Address {
         &self.handle.queue
     }
 
-    /// The [name](crate::Config::name) of the lock's coordinator, if it has one.
+    /// Returns the [name](crate::Config::name) of the lock's coordinator, if it has one.
     pub fn coordinator(&self) -> Option<&str> {
         self.handle.client().name.as_deref()
     }
 
-    /// Acquires the member alone; claim and limit are the member's.
+    /// Acquires this member only, with its own claim and limit.
     pub(super) async fn acquire(&self, ask: Ask) -> Result<Option<Hold>> {
         Arc::clone(&self.handle).take(Ask { claim: self.claim, limit: self.limit, ..ask }).await
     }

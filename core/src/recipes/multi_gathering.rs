@@ -22,7 +22,7 @@ pub(super) struct Gathering<'a> {
     ask: Ask,
     clock: Clock,
     begun: Moment,
-    /// Of a wait with a deadline.
+    /// The deadline of a wait.
     deadline: Option<Moment>,
     gather: Gather,
     // In canonical order.
@@ -62,14 +62,14 @@ impl<'a> Gathering<'a> {
         }
     }
 
-    /// The call of one member. The hold's own bounds begin when all are held.
+    /// Makes the request for one member. The bounds of the hold start when all members are held.
     fn call(&self, patience: Patience) -> Ask {
         let mut ask = Ask { patience, ..self.ask.clone() };
         if self.members.members.len() > 1 {
             (ask.max_hold, ask.min_hold) = (None, None);
         }
         ask.within = match (patience, self.deadline) {
-            // A deadline that has passed is the shortest one.
+            // After the deadline, the shortest time remains.
             (Patience::Wait, Some(deadline)) => {
                 Some(deadline.since(self.clock.now()).max(Duration::from_nanos(1)))
             }
@@ -78,7 +78,7 @@ impl<'a> Gathering<'a> {
         ask
     }
 
-    /// Tries all at once. Answers whether all are held; if not, all are given back.
+    /// Tries all members at the same time. Returns whether all are held; otherwise gives all back.
     async fn try_all(&mut self) -> Result<bool> {
         let tries = join_all(self.members.in_order().map(|member| member.acquire(self.call(Patience::Try))));
         let answers = tokio::select! {
@@ -98,8 +98,8 @@ impl<'a> Gathering<'a> {
             self.held.clear();
         }
         match failed {
-            // A wait goes on as its members do: with an outage they have patience, and a lost place
-            // is joined for again.
+            // The wait continues as its members do: through an outage, and with a new join after a lost
+            // place.
             Some(error) if self.ask.patience == Patience::Try || self.ask.fail_fast || !may_pass(&error) => {
                 Err(error)
             }
@@ -110,7 +110,7 @@ impl<'a> Gathering<'a> {
         }
     }
 
-    /// Waits for one while those before it are held. Answers `false` if it was a try, and refused.
+    /// Waits for one member while the members before it are held. Returns `false` for a refused try.
     async fn wait_for(&mut self, place: usize) -> Result<bool> {
         let member = self.members.in_order().nth(place).expect("a place in the order");
         let tenures: Vec<_> = self.held.iter().map(|held| Arc::clone(held.tenure())).collect();
@@ -140,7 +140,7 @@ impl<'a> Gathering<'a> {
         Ok(true)
     }
 
-    /// One was lost before all were held: gives the others back.
+    /// Gives the other members back after one was lost before all were held.
     fn begin_again(&mut self, ended: Ended, key: String) -> Result<()> {
         self.held.clear();
         self.gather.lost();
@@ -152,7 +152,7 @@ impl<'a> Gathering<'a> {
         Err(error.in_operation(self.ask.operation).on(key))
     }
 
-    /// All are held. `None` if one has been lost meanwhile, and it begins again.
+    /// Makes the hold. `None` if a member was lost in between; then the acquisition starts again.
     fn guard(&mut self, since: Moment) -> Result<Option<Hold>> {
         if self.held.len() > 1 {
             let end = self.ask.max_hold.map(|length| since + length);
@@ -169,13 +169,13 @@ impl<'a> Gathering<'a> {
     }
 
     fn late(&self) -> Error {
-        Error::new(ErrorKind::Timeout, "not all were tried in time")
+        Error::new(ErrorKind::Timeout, "not all locks were tried in time")
             .in_operation(self.ask.operation)
             .on(&*self.members.name)
     }
 }
 
-/// Whether a wait may succeed where a try has failed so.
+/// Returns whether a wait may succeed after a try failed with this error.
 fn may_pass(error: &Error) -> bool {
     error.may_pass() || error.lost_reason().is_some_and(joins_anew)
 }

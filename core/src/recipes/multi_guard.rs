@@ -50,7 +50,7 @@ impl Composite for Several {
         HeldBy::All(&self.tenures)
     }
 
-    /// Readers and permits fence nothing.
+    /// Readers and permits have no fencing token.
     fn places(&self) -> Vec<Option<Token>> {
         let place = |held: &Hold| (held.claim() == Claim::Exclusive).then(|| held.place());
         self.held.iter().map(place).collect()
@@ -66,13 +66,13 @@ impl Composite for Several {
 }
 
 impl MultiGuard {
-    /// The fencing tokens, in the order in which the members were given: `None` for readers and
-    /// permits, which fence nothing.
+    /// Returns the fencing tokens in the order in which the members were given: `None` for readers and
+    /// permits, which have no token.
     pub fn tokens(&self) -> Vec<Option<Token>> {
         self.0.composite().places()
     }
 
-    /// The addresses of all members, in the order of [`tokens`](Self::tokens).
+    /// Returns the addresses of all members, in the order of [`tokens`](Self::tokens).
     pub fn addresses(&self) -> Vec<&Address> {
         self.0.composite().addresses()
     }

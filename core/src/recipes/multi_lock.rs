@@ -12,25 +12,25 @@ use super::multi_members::MultiMembers;
 use crate::decide::Claim;
 use crate::error::Result;
 
-/// Several locks, of any recipe, mode and coordinator, as one: all are held, or none.
+/// Several locks, of any recipe, mode and coordinator, that are acquired as one: all or none.
 ///
-/// *Protocol.* An acquisition tries all locks at once, without waiting. If one is refused, it gives
-/// the others back, and waits for one lock after the other in canonical order: by the name of the
-/// coordinator, then by kind and key of the address. A deadline covers all of it.
+/// *Protocol.* An acquisition tries all locks at the same time. If one lock is refused, the acquisition
+/// gives the others back and waits for one lock after the other, in canonical order: by the name of the
+/// coordinator, then by kind and key. One deadline covers all of it.
 ///
-/// *Why it is safe.* Each lock excludes as it does alone. No two acquisitions wait for each other:
-/// one that waits holds only locks that stand before the awaited one in the order, and a try waits
-/// for nothing. The order is the same in every process if each coordinator has the same
-/// [name](crate::Config::name) in all of them. It says nothing about a lock that the same task
-/// holds by another guard: acquire all of them here.
+/// *Why it is safe.* Each lock excludes other clients as it does alone. Two acquisitions never wait for
+/// each other: an acquisition that waits holds only locks that come earlier in the order, and a try does
+/// not wait. The order is the same in every process if each coordinator has the same
+/// [name](crate::Config::name) in all processes. It does not cover a lock that the same task holds by
+/// another guard: acquire all locks of the task by one `MultiLock`.
 ///
-/// *When the lease of one is lost*, the whole hold is lost: [`lost`](crate::Hold::lost) becomes ready and
-/// names the key, and [`release`](crate::Hold::release) gives the others back. If it happens before all
-/// are held, the acquisition gives the others back and begins again.
+/// *When the lease of one lock is lost*, the whole hold is lost: [`lost`](crate::Hold::lost) becomes ready
+/// and names the key. [`release`](crate::Hold::release) gives the other locks back. If the loss happens
+/// before all locks are held, the acquisition gives the others back and starts again.
 ///
 /// *Source.* A total order against deadlock: E. W. Dijkstra's dining philosophers (1971). Curator's
-/// `InterProcessMultiLock` acquires in the order that the caller gives, and leaves deadlocks to the
-/// caller; `RedissonMultiLock` gives all back after a time, and tries again.
+/// `InterProcessMultiLock` acquires in the order of the caller, so it can deadlock; `RedissonMultiLock`
+/// gives all locks back after a time and tries again.
 ///
 /// ```
 /// # use latchwork_core::{connect, recipes::MultiLock, Config, memory};
@@ -49,42 +49,40 @@ use crate::error::Result;
 pub struct MultiLock(Arc<MultiMembers>);
 
 impl MultiLock {
-    /// Several locks as one. Validates, no I/O.
+    /// Combines several locks into one. Checks the members, without I/O.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `members` when there are none, or when two are the same queue;
-    /// naming `name` when two coordinators have the same [name](crate::Config::name), or none.
+    /// * `InvalidArgument` (`members`): the list is empty, or two members are the same lock.
+    /// * `InvalidArgument` (`name`): two coordinators have the same [name](crate::Config::name), or no name.
     pub fn new(members: impl IntoIterator<Item: Into<MultiMember>>) -> Result<Self> {
         let members = members.into_iter().map(Into::into).collect();
         MultiMembers::new(members).map(|members| Self(Arc::new(members)))
     }
 
-    /// Waits until all are held, as long as others hold. By an [owner](Acquire::by), each mutex and
-    /// read/write lock that the owner holds is entered again.
+    /// Acquires all locks, and waits while other clients hold one of them. With an
+    /// [owner](Acquire::by), each mutex and read/write lock that the owner holds is entered again.
     ///
     /// # Errors
-    /// As an acquisition of the member that failed, whose key the error names. Nothing stays
-    /// held.
+    /// As the acquisition of the member that failed. The error names its key. No lock remains held.
     ///
     /// # Cancel safety
-    /// Cancel-safe: a dropped acquire leaves nothing in any queue, and gives its members back.
+    /// A dropped acquisition leaves nothing in any queue, and gives its locks back.
     pub fn acquire(&self) -> Acquire<MultiGuard> {
         Ask::new("acquire", Claim::Exclusive).of(self.0.clone())
     }
 
-    /// Acquires all of them if each is free; never waits. `None` if one is not, and nothing
-    /// stays held.
+    /// Acquires all locks if each is free; otherwise returns `None` without waiting, and holds none.
     ///
     /// # Errors
-    /// As a try of the member that failed, whose key the error names. Nothing stays held.
+    /// As the try of the member that failed. The error names its key. No lock remains held.
     ///
     /// # Cancel safety
-    /// Cancel-safe: leaves nothing in any queue.
+    /// A dropped try leaves nothing in any queue.
     pub fn try_acquire(&self) -> Acquire<Option<MultiGuard>> {
         Ask::try_new("try_acquire", Claim::Exclusive).of(self.0.clone())
     }
 
-    /// The members, in the order in which they were given.
+    /// Returns the members in the order in which they were given.
     pub fn members(&self) -> &[MultiMember] {
         &self.0.members
     }

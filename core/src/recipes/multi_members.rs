@@ -1,4 +1,4 @@
-//! The members of a lock over several.
+//! The members of several locks.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use super::member::MultiMember;
 use crate::decide::gather::canonical_order;
 use crate::error::{Error, Result};
 
-/// The members of a lock over several: at least one, each given once.
+/// The members of several locks: at least one, and none twice.
 pub(super) struct MultiMembers {
     // In the order in which they were given.
     pub(super) members: Vec<MultiMember>,
@@ -19,7 +19,7 @@ pub(super) struct MultiMembers {
 impl MultiMembers {
     pub(super) fn new(members: Vec<MultiMember>) -> Result<Self> {
         if members.is_empty() {
-            return Err(Error::invalid("members", "there is no lock to acquire"));
+            return Err(Error::invalid("members", "the list of locks is empty"));
         }
         for (place, member) in members.iter().enumerate() {
             let is_twin = |other: &&MultiMember| {
@@ -29,7 +29,8 @@ impl MultiMembers {
             if let Some(other) = members[..place].iter().find(is_twin) {
                 let why = match member.coordinator() {
                     Some(name) => format!("two coordinators have the name {name:?}"),
-                    None => "two coordinators have no name: the order of their locks needs one".to_owned(),
+                    None => "two coordinators have no name: set their option `name`, which orders the locks"
+                        .to_owned(),
                 };
                 let keys = format!("{why} ({:?}, {:?})", other.address(), member.address());
                 return Err(Error::invalid("name", keys));
@@ -37,22 +38,22 @@ impl MultiMembers {
         }
         let order = canonical_order(members.iter().map(place_in_order)).map_err(|(_, twice)| {
             let address = members[twice].address();
-            Error::invalid("members", "it is given twice").on(address.name())
+            Error::invalid("members", "the lock is given twice").on(address.name())
         })?;
         let keys: Vec<_> = members.iter().map(|member| member.address().name()).collect();
         let name = keys.join(" + ");
         Ok(Self { members, order, name })
     }
 
-    /// In canonical order.
+    /// Returns the members in canonical order.
     pub(super) fn in_order(&self) -> impl Iterator<Item = &MultiMember> {
         self.order.iter().map(|place| &self.members[*place])
     }
 }
 
-/// The order's key: text that is the same in every process. The coordinator's name comes first, and the
-/// namespace last: a coordinator has one, but for exact addresses, and while locks move it is the old side's
-/// for some processes and the new side's for others.
+/// Returns the sort key of a member, which is the same text in every process. The coordinator's name is first.
+/// The namespace is last: exact addresses have none, and during a move some processes use the namespace of
+/// the old side and others of the new side.
 fn place_in_order(member: &MultiMember) -> (&str, &str, &str, &str) {
     let address = member.address();
     let namespace = address.namespace().unwrap_or_default();

@@ -13,35 +13,33 @@ use crate::error::Result;
 use crate::listing::Listing;
 use crate::reentrancy::Owner;
 
-/// A fair mutex on a coordinator: admitted in the order of joining. Each hold has a fencing token
-/// that rises from holder to holder.
+/// A fair mutex on a coordinator: clients acquire it in the order in which they joined its queue. Each
+/// hold has a fencing token, which rises from holder to holder.
 ///
-/// *Protocol.* Every acquisition is one ephemeral node in the key's queue, ordered by the server.
-/// The first is admitted, and a release wakes the next. The node's lease is renewed in the
-/// background, and expires on the server when the client dies.
+/// A handle is cheap to make and to clone. Making it does no I/O.
 ///
-/// *Why it is safe.* The server admits one node at a time, and this client counts itself lost
-/// earlier than the server can (LEASE-DEADLINE). No lease lock can exclude a process that is paused
-/// between its look at the clock and its write: send [`token`](super::Fenced::token) with the write, and
-/// let the resource refuse older ones.
+/// *Protocol.* Each acquisition is one ephemeral node in the key's queue, which the server orders.
+/// The server admits the first node, and a release wakes the next. The client renews the node's lease in
+/// the background. If the client dies, the lease expires on the server.
 ///
-/// *Owners.* It is reentrant for an owner that the call names ([`Acquire::by`]). All holds of an owner
-/// on a key share one node: a re-entry keeps the token and does not move a fixed end. When the node is
-/// lost, all its holds are lost together, and a later acquisition is a new one with a new token, never
-/// a silent continuation. Two tasks of one owner that acquire at once share one acquisition in the
-/// background, with the options of the task that began it. A call without an owner excludes everyone:
-/// a task that holds and acquires again waits for itself.
+/// *Why it is safe.* The server admits one node at a time, and a client counts its hold as lost before
+/// the server can admit another client (LEASE-DEADLINE). No lease lock can stop a process that is paused
+/// between its check of the lock and its write. So send the [`token`](super::Fenced::token) to the
+/// resource: claim it there before the first read, and let the resource refuse lower tokens.
+///
+/// *Owners.* The mutex is reentrant for an owner that the call names ([`Acquire::by`]). All holds of an
+/// owner on a key share one node: a re-entry keeps the token and does not move a fixed end. If the node
+/// is lost, all these holds are lost together, and a later acquisition gets a new token. A call without
+/// an owner is not reentrant: a task that holds the mutex and acquires it again waits for itself.
 ///
 /// *When the lease is lost*, the hold is lost: [`lost`](crate::Hold::lost) becomes ready,
-/// [`check`](crate::Hold::check) answers `Lost`, and another client is admitted. A waiter loses its place,
-/// and joins again by itself, at the tail.
+/// [`check`](crate::Hold::check) fails with `Lost`, and another client is admitted. A waiter loses its
+/// place, and joins again automatically at the end of the queue.
 ///
-/// *Source.* The lock of the ZooKeeper recipes (one sequential ephemeral node each, no herd), as in
-/// Curator's `InterProcessMutex` and etcd's `concurrency.Mutex`; on Redis a queue of such nodes.
-/// (Curator's counts holds by thread. Here the owner is explicit, since tasks are not threads.)
-/// Fencing: M. Kleppmann, *How to do distributed locking* (2016), on what Redlock leaves open.
-///
-/// A handle is cheap to make and to clone; making one does no I/O.
+/// *Source.* The lock of the ZooKeeper recipes (one sequential ephemeral node for each acquisition, no
+/// herd effect), as in Curator's `InterProcessMutex` and etcd's `concurrency.Mutex`. On Redis, a queue of
+/// such nodes. (Curator counts the holds of a thread. Here the owner is explicit, because a task is not a
+/// thread.) Fencing: M. Kleppmann, *How to do distributed locking* (2016).
 ///
 /// ```
 /// # use latchwork_core::{connect, Config, Owner, memory};
@@ -49,7 +47,7 @@ use crate::reentrancy::Owner;
 /// # let coordinator = connect(&[memory::connector()], &Config::from_url("memory://")?).await?;
 /// let invoices = coordinator.mutex("invoices/2026-11")?;
 /// let hold = invoices.acquire().await?;
-/// println!("mine, with token {}", hold.token());
+/// println!("held, with token {}", hold.token());
 /// hold.release().await?;
 /// let owner = Owner::new("month end");
 /// let outer = invoices.acquire().by(&owner).await?;
@@ -68,70 +66,74 @@ impl Mutex {
         Self { handle: Arc::new(handle) }
     }
 
-    /// Waits its turn, as long as others hold. Options: [`Acquire`]. It first waits for this
-    /// client's own earlier releases of the same key.
+    /// Acquires the mutex, and waits while other clients hold it. [`Acquire`] has the options. First it
+    /// waits for this client's own earlier releases of the same key.
     ///
-    /// While the coordinator does not answer, the acquisition keeps its place until its lease
-    /// is lost, then joins again. It gives up when the server has been silent for one TTL, and a
-    /// last request for one request timeout: a TTL and a request timeout after the last answer,
-    /// at the latest.
+    /// In an outage the acquisition keeps its place until its lease is lost, and then joins again. Without
+    /// a deadline ([`Acquire::within`]) it fails with `Unavailable` at most one TTL and one request timeout
+    /// after the server's last answer.
     ///
-    /// A waiting acquisition has a place in the queue, and may be admitted while it is not polled:
-    /// poll it or drop it. One that is kept unpolled keeps everyone else out.
+    /// Poll a waiting acquisition or drop it: it may be admitted while it is not polled, and then keeps
+    /// all other clients out.
     ///
     /// # Errors
-    /// `Unavailable`; `Lost` when another client removed the place in the queue (`Revoked`);
-    /// `Forbidden`; `Conflict` when another program has keys in its place;
-    /// `Misconfigured`; `Closed`; `RuntimeGone`.
+    /// * `Timeout`: other clients still hold the mutex at the deadline.
+    /// * `Unavailable`: the server does not answer.
+    /// * `Lost`: another client removed the place in the queue (`Revoked`).
+    /// * `Conflict`: another program has keys at the address of the mutex.
+    /// * `Forbidden`, `Misconfigured`, `Closed`, `RuntimeGone`: see [`ErrorKind`](crate::ErrorKind).
     ///
     /// # Cancel safety
-    /// Cancel-safe: a dropped acquire leaves nothing in the queue; its node is removed in the
-    /// background within a round trip. (On Redis and etcd a marker may stay next to the queue
-    /// for ten minutes, so that a join that was under way does not land late.)
+    /// A dropped acquisition leaves nothing in the queue: its node is removed in the background within a
+    /// round trip. (On Redis and etcd a marker may remain next to the queue for ten minutes, which keeps
+    /// out a join that arrives late.)
     #[doc(alias = "lock")]
     pub fn acquire(&self) -> Acquire<MutexGuard> {
         Ask::new("acquire", Claim::Exclusive).of(self.handle.clone())
     }
 
-    /// Acquires if it is free and the queue is empty; never waits. `None` if it is not. If a
-    /// backend's [`clean_try`](crate::Capabilities::clean_try) is false, two simultaneous tries
-    /// on a free lock may both fail.
+    /// Acquires the mutex if it is free and its queue is empty; otherwise returns `None` without waiting.
+    ///
+    /// If the capability [`clean_try`](crate::Capabilities::clean_try) is false, simultaneous tries on a
+    /// free mutex may all be refused.
     ///
     /// # Errors
-    /// `Unavailable` when the server does not answer within the request timeout (if the lease expires
-    /// during the try, the try is repeated under a new one); `Forbidden`; `Conflict` and
-    /// `Misconfigured` as for an acquire; `Lost` when another client removed its node
-    /// meanwhile; `Closed`; `RuntimeGone`.
+    /// * `Unavailable`: the server does not answer within the request timeout. (If the lease expires
+    ///   during the try, the client repeats the try under a new lease.)
+    /// * `Lost`: another client removed the node during the try.
+    /// * `Conflict`, `Forbidden`, `Misconfigured`, `Closed`, `RuntimeGone`: as [`acquire`](Self::acquire).
     ///
     /// # Cancel safety
-    /// Cancel-safe: leaves nothing in the queue.
+    /// A dropped try leaves nothing in the queue.
     #[doc(alias = "try_lock")]
     pub fn try_acquire(&self) -> Acquire<Option<MutexGuard>> {
         Ask::try_new("try_acquire", Claim::Exclusive).of(self.handle.clone())
     }
 
-    /// How often this owner holds it now, through this coordinator: zero once the node is lost.
+    /// Returns how many holds this owner has now, through this coordinator. Zero after a loss.
     pub fn hold_count(&self, owner: &Owner) -> usize {
         self.handle.hold_count(owner)
     }
 
-    /// The holders and waiters, in order and with their data: no I/O.
+    /// Lists the holder and the waiters in queue order. No I/O until a page is read.
     pub fn queue(&self) -> Listing<QueueEntry> {
         self.handle.listing()
     }
 
-    /// Removes any client's node from the queue, and admits those that it blocked: for operators.
-    /// Take its sequence number from [`queue`](Self::queue). Answers whether the node was there.
+    /// Removes a client's node from the queue: for operators. Returns whether the node existed.
+    /// [`queue`](Self::queue) shows its sequence number.
     ///
-    /// Its owner hears `Revoked`, at once if the backend can notify it, and works on until then:
-    /// only fencing keeps its last writes out.
+    /// The holder or waiter of the node gets `Revoked`: at once if the backend has
+    /// [`prompt_revocation`](crate::Capabilities::prompt_revocation), otherwise within one TTL. A holder
+    /// works on until then, and only fencing refuses its last writes.
     ///
     /// # Errors
-    /// `Unavailable`; `OutcomeUnknown` when it may have been carried out (harmless to repeat);
-    /// `Forbidden`; `Closed`; `RuntimeGone`.
+    /// * `Unavailable`: the server does not answer.
+    /// * `OutcomeUnknown`: the node may have been removed. Repeat the call.
+    /// * `Forbidden`, `Closed`, `RuntimeGone`: see [`ErrorKind`](crate::ErrorKind).
     ///
     /// # Cancel safety
-    /// A dropped call may or may not have been carried out.
+    /// A dropped call may still remove the node.
     pub async fn force_release(&self, sequence: u64) -> Result<bool> {
         self.handle.force_release(sequence).await
     }

@@ -1,4 +1,4 @@
-//! The data of a node: what a leader or a member says of itself.
+//! The data of a node: a leader's or a member's.
 
 use std::sync::Arc;
 
@@ -8,16 +8,16 @@ use crate::contracts::MAX_LABEL_BYTES;
 use crate::error::{Error, Result};
 use crate::support::{Backoff, Pauses};
 
-/// Checks what a user says of a node.
+/// Checks the data of a node.
 ///
 /// # Errors
-/// `InvalidArgument` naming `data`.
+/// `InvalidArgument` (`data`): the data is too long.
 pub(super) fn check_data(data: &[u8]) -> Result<()> {
     check_bytes("data", data, MAX_LABEL_BYTES)
 }
 
-/// Replaces the data of a hold's one node (NODE-DATA). Retries until it is confirmed, or until the
-/// hold has ended: the server writes it to no other node, however late it comes.
+/// Replaces the data of a hold's one node (NODE-DATA). Retries until the server confirms it or the hold ends.
+/// A request that arrives late is never written to another node.
 pub(super) async fn write_data(operation: &'static str, hold: &Hold, data: &[u8]) -> Result<()> {
     written(hold, data).await.map_err(|error| error.in_operation(operation).on(hold.key()))
 }

@@ -61,7 +61,7 @@ impl QueueHandle {
         answer.map_err(|error| error.in_operation(operation).on(self.queue.name()))
     }
 
-    /// Validates, and computes the deadline of all that follows.
+    /// Checks the options, and computes the deadline.
     pub(super) fn request(&self, ask: &Ask) -> Result<Request> {
         ask.check()?;
         let client = self.client();
@@ -84,14 +84,14 @@ impl QueueHandle {
         })
     }
 
-    /// A try has the time of a request.
+    /// Returns the deadline. A try has the time of one request.
     fn deadline(&self, ask: &Ask) -> Moment {
         let within = match (ask.patience, ask.within) {
             (Patience::Try, _) => self.client().request_timeout,
             (Patience::Wait, Some(within)) => within,
             (Patience::Wait, None) => return Moment::NEVER,
         };
-        // An endless duration is a deadline too, for which an unreachable server is waited for.
+        // An endless duration is a deadline too: the acquisition then waits for an unreachable server.
         (self.client().clock().now() + within).min(Moment::from_nanos(Moment::NEVER.as_nanos() - 1))
     }
 
@@ -128,11 +128,11 @@ impl QueueHandle {
         }
     }
 
-    /// Acquires by an owner, or enters again.
+    /// Acquires for an owner, or enters again.
     async fn enter(self: &Arc<Self>, ask: &Ask, owner: &Owner, mode: Mode) -> Result<Option<Hold>> {
         let clock = self.client().clock();
         let begun = clock.now();
-        // Validates the options for a re-entry too; its deadline covers all that follows.
+        // Checks the options of a re-entry too.
         let request = self.in_context(ask.operation, self.request(ask))?;
         let min_hold = ask.min_hold;
         let acquire = |on_queue| {
@@ -148,12 +148,12 @@ impl QueueHandle {
         Ok(entered.map(|share| Hold::of_owner(share, ask.claim, clock.now().since(begun))))
     }
 
-    /// How often this owner holds it now.
+    /// Returns how many holds this owner has now.
     pub(super) fn hold_count(&self, owner: &Owner) -> usize {
         self.owners.count(&(owner.clone(), self.queue.clone()))
     }
 
-    /// Gives a hold back in the background, and does what is to follow once its node is gone.
+    /// Gives a hold back in the background, and runs `then` after its node was removed.
     pub(super) fn leave_and_then(
         &self,
         acquired: Option<AcquiredNode>,
@@ -170,17 +170,17 @@ impl QueueHandle {
         self.in_context("list", listed)
     }
 
-    /// Who leads, by the head of the queue.
+    /// Returns the leader, from the head of the queue.
     pub(super) fn leading(&self, head: &[QueueEntry]) -> Result<Option<Leader>> {
         Leader::of(head, |sequence| self.client().tokens.of(sequence))
     }
 
-    /// The holders and waiters, in order.
+    /// Lists the holders and waiters in order.
     pub(super) fn listing(self: &Arc<Self>) -> Listing<QueueEntry> {
         Listing::of(QueuePages(Arc::clone(self)))
     }
 
-    /// Lists all of it, page by page.
+    /// Lists the whole queue, page by page.
     pub(super) async fn list_all(&self) -> Result<Vec<QueueEntry>> {
         let client = self.client();
         client.serve(list_all(&*client.backend, &self.queue)).await

@@ -19,16 +19,16 @@ pub(super) struct Acquisition<'a> {
     ask: Ask,
     clock: Clock,
     begun: Moment,
-    /// Of a wait with a deadline.
+    /// The deadline of a wait.
     deadline: Moment,
     gathering: MajorityGather,
     // By the number of the member.
     held: Vec<Option<Hold>>,
-    // Why a member was left out since the acquisition began, or began again.
+    // Why a member was left out since the last start of the acquisition.
     left_out: Vec<Option<LeftOut>>,
-    // When a majority last answered, though it may not have counted yet.
+    // When a majority last answered, even if it did not count yet.
     answered: Moment,
-    // Why no majority has answered when all were tried last.
+    // Why no majority answered at the last try of all members.
     obstacle: Option<Error>,
     pauses: Backoff,
 }
@@ -36,17 +36,17 @@ pub(super) struct Acquisition<'a> {
 /// Why a member is left out.
 enum LeftOut {
     Failed(Error),
-    /// It does not count before so long from when it was asked.
+    /// Its server counts only after this time.
     After(Duration),
 }
 
-/// What all members answered to a try.
+/// The answers of all members to a try.
 #[derive(Default)]
 struct MemberTried {
     refused: usize,
-    // What was held already, or is now.
+    // Members that are held.
     held: usize,
-    // Tries that are still under way.
+    // Tries without an answer yet.
     late: Tries,
 }
 
@@ -68,7 +68,7 @@ impl<'a> Acquisition<'a> {
             held: (0..members).map(|_| None).collect(),
             left_out: (0..members).map(|_| None).collect(),
             answered: begun,
-            obstacle: Some(unavailable("a majority of the servers has not answered yet")),
+            obstacle: Some(unavailable("fewer than a majority of the servers have answered")),
             pauses: Backoff::new(Pauses::OUTAGE),
         }
     }
@@ -105,7 +105,7 @@ impl<'a> Acquisition<'a> {
                     let (before, from_here) = self.lock.order.split_at(place);
                     self.keep_only(before);
                     late = self.wait_for(from_here[0]).await;
-                    // Only where a majority has answered is any waited for.
+                    // It waits for a member only after a majority has answered.
                     (from, self.answered) = (self.clock.now(), self.clock.now());
                     self.gathering.passed();
                 }
@@ -136,12 +136,12 @@ impl<'a> Acquisition<'a> {
         self.held.iter().flatten().filter(|held| held.tenure().ended().is_none()).count()
     }
 
-    /// The call of one member. The hold's own bounds begin when a majority is held.
+    /// Makes the request for one member. The bounds of the hold start when a majority is held.
     fn call(&self, patience: Patience) -> Ask {
         Ask { max_hold: None, min_hold: None, within: None, patience, ..self.ask.clone() }
     }
 
-    /// Tries all members at once that are not held, until it is known whether a majority is.
+    /// Tries all members that are not held, at the same time, until it is known whether a majority is held.
     async fn try_others(&mut self, but: Option<usize>) -> MemberTried {
         let (need, members) = (self.lock.need(), self.held.len());
         for held in &mut self.held {
@@ -168,13 +168,13 @@ impl<'a> Acquisition<'a> {
         if self.clock.now() >= until {
             for member in asked {
                 self.left_out[member] =
-                    Some(LeftOut::Failed(unavailable("nothing drives the client's runtime")));
+                    Some(LeftOut::Failed(unavailable("no thread drives the runtime of the client")));
             }
         }
         tried
     }
 
-    /// What a try without a majority means: `Ok` if a majority has answered.
+    /// Judges a try without a majority: `Ok` if a majority has answered.
     fn judge(&mut self, tried: &MemberTried) -> Result<()> {
         let need = self.lock.need();
         if tried.held + tried.refused >= need {
@@ -196,8 +196,8 @@ impl<'a> Acquisition<'a> {
             return Err(error.clone());
         }
         let why = match failed.clone().next() {
-            Some(error) => unavailable("a majority of the servers has not answered").because(error.clone()),
-            None => unavailable("servers that have come back may have forgotten, and do not count yet"),
+            Some(error) => unavailable("fewer than a majority of the servers answer").because(error.clone()),
+            None => unavailable("too many servers restarted and do not count yet: wait up to longest_ttl"),
         };
         if self.ask.patience == Patience::Try || self.ask.fail_fast {
             return Err(why);
@@ -211,11 +211,11 @@ impl<'a> Acquisition<'a> {
         Ok(())
     }
 
-    /// Waits for one member while members before it are held. After `longest_ttl` it tries all
-    /// others, since the member's holder may never release it. Answers tries that are under way.
+    /// Waits for one member while the members before it are held. After `longest_ttl` it tries all others,
+    /// because the member's holder may never release it. Returns the tries without an answer.
     async fn wait_for(&mut self, member: usize) -> Tries {
         if self.left_out[member].is_some() {
-            // It has not answered, or does not count.
+            // Its server has not answered, or does not count.
             return Tries::default();
         }
         let ask = Ask { fail_fast: true, ..self.call(Patience::Wait) };
@@ -244,8 +244,7 @@ impl<'a> Acquisition<'a> {
         }
     }
 
-    /// No majority came together: gives back everything, and pauses, since no server has an event
-    /// for it.
+    /// Gives back all members and pauses, after a round without a majority. No server has an event for this.
     async fn begin_again(&mut self) {
         self.keep_only(&[]);
         self.gathering.again();
@@ -258,7 +257,7 @@ impl<'a> Acquisition<'a> {
         self.clock.sleep_until(self.clock.now() + pause).await;
     }
 
-    /// A majority is held; `from` is when the acquisition that succeeded was sent.
+    /// Makes the hold of a majority. `from` is when the successful acquisition was sent.
     fn guard(&mut self, from: Moment, mut late: Tries) -> Hold {
         let now = self.clock.now();
         let bounds = HoldBounds {
@@ -267,7 +266,7 @@ impl<'a> Acquisition<'a> {
         };
         let held = std::mem::take(&mut self.held);
         if late.is_empty() && self.gathering != MajorityGather::new(held.len()) {
-            // The others were not tried since they were refused.
+            // The other members were not tried again after their refusal.
             let missing = held.iter().enumerate().filter(|(_, held)| held.is_none());
             let again = missing.map(|(member, _)| self.lock.take_member(member, self.call(Patience::Try)));
             late.extend(again);
@@ -277,11 +276,11 @@ impl<'a> Acquisition<'a> {
         Hold::of_composite(quorum, self.ask.claim, now.since(self.begun))
     }
 
-    /// The deadline has passed.
+    /// Makes the error of a passed deadline.
     fn late(&mut self) -> Error {
         match self.obstacle.take() {
             Some(why) => why,
-            None => Error::new(ErrorKind::Timeout, "no majority was acquired in time"),
+            None => Error::new(ErrorKind::Timeout, "other clients hold too many members for a majority"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The guard of a quorum's hold, and what keeps it wide.
+//! The guard of a quorum lock, and the task that acquires missing members while the lock is held.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -24,10 +24,10 @@ use crate::token::Token;
 /// Tries of members that are under way.
 pub(super) type Tries = FuturesUnordered<BoxFuture<'static, (usize, Result<Taken>)>>;
 
-/// The holds of a majority, which a task keeps wide.
+/// The holds of a majority. A task acquires missing members.
 pub(super) struct QuorumHold(Arc<QuorumParts>);
 
-/// What the guard and its background task share.
+/// The shared state of the guard and its background task.
 struct QuorumParts {
     lock: Arc<QuorumMembers>,
     majority: Arc<Majority>,
@@ -35,22 +35,22 @@ struct QuorumParts {
     held: Mutex<Vec<Option<Arc<Hold>>>>,
 }
 
-/// What bounds every member of a hold.
+/// The bounds of every member of a hold.
 #[derive(Clone, Copy, Default)]
 pub(super) struct HoldBounds {
-    /// It ends then.
+    /// The fixed end.
     pub(super) end: Option<Moment>,
-    /// It is not given back before.
+    /// The member is not given back before this moment.
     pub(super) kept_until: Option<Moment>,
 }
 
 impl QuorumHold {
-    /// A quorum of one member, which is that member's hold.
+    /// Makes the hold of a quorum with one member.
     pub(super) fn of_one(lock: Arc<QuorumMembers>, held: Hold) -> Self {
         Self(QuorumParts::new(lock, vec![Some(held)]))
     }
 
-    /// `late` are tries under way, and `again` is the call for later ones.
+    /// `late` are the unfinished tries, and `again` is the request for later tries.
     pub(super) fn new(
         lock: Arc<QuorumMembers>,
         held: Vec<Option<Hold>>,
@@ -65,7 +65,7 @@ impl QuorumHold {
         Self(shared)
     }
 
-    /// Gives all members back. Answers when a majority has confirmed it.
+    /// Gives all members back. Returns when a majority has confirmed it.
     async fn give_back(&self) -> Result<Ended> {
         let QuorumParts { lock, majority, held } = &*self.0;
         let ended = majority.end();
@@ -79,8 +79,8 @@ impl QuorumHold {
             drop(self.0.take());
             return Ok(Ended::Lost(reason));
         }
-        // Those without an answer by then are dropped: they go on in the clean-up, for which the
-        // client's next join and its close wait.
+        // Releases without an answer by then are dropped: they continue in the clean-up, and the
+        // client's next join and its close wait for that.
         confirmed(&members, lock.need()).await
     }
 }
@@ -118,8 +118,8 @@ impl Composite for QuorumHold {
 }
 
 impl QuorumGuard {
-    /// The places in the queues of the members that are held, in the order in which the members were
-    /// given; `None` for one that is not held now. They do not fence: see [`QuorumLock`](super::QuorumLock).
+    /// Returns the places in the members' queues, in the order in which the members were given; `None` for a
+    /// member that is not held now. They are not fencing tokens: see [`QuorumLock`](super::QuorumLock).
     pub fn sequences(&self) -> Vec<Option<u64>> {
         let places = self.0.composite().places().into_iter();
         places.map(|place| place.map(Token::sequence)).collect()
@@ -140,7 +140,7 @@ impl QuorumParts {
         held.bind(bounds.end, min_hold);
     }
 
-    /// A member was acquired later. It is dropped, and so given back, if the hold has ended.
+    /// Adds a member that was acquired later. If the hold has ended, drops the member, which gives it back.
     fn join(&self, member: usize, held: Hold, bounds: HoldBounds) {
         let mut all = self.held.lock();
         let replaced = if self.majority.add(member, held.tenure()) {
@@ -153,8 +153,7 @@ impl QuorumParts {
         drop(replaced);
     }
 
-    /// Gives back what was lost of the hold, so that it is not in the way of a new try. Answers the
-    /// members that are missing.
+    /// Gives lost members back, so that they do not block a new try. Returns the missing members.
     fn missing(&self) -> Vec<usize> {
         let mut held = self.held.lock();
         let members = 0..held.len();
@@ -165,13 +164,13 @@ impl QuorumParts {
         missing
     }
 
-    /// Takes what is held, to give it back.
+    /// Takes all held members, to give them back.
     fn take(&self) -> Vec<Arc<Hold>> {
         self.held.lock().iter_mut().filter_map(Option::take).collect()
     }
 }
 
-/// The next answer, up to this moment: a try has bounds of its own, on a runtime that may not be driven.
+/// Returns the next answer, up to this moment. A try has its own bound, but its runtime may not be driven.
 pub(super) async fn next_of(
     tries: &mut Tries,
     clock: &Clock,
@@ -184,8 +183,8 @@ pub(super) async fn next_of(
     }
 }
 
-/// Adds the members that are answered late, and from time to time tries those that are missing,
-/// until the hold has ended. Gives back what is left of one that was lost.
+/// Adds members that answer late, and periodically tries the missing members, until the hold ends. After a
+/// loss it gives the remaining members back.
 async fn widen(shared: Arc<QuorumParts>, mut late: Tries, bounds: HoldBounds, again: Ask) {
     let clock = shared.lock.members[0].handle.client().clock();
     let period = renewal_period(shared.lock.terms.longest_ttl);
@@ -196,7 +195,9 @@ async fn widen(shared: Arc<QuorumParts>, mut late: Tries, bounds: HoldBounds, ag
                 match answer {
                     Ok(Taken::Held(held)) => shared.join(member, held, bounds),
                     Ok(Taken::Refused | Taken::After(_)) => {}
-                    Err(error) => tracing::debug!(%error, member, "a member of the quorum is missing"),
+                    Err(error) => {
+                        tracing::debug!(%error, member, "a member of a quorum lock could not be acquired")
+                    }
                 }
             }
             clock.sleep_until(clock.now() + period).await;
@@ -208,22 +209,22 @@ async fn widen(shared: Arc<QuorumParts>, mut late: Tries, bounds: HoldBounds, ag
         }
     };
     tokio::select! {
-        // A hold that has ended takes no step more: it might write the marker of a member anew that
-        // its owner has deleted since.
+        // After the end of the hold no step follows: it could write a marker again that `reset` has
+        // deleted.
         biased;
         () = shared.majority.until_ended() => {}
         () = widening => {}
     }
     match shared.majority.ended() {
-        // Its members leave by themselves a margin later, or at a release.
+        // Its members leave one margin later, or at a release.
         Some(Ended::Lost(LostReason::MaxHold)) => {}
         Some(Ended::Lost(_)) => drop(shared.take()),
         _ => {}
     }
 }
 
-/// Releases all, and waits until a majority is confirmed, or cannot be. All are asked at the first
-/// poll.
+/// Releases all members, and waits until a majority is confirmed or cannot be. All releases start at the
+/// first poll.
 async fn confirmed(members: &[Arc<Hold>], need: usize) -> Result<Ended> {
     let mut releases: Vec<_> = members.iter().map(|held| maybe_done(held.give_back())).collect();
     poll_fn(|context| {
@@ -240,7 +241,7 @@ async fn confirmed(members: &[Arc<Hold>], need: usize) -> Result<Ended> {
     .await
 }
 
-/// What the answers to all releases mean.
+/// Combines the answers to all releases.
 fn tally<'a>(answers: impl Iterator<Item = &'a Result<Ended>>, need: usize) -> Result<Ended> {
     let (mut released, mut unsure, mut lost, mut failed) = (0, 0, None, None);
     for answer in answers {
@@ -259,7 +260,7 @@ fn tally<'a>(answers: impl Iterator<Item = &'a Result<Ended>>, need: usize) -> R
         (_, Some(error)) => Err(error.clone()),
         (Some(lost), None) => Ok(lost),
         (None, None) => {
-            Err(Error::new(ErrorKind::OutcomeUnknown, "a majority of the releases was not confirmed"))
+            Err(Error::new(ErrorKind::OutcomeUnknown, "no majority of the servers confirmed the release"))
         }
     }
 }

@@ -23,62 +23,58 @@ use crate::decide::gather::canonical_order;
 use crate::decide::trial::{Marker, Terms};
 use crate::error::{Error, Result};
 
-/// The key of a server's marker. There is one in each namespace.
+/// The key of a server's marker. Each namespace has one.
 const MARKER: &str = "members";
 
-/// One lock on a majority of independent coordinators, of one kind or mixed (Redlock): a mutex that
-/// stands while more than half of its members are held, so that fewer than half of the servers may
-/// fail.
+/// A mutex on a majority of independent coordinators, of one kind or mixed (Redlock). It is held while
+/// more than half of its members are held, so fewer than half of the servers may fail.
 ///
-/// The members are the mutexes of one key, each of another coordinator with a
-/// [name](crate::Config::name). All clients give the same members and the same `longest_ttl`, which
-/// is at least the TTL of each client's leases.
+/// The members are mutexes with the same key, each on another coordinator that has a
+/// [name](crate::Config::name). All clients must give the same members and the same `longest_ttl`, which
+/// is at least the TTL of every client's leases.
 ///
-/// *Protocol.* An acquisition tries all members at once, and has acquired when a majority is held:
-/// it takes as long as the slowest server of the fastest majority. What is answered later joins the
-/// hold. If there is no majority, everything is given back, and the acquisition waits for one
-/// member after the other in canonical order, by the coordinator's name. It leaves out a server that
-/// does not answer. If it waits for `longest_ttl` at one of them, it tries all others once, and
-/// goes on waiting. Each member is renewed by its own lease. While the lock is held, members that
-/// are missing are tried again every third of `longest_ttl`.
+/// *No fence.* The guard is not [`Fenced`](crate::Fenced), because independent servers count
+/// independently. An example with three servers whose counts are 10, 50 and 7: a holder on the first two
+/// servers gets 11 and 51, and the next holder, on the first and third, gets 12 and 8. Neither the largest
+/// number nor the sum rises. So use a quorum lock to continue without one server. If a second holder would
+/// do harm, use a [`Mutex`] on a replicated coordinator (ZooKeeper, etcd), which has a fencing token.
 ///
-/// A server that comes back may have forgotten what it has confirmed. On Redis every restart may
-/// lose something; ZooKeeper and etcd have on disk what they confirm, so there it is a server whose
-/// data are gone. Such a server does not count for `longest_ttl`. It has a marker for that, one in
-/// each namespace: see `docs/protocol/quorum.md` and [`initialize`](Self::initialize).
+/// *The debate.* M. Kleppmann (*How to do distributed locking*, 2016): a lock for correctness needs a fence
+/// that the resource checks, because a holder may be paused after its last check, or its write may be
+/// delayed. Redlock has no fence, and depends on bounded delays and clocks. S. Sanfilippo (*Is Redlock
+/// safe?*, 2016): the client checks the elapsed time after the last answer. Monotonic clocks, and a delay of
+/// restarted servers by the TTL, answer the other objections. A resource that can check tokens can compare a
+/// random one. Both agree that a pause *after* the check affects every lease lock.
 ///
-/// *Why it is safe.* Each member excludes as a mutex, and any two majorities share a member. The
-/// hold is valid as long as a majority of the members' own deadlines is ahead
-/// ([`remaining`](crate::Hold::remaining)): each counts from the send of the request that proved it,
-/// on a clock that only rises, less a margin for drift. That holds for the acquisition and for each
-/// renewal. A server that may have forgotten a hold counts only when that hold has ended. No two
-/// acquisitions wait for each other: one that waits holds only members before the one it waits for.
+/// *Protocol.* An acquisition tries all members at the same time, and succeeds when a majority is held: it
+/// takes as long as the slowest server of the fastest majority. Members that answer later join the hold. Without a majority, the acquisition gives all members back and
+/// waits for one member after the other, in the order of the coordinators' names. It skips servers that do
+/// not answer. If it waits for one member as long as `longest_ttl`, it tries all others once and continues
+/// to wait. Each member has its own lease. While the lock is held, missing members are tried again every
+/// third of `longest_ttl`.
 ///
-/// *No fence.* The guard is not [`Fenced`](crate::Fenced). Independent servers count independently.
-/// Of three servers that are at 10, 50 and 7, a holder of the first two has 11 and 51, and the next
-/// one, on the first and the third, 12 and 8: neither the largest nor the sum rises. That is the heart
-/// of a debate: M. Kleppmann (*How to do distributed locking*, 2016) holds that a lock for correctness needs a fence which the resource
-/// checks, since a holder may be paused after its last look at the clock, or its write delayed, and
-/// that Redlock depends on bounded delays and clocks without offering one. S. Sanfilippo (*Is
-/// Redlock safe?*, 2016) answers that elapsed time is checked again after the last answer, that
-/// monotonic clocks and a delay of restarted servers by the TTL meet the other objections, and that
-/// a resource which can check tokens could compare a random one instead. Both agree that a pause
-/// *after* the check hits every lease lock. So: use a quorum to go on without one server, and where
-/// a second holder would do harm use one mutex on a replicated coordinator (ZooKeeper, etcd), whose
-/// token fences.
+/// A restarted server may have forgotten holds: on Redis after any restart; on ZooKeeper and etcd, which
+/// store holds on disk, only after a loss of its data. Such a server does not count for `longest_ttl`. A
+/// marker in each namespace shows it: see `docs/protocol/quorum.md` and [`initialize`](Self::initialize).
 ///
-/// *When a member is lost*, the hold goes on, as long as a majority is held. With fewer the hold is
-/// lost: [`lost`](crate::Hold::lost) becomes ready, and what was left of it is given back. Loss is
-/// final.
+/// *Why it is safe.* Each member is a mutex, and any two majorities share a member. The hold is valid while
+/// a majority of the members' deadlines is in the future ([`remaining`](crate::Hold::remaining)). Each
+/// deadline counts from the send of the request that proved the lease, on a monotonic clock, minus a margin
+/// for clock drift. A server that may have forgotten a hold counts again only after that hold has ended.
+/// Two acquisitions never wait for each other: an acquisition that waits holds only members that come
+/// earlier in the order.
 ///
-/// *Not fair.* Each member's queue is, but an acquisition that tries all members at the right
-/// instant may overtake one that waits. Simultaneous tries may refuse each other.
+/// *When a member is lost*, the hold remains while a majority is held. With fewer members the hold is lost:
+/// [`lost`](crate::Hold::lost) becomes ready, and the remaining members are given back. A loss is final.
 ///
-/// *One member* is that mutex, with its promises and without a marker: if its server forgets a
-/// hold, another is let in at once.
+/// *Not fair.* The queue of each member is fair, but an acquisition that tries all members at the right
+/// moment may overtake a waiter. Simultaneous tries may all be refused.
 ///
-/// *Source.* Redlock: *Distributed Locks with Redis* (redis.io). D. K. Gifford, *Weighted Voting for
-/// Replicated Data* (1979), for majorities. Redisson's `RedissonRedLock` is deprecated.
+/// *One member* behaves as its mutex, without a marker: if its server forgets a hold, another client is
+/// admitted at once.
+///
+/// *Source.* Redlock: *Distributed Locks with Redis* (redis.io). Majorities: D. K. Gifford, *Weighted Voting
+/// for Replicated Data* (1979). Redisson's `RedissonRedLock` is deprecated.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -93,7 +89,7 @@ const MARKER: &str = "members";
 /// let lock = QuorumLock::new("invoices", members, Duration::from_secs(10))?;
 /// lock.initialize().await?; // once, when the servers are new
 /// let hold = lock.acquire().await?;
-/// println!("mine for {:?} more, on {} servers", hold.remaining(), hold.sequences().iter().flatten().count());
+/// println!("held for {:?} more, on {} servers", hold.remaining(), hold.sequences().iter().flatten().count());
 /// hold.release().await?;
 /// # Ok(()) }
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
@@ -104,21 +100,21 @@ pub struct QuorumLock(Arc<QuorumMembers>);
 impl QuorumLock {
     pub(crate) fn over(members: Vec<Mutex>, longest_ttl: Duration, guarded: bool) -> Result<Self> {
         let Some(first) = members.first() else {
-            return Err(Error::invalid("members", "there is no coordinator"));
+            return Err(Error::invalid("members", "the list of coordinators is empty"));
         };
         let (key, several) = (first.key(), members.len() > 1);
         let invalid = |name, why: String| Err(Error::invalid(name, why).on(key));
         if several && members.iter().any(|member| member.handle.moving.is_some()) {
-            // The marker of one side says nothing of what the other one has forgotten.
+            // The marker of one side does not show whether the other side has forgotten holds.
             let why =
-                "a server of a quorum does not move between coordinators: it is replaced by another one";
+                "a member of a quorum lock cannot take part in a move: replace the server by another one";
             return Err(Error::unsupported("quorum_lock", why).on(key));
         }
         let names: Vec<_> = members.iter().map(|member| member.handle.client().name.as_deref()).collect();
         if several && names.contains(&None) {
             return invalid(
                 "name",
-                "a coordinator has no name: the order of the members needs one".to_owned(),
+                "a coordinator has no name: set its option `name`, which orders the members".to_owned(),
             );
         }
         let names: Vec<_> = names.into_iter().map(Option::unwrap_or_default).collect();
@@ -127,7 +123,11 @@ impl QuorumLock {
         })?;
         let longest = members.iter().map(|member| member.handle.client().lease().ttl()).max();
         if longest > Some(longest_ttl) {
-            return invalid("longest_ttl", format!("is {longest_ttl:?}, and a lease has {longest:?}"));
+            let longest = longest.unwrap_or_default();
+            let why = format!(
+                "is {longest_ttl:?}, below the lease of a coordinator ({longest:?}): raise it on all clients"
+            );
+            return invalid("longest_ttl", why);
         }
         let marker = |member: &Mutex| {
             let cell = member.address().beside(Kind::Quorum, MARKER).expect("a key of ours");
@@ -136,54 +136,56 @@ impl QuorumLock {
         let markers = members.iter().map(marker).collect();
         let terms = Terms::new(longest_ttl, order.iter().map(|place| names[*place]));
         if Marker::new(&terms, Some(&"x".repeat(255)), u64::MAX, false).to_string().len() > MAX_CELL_BYTES {
-            return invalid("members", "their names are too long".to_owned());
+            return invalid("members", "the names of the coordinators are too long: shorten them".to_owned());
         }
         Ok(Self(Arc::new(QuorumMembers { members, order, markers, terms: Arc::new(terms), guarded })))
     }
 
-    /// Waits until a majority is held, as long as others hold. Where a majority of the servers
-    /// can be reached but does not count yet, since they have come back a short time ago, it
-    /// waits for that: `longest_ttl` at most.
+    /// Acquires a majority of the members, and waits while other clients hold them.
+    ///
+    /// If a server restarted a short time ago and does not count yet, the acquisition waits until a majority
+    /// counts, at most `longest_ttl`.
     ///
     /// # Errors
-    /// `Unavailable` when no majority of the servers could be reached for `longest_ttl`; the
-    /// cause is the first server's that failed. `Conflict` when other clients have another
-    /// `longest_ttl` or other members. As an acquisition of a [mutex](Mutex::acquire), if too
-    /// many members fail so that the others could make a majority. Nothing stays held.
+    /// No member remains held after an error.
+    /// * `Unavailable`: no majority of the servers answered for `longest_ttl`. The cause is the error of the
+    ///   first server that failed.
+    /// * `Conflict`: other clients use another `longest_ttl` or other members.
+    /// * The errors of [`Mutex::acquire`], if too many members fail for a majority.
     ///
     /// # Cancel safety
-    /// Cancel-safe: a dropped acquire leaves nothing in any queue, and gives its members back.
+    /// A dropped acquisition leaves nothing in any queue, and gives its members back.
     pub fn acquire(&self) -> Acquire<QuorumGuard> {
         Ask::new("acquire", Claim::Exclusive).of(self.0.clone())
     }
 
-    /// Acquires if a majority is free; never waits. `Ok(None)` if it is not, and nothing stays
-    /// held.
+    /// Acquires the lock if a majority of the members is free; otherwise returns `None` without waiting, and
+    /// holds no member.
     ///
     /// # Errors
-    /// `Unavailable` when fewer than a majority have answered, or count yet; else as
-    /// [`acquire`](Self::acquire). Nothing stays held.
+    /// * `Unavailable`: fewer than a majority of the servers answer, or count yet.
+    /// * Otherwise as [`acquire`](Self::acquire). No member remains held.
     ///
     /// # Cancel safety
-    /// Cancel-safe: leaves nothing in any queue.
+    /// A dropped try leaves nothing in any queue.
     pub fn try_acquire(&self) -> Acquire<Option<QuorumGuard>> {
         Ask::try_new("try_acquire", Claim::Exclusive).of(self.0.clone())
     }
 
-    /// Declares that the servers are new: nobody has held anything by this quorum for the last
-    /// `longest_ttl`. Without that, the first acquisition ever waits for `longest_ttl`, since a new
-    /// server looks like one that has lost its data. It counts for all quorums in this namespace on these
-    /// servers, and is needed once.
+    /// Declares that the servers are new: no client has held a quorum lock on them for the last
+    /// `longest_ttl`.
     ///
-    /// It changes nothing if any server has a marker: the quorum is not new then, and a server without one
-    /// may have lost its data. So a service may call it at each start.
+    /// It counts for all quorum locks in the namespace on these servers. Without it, the very first acquisition
+    /// waits for `longest_ttl`, because a new server looks like a server that lost its data. If any of the
+    /// servers has a marker, the call changes nothing: the quorum is not new, and a server without a marker may
+    /// have lost its data. So a service can call it at each start.
     ///
     /// # Errors
-    /// That of the first server that failed, while no server is known to have a marker: `Unavailable`;
-    /// `OutcomeUnknown`; `Misconfigured`; `Forbidden`; `Closed`; `RuntimeGone`.
+    /// The error of the first server that failed, if no server is known to have a marker: `Unavailable`,
+    /// `OutcomeUnknown`, `Misconfigured`, `Forbidden`, `Closed`, `RuntimeGone`.
     ///
     /// # Cancel safety
-    /// Some markers may be written. The servers without one count after `longest_ttl`.
+    /// A dropped call may have written some markers. The other servers count after `longest_ttl`.
     pub async fn initialize(&self) -> Result<()> {
         let found = join_all(self.0.markers.iter().map(has_marker)).await;
         if found.iter().any(|found| matches!(found, Ok(true))) {
@@ -194,26 +196,28 @@ impl QuorumLock {
         self.of_all("initialize", join_all(vouching).await)
     }
 
-    /// Deletes the markers, so that other members or another `longest_ttl` can be given. The next
-    /// acquisition then waits for the new `longest_ttl`. Call it when no client of the old terms is
-    /// left and the old `longest_ttl` has passed since: nothing ties old clients to new terms.
+    /// Deletes the markers, so that clients can use other members or another `longest_ttl`. The next
+    /// acquisition then waits for the new `longest_ttl`.
+    ///
+    /// First stop all clients with the old members or time, then wait for the old `longest_ttl`. Otherwise old
+    /// and new clients can hold the lock at the same time.
     ///
     /// # Errors
-    /// That of the first server that failed, as [`initialize`](Self::initialize).
+    /// As [`initialize`](Self::initialize).
     ///
     /// # Cancel safety
-    /// Some markers may be deleted; it may be called again.
+    /// A dropped call may have deleted some markers. Call it again.
     pub async fn reset(&self) -> Result<()> {
         let deleting = self.0.markers.iter().map(async |marker| marker.delete().await.map(drop));
         self.of_all("reset", join_all(deleting).await)
     }
 
-    /// The members, in the order in which they were given.
+    /// Returns the members in the order in which they were given.
     pub fn members(&self) -> &[Mutex] {
         &self.0.members
     }
 
-    /// The key, as it was given.
+    /// Returns the key.
     pub fn key(&self) -> &str {
         self.0.key()
     }

@@ -1,4 +1,4 @@
-//! The members of a quorum, and how one of them is acquired.
+//! The members of a quorum, and the acquisition of one member.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,11 +29,11 @@ pub(super) struct QuorumMembers {
     pub(super) guarded: bool,
 }
 
-/// What became of one member.
+/// The result of the acquisition of one member.
 pub(super) enum Taken {
     Held(Hold),
     Refused,
-    /// Its server does not count before so long from now.
+    /// Its server counts only after this time.
     After(Duration),
 }
 
@@ -42,13 +42,13 @@ impl QuorumMembers {
         self.members[0].key()
     }
 
-    /// Longer than any try takes, by its own bounds.
+    /// Returns a bound that is longer than any try takes.
     pub(super) fn tries_within(&self) -> Duration {
         let longest = self.members.iter().map(|member| member.handle.client().request_timeout).max();
         self.terms.longest_ttl.saturating_add(longest.unwrap_or_default().saturating_mul(3))
     }
 
-    /// How many members a hold needs.
+    /// Returns how many members a hold needs.
     pub(super) fn need(&self) -> usize {
         majority(self.members.len())
     }
@@ -66,7 +66,7 @@ impl QuorumMembers {
             let (operation, patience) = (ask.operation, ask.patience);
             let counted = async move { lock.counted(member, ask).await };
             let taken = match patience {
-                // What is answered after a majority joins the hold, which may have been taken on another runtime.
+                // A member that answers after a majority joins the hold, which may be on another runtime.
                 Patience::Try => client.cleanup.at_home(Box::pin(counted)).await,
                 Patience::Wait => counted.await,
             };
@@ -87,18 +87,22 @@ impl QuorumMembers {
         let Some(held) = Arc::clone(&mutex.handle).take(wanted).await? else { return Ok(Taken::Refused) };
         let Some(node) = held.tenure().node() else { return Ok(Taken::Refused) };
         let lease = node.state().lease();
-        // The server may have come back between the two answers, or the lease be a new one.
+        // The server may have restarted between the two answers, or the lease may be new.
         if !proves(lease) {
             if let Counted::After(time) = ask_server(marker, terms).await? {
                 return Ok(Taken::After(time));
             }
             if !proves(lease) {
-                let why = "the server has come back meanwhile, and may have forgotten others";
+                let why = "the server restarted during the call and may have forgotten holds: try again";
                 return Err(Error::new(ErrorKind::Unavailable, why));
             }
         }
         if lease.ttl() > terms.longest_ttl {
-            let why = format!("is {:?}, and a lease was granted {:?}", terms.longest_ttl, lease.ttl());
+            let why = format!(
+                "is {:?}, below a granted lease ({:?}): raise it on all clients",
+                terms.longest_ttl,
+                lease.ttl()
+            );
             return Err(Error::invalid("longest_ttl", why));
         }
         Ok(Taken::Held(held))

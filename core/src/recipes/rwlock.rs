@@ -14,24 +14,25 @@ use crate::listing::Listing;
 
 /// A fair read/write lock on a coordinator: any number of readers, or one writer.
 ///
-/// *Protocol.* Readers and writers stand in one queue, in the order of joining. A reader waits only
-/// for the nearest writer ahead, a writer for everyone ahead. So later readers do not starve a
-/// waiting writer, and the readers behind it are admitted together once it is done or gives up.
+/// *Protocol.* Readers and writers join one queue. A reader waits only for the nearest writer ahead of
+/// it, and a writer waits for all nodes ahead of it. So readers that join later do not starve a waiting
+/// writer. When the writer has finished or given up, all readers up to the next writer are admitted
+/// together.
 ///
-/// *Owners.* All holds of an owner that the calls name ([`Acquire::by`]) share one node. The owner
-/// may read again past a waiting writer, and if it writes, may write again and read, without a
-/// request. When only its reads remain, the node is downgraded in its place. An owner that reads and asks to write gets
-/// [`ErrorKind::Deadlock`](crate::ErrorKind::Deadlock). A call without an owner excludes everyone:
-/// a task that reads and asks to write, or reads again behind a waiting writer, waits for itself.
+/// *Owners.* All holds of an owner that the calls name ([`Acquire::by`]) share one node. An owner that
+/// reads may read again, also while a writer waits. An owner that writes may write and read again. Neither
+/// needs a request. When only reads of the owner remain, the node becomes a reader's and keeps its place.
+/// An owner that only reads and asks to write gets [`ErrorKind::Deadlock`](crate::ErrorKind::Deadlock).
+/// Without an owner the lock is not reentrant: a task that reads and then asks to write, or reads again
+/// after a writer joined, waits for itself.
 ///
-/// For pauses and fencing, a writer is like the holder of a [`Mutex`](super::Mutex); readers
-/// have no token.
+/// *Fencing.* A writer has a token, as the holder of a [`Mutex`](super::Mutex) has. Readers have no token.
 ///
-/// *When the lease is lost*, readers and writers lose their holds as a mutex's holder does; all
-/// holds of an owner are lost together.
+/// *When the lease is lost*, the effect is as for a [`Mutex`](super::Mutex). All holds of an owner are
+/// lost together.
 ///
-/// *Source.* The shared locks of the ZooKeeper recipes. The downgrade in place is Curator's, and on
-/// ZooKeeper the layout is that of Curator's `InterProcessReadWriteLock`.
+/// *Source.* The shared locks of the ZooKeeper recipes. The downgrade is Curator's, and on ZooKeeper the
+/// layout is the layout of Curator's `InterProcessReadWriteLock`.
 ///
 /// ```
 /// # use latchwork_core::{connect, Config, memory};
@@ -56,66 +57,68 @@ impl RwLock {
         Self { handle: Arc::new(handle) }
     }
 
-    /// Waits until no writer is ahead. As [`Mutex::acquire`](super::Mutex::acquire) otherwise.
+    /// Acquires for reading: waits until no writer is ahead in the queue. Otherwise as
+    /// [`Mutex::acquire`](super::Mutex::acquire).
     ///
     /// # Errors
-    /// `Unavailable`; `Lost` when another client removed the place in the queue (`Revoked`);
-    /// `Forbidden`; `Conflict` when another program has keys in its place;
-    /// `Misconfigured`; `Closed`; `RuntimeGone`.
+    /// As [`Mutex::acquire`](super::Mutex::acquire).
     ///
     /// # Cancel safety
-    /// Cancel-safe: a dropped read leaves nothing in the queue.
+    /// As [`Mutex::acquire`](super::Mutex::acquire).
     pub fn read(&self) -> Acquire<ReadGuard> {
         Ask::new("read", Claim::Shared).of(self.handle.clone())
     }
 
-    /// Reads if no writer holds or waits; never waits.
+    /// Acquires for reading if no writer holds or waits; otherwise returns `None` without waiting.
     ///
     /// # Errors
     /// As [`Mutex::try_acquire`](super::Mutex::try_acquire).
     ///
     /// # Cancel safety
-    /// Cancel-safe: leaves nothing in the queue.
+    /// A dropped try leaves nothing in the queue.
     pub fn try_read(&self) -> Acquire<Option<ReadGuard>> {
         Ask::try_new("try_read", Claim::Shared).of(self.handle.clone())
     }
 
-    /// Waits until the queue before it is empty. As [`Mutex::acquire`](super::Mutex::acquire) otherwise.
+    /// Acquires for writing: waits until the queue ahead is empty. Otherwise as
+    /// [`Mutex::acquire`](super::Mutex::acquire).
     ///
     /// # Errors
-    /// As [`read`](Self::read); `Deadlock` if the owner reads and does not write.
+    /// * `Deadlock`: the owner reads and does not write.
+    /// * The errors of [`Mutex::acquire`](super::Mutex::acquire).
     ///
     /// # Cancel safety
-    /// As [`read`](Self::read). Readers that waited for it are admitted.
+    /// As [`Mutex::acquire`](super::Mutex::acquire): readers that waited for the dropped writer are admitted.
     pub fn write(&self) -> Acquire<WriteGuard> {
         Ask::new("write", Claim::Exclusive).of(self.handle.clone())
     }
 
-    /// Writes if it is free and the queue is empty; never waits.
+    /// Acquires for writing if the lock is free and its queue is empty; otherwise returns `None` without
+    /// waiting.
     ///
     /// # Errors
-    /// As [`try_read`](Self::try_read).
+    /// * `Deadlock`: the owner reads and does not write.
+    /// * The errors of [`Mutex::try_acquire`](super::Mutex::try_acquire).
     ///
     /// # Cancel safety
-    /// As [`try_read`](Self::try_read).
+    /// A dropped try leaves nothing in the queue.
     pub fn try_write(&self) -> Acquire<Option<WriteGuard>> {
         Ask::try_new("try_write", Claim::Exclusive).of(self.handle.clone())
     }
 
-    /// The holders and waiters, in order and with their data: no I/O.
+    /// Lists the holders and the waiters in queue order. No I/O until a page is read.
     pub fn queue(&self) -> Listing<QueueEntry> {
         self.handle.listing()
     }
 
-    /// Removes any client's node from the queue: for operators. As
+    /// Removes a client's node from the queue: for operators. As
     /// [`Mutex::force_release`](super::Mutex::force_release).
     ///
     /// # Errors
-    /// `Unavailable`; `OutcomeUnknown` when it may have been carried out (harmless to repeat);
-    /// `Forbidden`; `Closed`; `RuntimeGone`.
+    /// As [`Mutex::force_release`](super::Mutex::force_release).
     ///
     /// # Cancel safety
-    /// A dropped call may or may not have been carried out.
+    /// A dropped call may still remove the node.
     pub async fn force_release(&self, sequence: u64) -> Result<bool> {
         self.handle.force_release(sequence).await
     }

@@ -14,25 +14,26 @@ use crate::decide::Claim;
 use crate::error::{Error, Result};
 use crate::listing::Listing;
 
-/// A fair semaphore on a coordinator: at most `limit` permits are held at a time. It limits
+/// A fair semaphore on a coordinator: clients hold at most `limit` permits at a time. It limits
 /// concurrency, not rate.
 ///
-/// *Protocol.* An acquisition takes a weight, all of it or none, and is admitted in the order of
-/// joining: nothing overtakes a waiter that does not fit yet. The first acquisition stores the
-/// limit on the coordinator, where it stays; [`set_limit`](Semaphore::set_limit) changes it under
-/// load. A handle's [`Limit`] decides how it relates to the stored limit:
+/// *Protocol.* An acquisition takes all permits of its weight or none. Acquisitions are admitted in the
+/// order of joining: no acquisition overtakes a waiter whose weight is not free yet. The limit is stored
+/// on the coordinator and remains there; [`set_limit`](Semaphore::set_limit) changes it under load. The
+/// [`Limit`] of a handle decides:
 ///
-/// | limit | stores the first limit | if another limit is stored |
+/// | limit | if no limit is stored | if another limit is stored |
 /// |---|---|---|
-/// | [`Limit::UnlessStored(3)`](Limit::UnlessStored) | 3 | follows the stored limit |
-/// | `3`, or [`Limit::Exactly(3)`](Limit::Exactly) | 3 | `Conflict`: two versions of a service cannot disagree |
-/// | [`Limit::Stored`] | nothing: `Conflict` | follows the stored limit |
+/// | [`Limit::UnlessStored(3)`](Limit::UnlessStored) | stores 3 | uses the stored limit |
+/// | `3`, or [`Limit::Exactly(3)`](Limit::Exactly) | stores 3 | `Conflict` |
+/// | [`Limit::Stored`] | `Conflict` | uses the stored limit |
 ///
-/// *Source.* Curator's `InterProcessSemaphoreV2` has leases on permits; the order, the weights and
-/// the stored limit are this library's.
+/// *When the lease is lost*, the permits are lost, and another client may hold them at once. As with
+/// every lease lock, a paused process can continue to work next to its successor for a moment. Permits
+/// have no token.
 ///
-/// *When the lease is lost*, another client may hold the permit at once: as with every lease lock,
-/// a paused process can work on next to its successor for a moment. Permits have no token.
+/// *Source.* Curator's `InterProcessSemaphoreV2` has leases on permits. The order, the weights and the
+/// stored limit are new here.
 ///
 /// ```
 /// # use latchwork_core::{connect, Limit, Config, memory};
@@ -61,29 +62,30 @@ impl Semaphore {
         Ok(Self { handle: Arc::new(handle), limit: Arc::new(Mutex::new(limit)) })
     }
 
-    /// Waits its turn until `weight` permits are free. As
-    /// [`Mutex::acquire`](super::Mutex::acquire) otherwise.
+    /// Acquires `weight` permits: waits its turn until all of them are free. Otherwise as
+    /// [`Mutex::acquire`](super::Mutex::acquire).
     ///
     /// # Errors
-    /// `InvalidArgument` naming `weight` when it is zero or above the limit; `Conflict` when
-    /// another limit is stored, when none is and this handle only follows it, when something
-    /// else than a limit is stored, or when the stored limit is or becomes lower than the
-    /// weight; `Unavailable`; `Lost`; `Forbidden`; `Misconfigured`; `Closed`; `RuntimeGone`.
+    /// * `InvalidArgument` (`weight`): the weight is zero, or above the handle's exact limit.
+    /// * `Conflict`: the stored limit differs from the handle's exact limit, is lower than the weight (also
+    ///   if it is lowered during the wait), is missing for [`Limit::Stored`], or is not a limit.
+    /// * The errors of [`Mutex::acquire`](super::Mutex::acquire).
     ///
     /// # Cancel safety
-    /// Cancel-safe: a dropped acquire leaves nothing in the queue.
+    /// As [`Mutex::acquire`](super::Mutex::acquire).
     pub fn acquire(&self, weight: u32) -> Acquire<Permit> {
         self.ask(Ask::new("acquire", Claim::Permits(weight)))
     }
 
-    /// Takes `weight` permits if they are free and the queue is empty; never waits.
+    /// Acquires `weight` permits if they are free and no client waits; otherwise returns `None` without
+    /// waiting.
     ///
     /// # Errors
-    /// `Unavailable` when the server does not answer within the request timeout; else as
-    /// [`acquire`](Semaphore::acquire).
+    /// * `InvalidArgument`, `Conflict`: as [`acquire`](Semaphore::acquire).
+    /// * The errors of [`Mutex::try_acquire`](super::Mutex::try_acquire).
     ///
     /// # Cancel safety
-    /// Cancel-safe: leaves nothing in the queue.
+    /// A dropped try leaves nothing in the queue.
     pub fn try_acquire(&self, weight: u32) -> Acquire<Option<Permit>> {
         self.ask(Ask::try_new("try_acquire", Claim::Permits(weight)))
     }
@@ -96,36 +98,37 @@ impl Semaphore {
         *self.limit.lock()
     }
 
-    /// The limit that is stored on the coordinator; `None` before the first acquisition that
-    /// brought one.
+    /// Reads the limit that is stored on the coordinator; `None` if no limit is stored yet.
     ///
     /// # Errors
-    /// `Conflict` when something else than a limit is stored; `Unavailable`; `Forbidden`; `Closed`;
-    /// `RuntimeGone`.
+    /// * `Conflict`: the stored value is not a limit.
+    /// * `Unavailable`, `Forbidden`, `Closed`, `RuntimeGone`: see [`ErrorKind`](crate::ErrorKind).
     ///
     /// # Cancel safety
-    /// Reads only.
+    /// The call only reads.
     pub async fn stored_limit(&self) -> Result<Option<u32>> {
         let client = self.handle.client();
         let limit = client.serve(client.backend.limit(&self.handle.queue)).await;
         self.handle.in_context("stored_limit", limit)
     }
 
-    /// Replaces the stored limit. From now on this handle and its clones expect the new limit, or
-    /// store it, as they were made. Handles that follow the stored limit follow
-    /// it. Other handles that expect exactly the old one get `Conflict` at their next acquisition.
+    /// Replaces the stored limit, and the limit of this handle and its clones.
     ///
-    /// Waiters stay and follow the new limit: those that fit now are admitted at once, and one that
-    /// asked for more than the limit ends with `Conflict`. A lower limit revokes nothing, and
-    /// admits nobody until what is held fits it.
+    /// Other handles with the exact old limit get `Conflict` at their next acquisition; handles with
+    /// [`Limit::UnlessStored`] or [`Limit::Stored`] use the new limit.
+    ///
+    /// Waiters remain in the queue. If their weight is free under the new limit, they are admitted at once.
+    /// A waiter whose weight is above the new limit gets `Conflict`. A lower limit revokes no permits: no
+    /// waiter is admitted until the held permits are within the limit.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `limit`; `Unavailable`; `OutcomeUnknown` when it may have been stored:
-    /// this handle then keeps its limit; read [`stored_limit`](Semaphore::stored_limit), since
-    /// another client may have set it too; `Forbidden`; `Closed`; `RuntimeGone`.
+    /// * `InvalidArgument` (`limit`): the limit is zero.
+    /// * `OutcomeUnknown`: the limit may have been stored. This handle keeps its old limit: read
+    ///   [`stored_limit`](Semaphore::stored_limit), because another client may have set it too.
+    /// * `Unavailable`, `Forbidden`, `Closed`, `RuntimeGone`: see [`ErrorKind`](crate::ErrorKind).
     ///
     /// # Cancel safety
-    /// A dropped call may or may not have been carried out.
+    /// A dropped call may still store the limit.
     pub async fn set_limit(&self, limit: u32) -> Result<()> {
         if limit == 0 {
             return self.handle.in_context("set_limit", Err(Error::invalid("limit", "must not be zero")));
@@ -142,20 +145,19 @@ impl Semaphore {
         Ok(())
     }
 
-    /// The holders and waiters, in order and with their data: no I/O.
+    /// Lists the holders and the waiters in queue order. No I/O until a page is read.
     pub fn queue(&self) -> Listing<QueueEntry> {
         self.handle.listing()
     }
 
-    /// Removes any client's node from the queue: for operators. As
+    /// Removes a client's node from the queue: for operators. As
     /// [`Mutex::force_release`](super::Mutex::force_release).
     ///
     /// # Errors
-    /// `Unavailable`; `OutcomeUnknown` when it may have been carried out (harmless to repeat);
-    /// `Forbidden`; `Closed`; `RuntimeGone`.
+    /// As [`Mutex::force_release`](super::Mutex::force_release).
     ///
     /// # Cancel safety
-    /// A dropped call may or may not have been carried out.
+    /// A dropped call may still remove the node.
     pub async fn force_release(&self, sequence: u64) -> Result<bool> {
         self.handle.force_release(sequence).await
     }
@@ -164,7 +166,7 @@ impl Semaphore {
 addressed!(Semaphore, self => self.handle.queue, limit);
 
 impl Permit {
-    /// How many permits it holds.
+    /// Returns how many permits are held.
     pub fn weight(&self) -> u32 {
         match self.0.claim() {
             Claim::Permits(weight) => weight,

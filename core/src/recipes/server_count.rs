@@ -1,4 +1,4 @@
-//! Whether a client may count on its server in a quorum, over the marker on the server.
+//! Finds out, by the marker on the server, whether a server counts in a quorum.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,23 +18,30 @@ const ROUNDS: usize = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Counted {
     Now,
-    /// Not before so long from now.
+    /// Only after this time.
     After(Duration),
 }
 
-/// Finds out whether the client's server counts now, within the request timeout. Writes the
-/// marker where none is valid.
+/// Finds out within the request timeout whether the client's server counts now. Writes the marker if it has
+/// no valid one.
 ///
 /// # Errors
-/// `Unavailable` when that takes longer; those of reading and writing a cell; `Conflict` when other clients have other terms;
-/// `Misconfigured` when the server's incarnation cannot be known.
+/// * `Unavailable`: it took longer.
+/// * `Conflict`: other clients use other terms.
+/// * `Misconfigured`: the client cannot see the server's incarnation.
+/// * The errors of reading and writing a cell.
 ///
 /// # Cancel safety
-/// A marker may be written or not.
+/// A dropped call may still write the marker.
 pub(super) async fn ask(marker: &CellHandle, terms: &Arc<Terms>) -> Result<Counted> {
-    // The whole of it: one task asks at a time, and the others would wait one after the other.
+    // The timeout covers all of it: one task asks at a time, and the other tasks wait for it.
     let asking = timeout(marker.client.request_timeout, ask_now(marker, terms)).await;
-    let late = |_| Err(Error::new(ErrorKind::Unavailable, "the server's marker was not read in time"));
+    let late = |_| {
+        Err(Error::new(
+            ErrorKind::Unavailable,
+            "the marker of the server was not read within the request timeout",
+        ))
+    };
     asking.unwrap_or_else(late)
 }
 
@@ -45,7 +52,7 @@ async fn ask_now(handle: &CellHandle, terms: &Arc<Terms>) -> Result<Counted> {
     for _ in 0..ROUNDS {
         let (server, lease) = (backend.incarnation(), backend.lease());
         if client.trial.proves(backend, terms, &lease) {
-            // Found out by another task.
+            // Another task has found out.
             return Ok(Counted::Now);
         }
         let stored = read(handle).await?;
@@ -63,31 +70,36 @@ async fn ask_now(handle: &CellHandle, terms: &Arc<Terms>) -> Result<Counted> {
             }
             Verdict::NotBefore(ripe_at) => return Ok(Counted::After(ripe_at.since(now))),
             Verdict::Write(marker) => {
-                tracing::debug!(cell = %handle.cell, %marker, "a server's memory is on trial");
+                tracing::debug!(cell = %handle.cell, %marker, "a server may have forgotten holds: writing its marker");
                 match write(handle, version, &marker).await {
-                    // Read again, whoever has written it. Each marker has a number of its own,
-                    // so that one that lands late does no harm.
+                    // Reads again after any writer. Each marker has its own number, so a marker that
+                    // arrives late does no harm.
                     Err(error) if error.kind() != ErrorKind::OutcomeUnknown => return Err(error),
                     Ok(()) | Err(_) => {}
                 }
             }
             Verdict::Conflict => {
                 let stored = marker.map(|marker| marker.terms.to_string()).unwrap_or_default();
-                let why =
-                    format!("all clients of a quorum need the same terms: here {terms}, stored {stored}");
+                let why = format!(
+                    "other clients use other members or another longest_ttl: here {terms}, stored {stored}; use the same on all clients, or call reset"
+                );
                 return Err(Error::new(ErrorKind::Conflict, why));
             }
         }
     }
-    Err(Error::new(ErrorKind::Unavailable, "others change the server's marker all the time"))
+    Err(Error::new(
+        ErrorKind::Unavailable,
+        "other clients changed the marker of the server at each try: try again",
+    ))
 }
 
-/// Whether the server has a marker, of whatever terms.
+/// Returns whether the server has a marker, of any terms.
 pub(super) async fn has_marker(handle: &CellHandle) -> Result<bool> {
     Ok(read(handle).await?.is_some())
 }
 
-/// Declares that the server, which had no marker, has nothing to forget. Changes no marker that has come since.
+/// Declares that the server, which had no marker, has nothing to forget. Does not change a marker that was
+/// written since.
 pub(super) async fn vouch(handle: &CellHandle, terms: &Terms) -> Result<()> {
     // The look at the markers has connected the client.
     let server = handle.client.backend.incarnation();
@@ -95,13 +107,13 @@ pub(super) async fn vouch(handle: &CellHandle, terms: &Terms) -> Result<()> {
     write(handle, None, &marker).await
 }
 
-/// The incarnation's name in a marker.
+/// Returns the incarnation's name in a marker.
 fn named(server: &Incarnation) -> Result<Option<&str>> {
     match server {
         Incarnation::Durable => Ok(None),
         Incarnation::Started(name) => Ok(Some(name)),
         Incarnation::Unknown => {
-            let why = "it must say which incarnation it is: a quorum cannot count on it otherwise";
+            let why = "the client cannot see whether the server restarted, which a quorum lock needs";
             Err(Error::new(ErrorKind::Misconfigured, why))
         }
     }
@@ -112,11 +124,11 @@ async fn read(handle: &CellHandle) -> Result<Option<(Version, Marker)>> {
         return Ok(None);
     };
     let marker = std::str::from_utf8(&value).ok().and_then(|text| text.parse().ok());
-    let foreign = || Error::new(ErrorKind::Conflict, "something else than a quorum's marker is stored");
+    let foreign = || Error::new(ErrorKind::Conflict, "the stored value is not the marker of a quorum lock");
     Ok(Some((version, marker.ok_or_else(foreign)?)))
 }
 
-/// Writes over what was read. Whether that still stood shows at the next read.
+/// Writes if the cell has the version that was read. The next read shows whether it had.
 async fn write(handle: &CellHandle, over: Option<Version>, marker: &Marker) -> Result<()> {
     let write = CellWrite {
         expected: over.into(),

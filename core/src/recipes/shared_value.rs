@@ -11,20 +11,20 @@ use crate::error::Result;
 
 /// A value that all clients share: read, write, compare and set, watch.
 ///
-/// *Protocol.* The value is one cell on the coordinator, of up to 4,096 bytes, with a version that
-/// rises with every write. It stays until it is [deleted](Self::delete), or goes when nobody uses it
-/// any more, where [that is asked for](Self::with_time_to_idle).
+/// *Protocol.* The value is one cell on the coordinator, of up to 4,096 bytes, with a version that rises
+/// with every write. It remains until it is [deleted](Self::delete), or until its
+/// [time to idle](Self::with_time_to_idle) ends, if it has one.
 ///
-/// *Why it is safe.* The server compares the version in the same step as it writes, so that of two
-/// clients that change one version only one succeeds. A version never comes again, also when the
-/// value is deleted and written anew. [`write_while`](Self::write_while) writes only while a hold
-/// stands on that coordinator, decided by the server in the same step: a holder that was paused and
-/// replaced cannot overwrite its successor's value.
+/// *Why it is safe.* The server compares the version and writes in one step, so if two clients change the
+/// same version, only one succeeds. A version is never used again, also after a deletion.
+/// [`write_while`](Self::write_while) writes only while a hold exists on the same coordinator. The server
+/// checks that in the same step, so a holder that was paused and replaced cannot overwrite the value of its
+/// successor.
 ///
-/// *When the lease is lost*, nothing happens to the value: it hangs on no lease.
+/// *When the lease is lost*, the value does not change, because it belongs to no lease.
 ///
-/// *Source.* Curator's `SharedValue`; etcd's transactions on a modification revision. The write
-/// under a hold is what `IsOwner` of etcd's `concurrency.Mutex` is for.
+/// *Source.* Curator's `SharedValue`; etcd's transactions on a modification revision; for the write under a
+/// hold, `IsOwner` of etcd's `concurrency.Mutex`.
 ///
 /// ```
 /// # use latchwork_core::{connect, Expected, recipes::Compared, Config, memory};
@@ -46,13 +46,13 @@ pub struct SharedValue {
     handle: CellHandle,
 }
 
-/// The answer to a compare-and-set.
+/// The result of a compare-and-set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "the value may not be stored"]
 pub enum Compared {
-    /// It is stored, with this version.
+    /// The new value is stored, with this version.
     Stored(Version),
-    /// The value was not as expected, and is as it was: this one, or none.
+    /// The value was not as expected and was not changed. It is returned; `None` if there is no value.
     Differs(Option<VersionedValue>),
 }
 
@@ -61,17 +61,20 @@ impl SharedValue {
         Self { handle }
     }
 
-    /// From the next write of this handle on, the value goes when nobody has used it for `time`: no
-    /// earlier, and a quarter later at most, beside the server's own delays. Validates, no I/O.
+    /// Lets the server delete the value when no client has used it for `time`, from the next write by this
+    /// handle on. Checks the time, without I/O.
     ///
-    /// A read or a write by any client is a use. Who watches it uses it, since a watch reads once a
-    /// TTL; so `time` is two TTLs at least, and 366 days at most. The last write decides: one by a
-    /// handle without this option lets the value stay, one with another time sets that. Whoever
-    /// reads the value afterwards finds none, as after a deletion.
+    /// * The value is deleted after `time` without use, never earlier, and at most a quarter of `time` later,
+    ///   plus the server's own delays. After that a read finds no value.
+    /// * A read or a write by any client is a use. A watch uses the value once a TTL.
+    /// * `time` is at least two TTLs, and at most 366 days.
+    /// * The last write decides: a handle with another time sets that time, and a handle without a time lets
+    ///   the value remain. Clones that were made before this call have no time.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `time_to_idle`; `Unsupported` where the backend has no
-    /// [`idle_cells`](crate::Capabilities::idle_cells): a lazy client refuses the first write then.
+    /// * `InvalidArgument` (`time_to_idle`): the time is out of range.
+    /// * `Unsupported`: the backend has no [`idle_cells`](crate::Capabilities::idle_cells). A client that
+    ///   connects lazily may report this only at the first write.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -88,60 +91,65 @@ impl SharedValue {
         Ok(self)
     }
 
-    /// The value and its version; `None` if there is none. One round trip, which sees every write
-    /// that was confirmed before.
+    /// Reads the value and its version; `None` if there is no value. One round trip. The read sees every
+    /// write that was confirmed before.
     ///
     /// # Errors
-    /// `Unavailable`; `Conflict` when something else stands in its place on the server;
-    /// `Forbidden`; `Closed`; `RuntimeGone`.
+    /// * `Conflict`: the key contains something other than a value.
+    /// * `Unavailable`, `Forbidden`, `Closed`, `RuntimeGone`: see [`ErrorKind`](crate::ErrorKind).
     ///
     /// # Cancel safety
-    /// Reads only.
+    /// The call only reads.
     pub async fn read(&self) -> Result<Option<VersionedValue>> {
         self.handle.in_context("read", self.handle.read().await)
     }
 
-    /// Writes it, whatever it was. Answers the new version. One try.
+    /// Writes the value without a condition, and returns the new version. The client does not retry.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `value` when it is longer than 4,096 bytes; `Unavailable` when it
-    /// was surely not written; `OutcomeUnknown` when it may have been, or may be written late, over a
-    /// newer value: where that matters, use [`compare_and_set`](Self::compare_and_set). Others as
-    /// [`read`](Self::read).
+    /// * `InvalidArgument` (`value`): the value is longer than 4,096 bytes.
+    /// * `Unavailable`: the value was not written.
+    /// * `OutcomeUnknown`: the value may have been written, or may be written later, over a newer value. If
+    ///   that matters, use [`compare_and_set`](Self::compare_and_set).
+    /// * The other errors of [`read`](Self::read).
     ///
     /// # Cancel safety
-    /// A dropped write may or may not be made.
+    /// A dropped call may still write the value.
     pub async fn write(&self, value: impl AsRef<[u8]>) -> Result<Version> {
         let write = self.checked_write(Expected::Any, value.as_ref());
         let written = async { stored(self.handle.write(&write?).await?) };
         self.handle.in_context("write", written.await.and_then(unconditional))
     }
 
-    /// Writes it while `hold` stands on the server, whatever the value was. The server decides that
-    /// in one step with the write, so this is a fence without a database: once another client may
-    /// hold, the write fails. One try.
+    /// Writes the value only while `hold` exists on the server. Otherwise as [`write`](Self::write).
+    ///
+    /// The server checks the hold in the same step as the write. So this is a fence without a database: as
+    /// soon as another client may hold the lock, the write fails.
     ///
     /// # Errors
-    /// `Lost` when the hold is lost: nothing was written; `NotHeld` after a release;
-    /// `InvalidArgument` naming `hold` when it is one of another coordinator, or of several keys of
-    /// this one. Others as [`write`](Self::write).
+    /// * `Lost`: the hold was lost. Nothing was written.
+    /// * `NotHeld`: the hold was released. Nothing was written.
+    /// * `InvalidArgument` (`hold`): the hold is on another coordinator, or on several keys of this one.
+    /// * `Unsupported`: [`held_writes`](crate::Capabilities::held_writes) is false, and the hold has another
+    ///   key than the value.
+    /// * The other errors of [`write`](Self::write).
     ///
     /// # Cancel safety
-    /// A dropped write may or may not be made.
+    /// A dropped call may still write the value.
     pub async fn write_while(&self, hold: &Hold, value: impl AsRef<[u8]>) -> Result<Version> {
         let write = self.checked_write(Expected::Any, value.as_ref());
         let written = async { stored(self.handle.write_while(hold, &write?).await?) };
         self.handle.in_context("write_while", written.await.and_then(unconditional))
     }
 
-    /// Writes it if it is as expected. One try.
+    /// Writes the value if its version is as expected. The client does not retry.
     ///
     /// # Errors
-    /// As [`write`](Self::write). After `OutcomeUnknown`, [`read`](Self::read): while the value still has
-    /// the expected version, the same call may be repeated, and of the two one is made.
+    /// As [`write`](Self::write). After `OutcomeUnknown`, [`read`](Self::read) the value: if it still has the
+    /// expected version, repeat the call. Only one of the two writes is applied.
     ///
     /// # Cancel safety
-    /// A dropped write may or may not be made.
+    /// A dropped call may still write the value.
     pub async fn compare_and_set(
         &self,
         expected: impl Into<Expected>,
@@ -152,25 +160,25 @@ impl SharedValue {
         self.handle.in_context("compare_and_set", written.await)
     }
 
-    /// Deletes it, whatever it was. Answers whether it was there. One try.
+    /// Deletes the value without a condition, and returns whether it existed. The client does not retry.
     ///
     /// # Errors
     /// As [`write`](Self::write).
     ///
     /// # Cancel safety
-    /// A dropped deletion may or may not be made.
+    /// A dropped call may still delete the value.
     pub async fn delete(&self) -> Result<bool> {
         self.handle.in_context("delete", self.handle.delete().await)
     }
 
-    /// Watches it, once it was read: a live, cached view.
+    /// Watches the value: a live, cached view.
     ///
     /// # Errors
-    /// `Unavailable` when the server does not answer within twice the request timeout. Others as
-    /// [`read`](Self::read).
+    /// * `Unavailable`: the server does not answer within twice the request timeout.
+    /// * The other errors of [`read`](Self::read).
     ///
     /// # Cancel safety
-    /// A dropped call watches nothing.
+    /// A dropped call ends the watch.
     pub async fn watch(&self) -> Result<Watch<Option<VersionedValue>>> {
         let CellHandle { client, cell, .. } = &self.handle;
         Watch::open(client, cell, client.watch_cell(cell), |cell: &Option<VersionedValue>| Ok(cell.clone()))

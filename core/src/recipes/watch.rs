@@ -15,15 +15,16 @@ use crate::error::Result;
 use crate::watched::Watched;
 
 /// A live view of a state on the coordinator: `Watch<Option<Leader>>` of an election,
-/// `Watch<Vec<GroupMember>>` of a group, `Watch<Option<Cell>>` of a value.
+/// `Watch<Vec<GroupMember>>` of a group, `Watch<Option<VersionedValue>>` of a value.
 ///
-/// *Protocol.* The client watches the state on the server, and reads it after each change, after
-/// each new connection, and once a TTL in any case. All watches of one state on one client share
-/// this. A watch always shows the latest state in the end, and versions and terms only rise; a slow
-/// reader skips the states in between. It shows a death when the server has ended the lease.
+/// The latest state always arrives, and versions and terms only rise. A slow reader skips states in between.
+/// A dead client disappears when the server has ended its lease.
 ///
-/// Dropping it ends it. A watch does not depend on the client's lease, and survives its loss. A clone
-/// has the same last answer, and goes on alone.
+/// *Protocol.* The client watches the state on the server. It reads the state after each change, after each
+/// new connection, and at least once a TTL. All watches of the same state in one client share these reads.
+///
+/// A drop ends the watch. *When the lease is lost*, the watch continues, because it does not depend on the
+/// lease. A clone has the same last answer, and continues independently.
 ///
 /// ```
 /// # use latchwork_core::{connect, Config, Result, memory};
@@ -92,7 +93,7 @@ where
 }
 
 impl<T: Clone + PartialEq + Send + Sync + 'static> Watch<T> {
-    /// Watches, and waits until the state was read; `read` makes an answer of it.
+    /// Starts a watch, and waits until the state was read. `read` converts the state to an answer.
     pub(super) async fn open<S: Clone + Send + Sync + 'static>(
         client: &Arc<Client>,
         address: &Address,
@@ -105,35 +106,36 @@ impl<T: Clone + PartialEq + Send + Sync + 'static> Watch<T> {
         Ok(Self { address: address.clone(), source, answered: None })
     }
 
-    /// The state that was seen last, without a request. During an outage it may be old:
-    /// [`is_current`](Self::is_current) tells.
+    /// Returns the last known state, without a request. It may be old during an outage:
+    /// [`is_current`](Self::is_current).
     ///
     /// # Errors
-    /// The reason why the watch has ended: `Closed`; `Lost` with the reason `Forgotten` when the
-    /// server is without its data; `Forbidden`; `Conflict`; `Misconfigured`.
+    /// The reason why the watch has ended.
+    /// * `Lost` (`Forgotten`): the server lost its data.
+    /// * `Closed`, `Forbidden`, `Conflict`, `Misconfigured`: see [`ErrorKind`](crate::ErrorKind).
     pub fn latest(&self) -> Result<T> {
         self.source.latest()
     }
 
-    /// Whether the server is watched now: it has reported every change, or is about to.
+    /// Returns whether the watch on the server works now. `false` during an outage.
     pub fn is_current(&self) -> bool {
         self.source.is_current()
     }
 
-    /// Waits until the state differs from the last answer, and answers it. The first call answers
-    /// at once.
+    /// Waits until the state differs from the last answer, and returns it. The first call returns at once.
+    /// The call waits during an outage.
     ///
     /// # Errors
-    /// As [`latest`](Self::latest); `RuntimeGone`. An outage is waited out.
+    /// As [`latest`](Self::latest), and `RuntimeGone`.
     ///
     /// # Cancel safety
-    /// Cancel-safe: the next call answers a change that a dropped one has not.
+    /// A dropped call loses no change: the next call returns it.
     pub async fn changed(&mut self) -> Result<T> {
         let next = self.source.next(&mut self.answered).await;
         next.map_err(|error| error.in_operation("watch").on(self.address.name()))
     }
 
-    /// The answers of [`changed`](Self::changed) as a stream, which ends after an error.
+    /// Returns the answers of [`changed`](Self::changed) as a stream, which ends after an error.
     pub fn into_stream(self) -> impl Stream<Item = Result<T>> + Send {
         futures_util::stream::unfold(Some(self), |watch| async move {
             let mut watch = watch?;
@@ -145,8 +147,8 @@ impl<T: Clone + PartialEq + Send + Sync + 'static> Watch<T> {
 }
 
 impl Watch<Vec<GroupMember>> {
-    /// As [`changed`](Self::changed), and answers the difference to the last answer of either. If
-    /// there was no answer before, all members have joined.
+    /// Waits for a change as [`changed`](Self::changed), and returns the differences to the last answer of
+    /// either method. At the first call all members are in `joined`.
     ///
     /// # Errors
     /// As [`changed`](Self::changed).

@@ -1,4 +1,4 @@
-//! One who watches a cell or a queue, over the one watch of its client.
+//! A watcher of a cell or a queue. It shares the watch of its client.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub(super) struct Watcher<S> {
 }
 
 impl<S: Clone + Send + Sync> Watcher<S> {
-    /// Watches, and waits until it was read.
+    /// Starts to watch, and waits for the first read.
     pub(super) async fn open(client: &Arc<Client>, watched: Arc<Watched<S>>) -> Result<Self> {
         let mut views = watched.views();
         let read = async {
@@ -26,23 +26,28 @@ impl<S: Clone + Send + Sync> Watcher<S> {
             read.map_err(|_| Error::closed()).and_then(|view| seen(&view).map(drop))
         };
         let within = client.request_timeout.saturating_mul(2);
-        let late = || Error::new(ErrorKind::Unavailable, "it could not be read and watched in time");
+        let late = || {
+            Error::new(
+                ErrorKind::Unavailable,
+                "the server did not answer the read or the watch within twice the request timeout",
+            )
+        };
         let first = async { tokio::time::timeout(within, read).await.unwrap_or_else(|_| Err(late())) };
         client.serve(first).await?;
         Ok(Self { client: Arc::clone(client), _watched: watched, views })
     }
 
-    /// What was seen last, without a request.
+    /// Returns the last known state, without a request.
     pub(super) fn latest(&self) -> Result<S> {
         seen(&self.views.borrow())
     }
 
-    /// Whether the server is watched now.
+    /// Returns whether the watch on the server works now.
     pub(super) fn is_current(&self) -> bool {
         matches!(*self.views.borrow(), View::Read(_, true))
     }
 
-    /// Waits until what it sees is `of` something else than `answered`, and answers that.
+    /// Waits until `of` the state differs from `answered`, and returns it.
     pub(super) async fn next<T: Clone + PartialEq>(
         &mut self,
         answered: &mut Option<T>,
@@ -62,12 +67,12 @@ impl<S: Clone + Send + Sync> Watcher<S> {
         Ok(next)
     }
 
-    /// What was seen last; [`news`](Self::news) waits for what comes after it.
+    /// Returns the last known state; [`news`](Self::news) waits for later ones.
     pub(super) fn glance(&mut self) -> Result<S> {
         seen(&self.views.borrow_and_update())
     }
 
-    /// Waits until something else may be seen than at the last glance.
+    /// Waits until the state may differ from the last glance.
     pub(super) async fn news(&mut self) -> Result<()> {
         let news = self.views.changed();
         self.client.serve(async { news.await.map_err(|_| Error::closed()) }).await

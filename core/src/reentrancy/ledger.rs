@@ -1,4 +1,4 @@
-//! What owners hold, as a value without I/O. `docs/protocol/reentrancy.md` explains it.
+//! The holds of owners, as a value without I/O. `docs/protocol/reentrancy.md` explains it.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -14,16 +14,15 @@ pub(crate) enum Mode {
     Shared,
 }
 
-/// One entry per owner and key: none, acquiring, or held. The holds of a generation share one node,
-/// and are counted by mode. A waiter is counted from its start, and so holds from the admission on,
-/// polled or not.
+/// The entry of an owner and a key: none, acquiring, or held. The holds of a generation share one node, and are
+/// counted by mode. A waiter is counted from its start, so it holds from the admission on, polled or not.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum OwnerEntry<H> {
     Acquiring { generation: Generation, mode: Mode, queued: bool, wanted: bool, counts: Counts },
     Held { generation: Generation, counts: Counts, hold: H },
 }
 
-/// How many tasks hold, or wait to.
+/// How many tasks hold, or wait to hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Counts {
     exclusive: usize,
@@ -45,7 +44,7 @@ impl Counts {
     }
 }
 
-/// What a task that enters must do.
+/// The next step of a task that enters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Entrant<H> {
     /// This owner neither holds nor acquires: begin an acquisition in the background, which reports
@@ -63,10 +62,10 @@ pub(crate) enum Entrant<H> {
     Deadlock,
 }
 
-/// What became of an acquisition.
+/// The state of an acquisition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Progress<H> {
-    /// Under way; `queued` behind others.
+    /// It runs; `queued` if it waits in the queue.
     Acquiring { queued: bool },
     /// No task waits for it any more: it must be undone, and then given up.
     Unwanted,
@@ -76,19 +75,19 @@ pub(crate) enum Progress<H> {
     Over,
 }
 
-/// What the end of a hold or of a wait means for the node.
+/// The effect of the end of a hold or a wait on the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Left<H> {
     /// Other holds of this generation remain, and the node stays as it is.
     Remaining,
-    /// It was the last that writes, and readers remain: the node must be downgraded.
+    /// It was the last writing hold, and readers remain: the node must be downgraded.
     Downgrade(H),
-    /// It was the last: the node must be given back. The entry is gone already, so that a later
-    /// acquisition is a new one (OWNER-RELEASE-REMOVES-ENTRY).
+    /// It was the last hold: the node must be given back. The entry is removed already, so that a later acquisition
+    /// is a new one (OWNER-RELEASE-REMOVES-ENTRY).
     Last(H),
-    /// No task waits for the running acquisition any more, or none that asked to write, and a
-    /// writing node is no use to readers: it must be undone (OWNER-ACQUIRES-IN-BACKGROUND). The
-    /// entry stays until then, so that no other acquisition of this owner begins before.
+    /// No task waits for the running acquisition any more. Or only readers wait for an acquisition to write, which
+    /// is useless to them. It must be undone (OWNER-ACQUIRES-IN-BACKGROUND). The entry remains until then, so that
+    /// no other acquisition of this owner starts before.
     Unwanted,
     /// The guard's generation is gone: nothing to do (OWNER-GUARD-CARRIES-GENERATION).
     Stale,
@@ -107,8 +106,8 @@ impl<K: Eq + Hash + Clone, H: Clone> Ledger<K, H> {
         Self { entries: HashMap::new(), last: 0 }
     }
 
-    /// A task of an owner asks for `key`. `is_lost` says whether a hold is lost; such an entry is
-    /// cleared first, so that no task re-enters a lost hold (OWNER-LOSS-CLEARS-ENTRY).
+    /// Handles a task of an owner that asks for `key`. If `is_lost` reports a lost hold, its entry is cleared first,
+    /// so that no task re-enters a lost hold (OWNER-LOSS-CLEARS-ENTRY).
     pub(crate) fn enter(&mut self, key: &K, mode: Mode, is_lost: impl FnOnce(&H) -> bool) -> Entrant<H> {
         match self.entries.get_mut(key) {
             Some(OwnerEntry::Acquiring { generation, mode: acquires, wanted, counts, .. }) => {
@@ -134,7 +133,7 @@ impl<K: Eq + Hash + Clone, H: Clone> Ledger<K, H> {
         Entrant::Acquire(generation)
     }
 
-    /// What became of the acquisition of this generation.
+    /// Returns the state of the acquisition of this generation.
     pub(crate) fn progress(&self, key: &K, of: Generation) -> Progress<H> {
         match self.entries.get(key) {
             Some(OwnerEntry::Acquiring { generation, queued, wanted, .. }) if *generation == of => {
@@ -150,7 +149,7 @@ impl<K: Eq + Hash + Clone, H: Clone> Ledger<K, H> {
         }
     }
 
-    /// The acquisition of this generation waits behind others.
+    /// Records that the acquisition of this generation waits in the queue.
     pub(crate) fn queued(&mut self, key: &K, of: Generation) {
         if let Some(OwnerEntry::Acquiring { generation, queued, .. }) = self.entries.get_mut(key)
             && *generation == of
@@ -159,8 +158,8 @@ impl<K: Eq + Hash + Clone, H: Clone> Ledger<K, H> {
         }
     }
 
-    /// The acquisition of this generation succeeded, and all its waiters hold. False if there are
-    /// none left: the node belongs to no one, and the acquisition must be given up.
+    /// Records that the acquisition of this generation succeeded, so all its waiters hold. Returns false if no waiter
+    /// remains: then the acquisition must be given up.
     pub(crate) fn acquired(&mut self, key: &K, of: Generation, hold: H) -> bool {
         match self.entries.get_mut(key) {
             Some(entry @ OwnerEntry::Acquiring { wanted: true, .. }) if entry.generation() == of => {
@@ -171,8 +170,7 @@ impl<K: Eq + Hash + Clone, H: Clone> Ledger<K, H> {
         }
     }
 
-    /// The acquisition of this generation failed, was undone, or its task died: its waiters enter
-    /// again.
+    /// Records that the acquisition of this generation failed, was undone, or its task died: its waiters enter again.
     pub(crate) fn gave_up(&mut self, key: &K, of: Generation) {
         if let Some(entry @ OwnerEntry::Acquiring { .. }) = self.entries.get(key)
             && entry.generation() == of
@@ -181,7 +179,7 @@ impl<K: Eq + Hash + Clone, H: Clone> Ledger<K, H> {
         }
     }
 
-    /// A guard of this generation and mode is released, or a waiter is dropped.
+    /// Removes a released guard, or a dropped waiter, of this generation and mode.
     pub(crate) fn leave(&mut self, key: &K, of: Generation, mode: Mode) -> Left<H> {
         let Some(entry) = self.entries.get_mut(key).filter(|entry| entry.generation() == of) else {
             return Left::Stale;
@@ -209,7 +207,7 @@ impl<K: Eq + Hash + Clone, H: Clone> Ledger<K, H> {
         }
     }
 
-    /// A writing guard of this generation becomes a reading one. Never answers [`Left::Last`].
+    /// Turns a writing guard of this generation into a reading one. Never returns [`Left::Last`].
     pub(crate) fn convert(&mut self, key: &K, generation: Generation) -> Left<H> {
         match self.entries.get_mut(key) {
             Some(OwnerEntry::Held { generation: current, counts, .. }) if *current == generation => {
@@ -237,7 +235,7 @@ impl<K: Eq + Hash + Clone, H: Clone> Ledger<K, H> {
         (self.last, self.entries.get(key)).hash(state);
     }
 
-    /// How often the owner holds `key` now: zero if the hold is lost.
+    /// Returns how many holds the owner has on `key` now: zero after a loss.
     pub(crate) fn count(&self, key: &K, is_lost: impl FnOnce(&H) -> bool) -> usize {
         match self.entries.get(key) {
             Some(OwnerEntry::Held { counts, hold, .. }) if !is_lost(hold) => counts.exclusive + counts.shared,

@@ -1,7 +1,7 @@
 //! Owners and hold counts: one node on the server for all holds of an owner.
 //!
-//! A coordinator keeps a ledger of what its owners hold. The ledger is a value without I/O, so that
-//! a model can play every order of events on the code that runs.
+//! A coordinator keeps a ledger of its owners' holds. The ledger is a value without I/O, so that a model can run
+//! every order of events on the real code.
 
 mod ledger;
 mod owner;

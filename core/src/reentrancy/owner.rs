@@ -4,12 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// An owner of reentrant holds (REENTRY-OWNER): an explicit identity, never a thread or a task. A
-/// call names it by [`Acquire::by`](crate::recipes::Acquire::by). It lives in one process; its label is
-/// what listings on the server show. Clones are the same owner.
+/// An owner of reentrant holds: an explicit value, never a thread or a task (REENTRY-OWNER).
 ///
-/// To hand an owner down a chain of calls, pass a clone of it, or keep it in a `tokio::task_local!` of
-/// yours.
+/// A call names its owner by [`Acquire::by`](crate::recipes::Acquire::by). An owner exists in one
+/// process; listings show its label. Clones are the same owner. To use an owner in nested calls, pass a
+/// clone, or keep it in your own `tokio::task_local!`.
 #[derive(Clone)]
 pub struct Owner {
     id: u64,
@@ -19,14 +18,15 @@ pub struct Owner {
 static LAST: AtomicU64 = AtomicU64::new(0);
 
 impl Owner {
-    /// A new owner. Two owners with one label are two owners. The label is validated when the owner
-    /// acquires: an empty one, one over 4 KiB, and one with a control character or a character that
-    /// changes the direction of the text around it answer `InvalidArgument`.
+    /// Makes a new owner. Two owners with the same label are different owners.
+    ///
+    /// Acquisitions check the label. They fail with `InvalidArgument` if it is empty, is longer than 4 KiB, or
+    /// contains a control character or a character that changes the text direction.
     pub fn new(label: impl Into<Arc<str>>) -> Self {
         Self { id: LAST.fetch_add(1, Ordering::Relaxed) + 1, label: label.into() }
     }
 
-    /// The label.
+    /// Returns the label.
     pub fn label(&self) -> &str {
         &self.label
     }

@@ -19,7 +19,7 @@ pub(crate) type OwnedKey = (Owner, Address);
 pub(crate) struct Owners {
     client: Arc<Client>,
     ledger: Mutex<Ledger<OwnedKey, Arc<HeldNode>>>,
-    // Notified when an acquisition of any owner ends, is queued behind others, or becomes unwanted.
+    // Notified when an acquisition of any owner ends, waits in the queue, or becomes unwanted.
     changed: Notify,
 }
 
@@ -28,7 +28,7 @@ impl Owners {
         Self { client, ledger: Mutex::default(), changed: Notify::new() }
     }
 
-    /// The client that the owners acquire on.
+    /// Returns the client of the owners' acquisitions.
     pub(crate) fn client(&self) -> &Arc<Client> {
         &self.client
     }
@@ -37,7 +37,7 @@ impl Owners {
         self.ledger.lock().enter(key, mode, is_lost)
     }
 
-    /// Waits until `found` answers something for the progress of an acquisition.
+    /// Waits until `found` returns a value for the progress of an acquisition.
     pub(super) async fn until<T>(
         &self,
         key: &OwnedKey,
@@ -56,7 +56,7 @@ impl Owners {
         self.changed.notify_waiters();
     }
 
-    /// False if no task waits for it any more.
+    /// Returns false if no task waits for the acquisition any more.
     pub(super) fn acquired(&self, key: &OwnedKey, generation: Generation, node: Arc<HeldNode>) -> bool {
         let wanted = self.ledger.lock().acquired(key, generation, node);
         self.changed.notify_waiters();
@@ -80,7 +80,7 @@ impl Owners {
         self.ledger.lock().convert(key, generation)
     }
 
-    /// How often an owner holds a key now.
+    /// Returns how many holds an owner has on a key now.
     pub(crate) fn count(&self, key: &OwnedKey) -> usize {
         self.ledger.lock().count(key, is_lost)
     }

@@ -1,4 +1,4 @@
-//! One hold of an owner: its share of the node that all holds of a generation use.
+//! One hold of an owner: its share of the node of all holds of a generation.
 
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::held_node::HeldNode;
 use crate::hold::{Ended, Tenure};
 
-/// One hold of an owner. Dropping it releases it in the background.
+/// One hold of an owner. A drop releases it in the background.
 pub(crate) struct Share {
     owners: Arc<Owners>,
     key: OwnedKey,
@@ -21,13 +21,13 @@ pub(crate) struct Share {
     pub(crate) held: Arc<HeldNode>,
     // The share's own, which its own release ends.
     pub(crate) tenure: Arc<Tenure>,
-    // What its end meant for the node.
+    // The effect of its end on the node.
     left: OnceLock<Left<Arc<HeldNode>>>,
 }
 
 impl Share {
-    /// Enters again if the owner holds; else acquires by `acquire` in the background, or waits for
-    /// an acquisition that another task of the owner began. `None` if `acquire` was refused.
+    /// Enters again if the owner holds. Otherwise acquires by `acquire` in the background, or waits for an
+    /// acquisition that another task of the owner started. `None` if `acquire` was refused.
     pub(crate) async fn enter<F>(
         owners: &Arc<Owners>,
         key: OwnedKey,
@@ -44,7 +44,7 @@ impl Share {
                     return Ok(Some(Self::new(owners, key, generation, mode, held)));
                 }
                 Entrant::Deadlock => {
-                    let why = "this owner reads: it must release first, then write";
+                    let why = "the owner reads: release the read guard, then acquire for writing";
                     return Err(Error::new(ErrorKind::Deadlock, why));
                 }
                 Entrant::Acquire(generation) => Waiting::begin(owners, &key, generation, mode, &acquire),
@@ -72,14 +72,14 @@ impl Share {
         Self { owners, key, generation, mode, held, tenure, left }
     }
 
-    /// Whether the owner has no other hold of it.
+    /// Returns whether the owner has no other hold of the node.
     pub(crate) fn is_alone(&self) -> bool {
         self.owners.count(&self.key) == 1
     }
 
-    /// Gives this hold back. The owner's last hold frees the node, and its last writing hold turns
-    /// the node into a reader's. Waits until the server has confirmed that, in later calls too;
-    /// sends nothing if nothing changes for the server.
+    /// Gives this hold back. The owner's last hold frees the node, and its last writing hold turns the node into a
+    /// reader's. Every call waits until the server has confirmed that. Sends nothing if nothing changes for the
+    /// server.
     pub(crate) async fn release(&self) -> Result<Ended> {
         let (first, left) = self.leave();
         if let Some(lost @ Ended::Lost(_)) = self.tenure.by_its_owner() {
@@ -101,7 +101,7 @@ impl Share {
     /// Downgrades the node: the owner's last writing hold is released, and reading ones remain.
     async fn downgrade_node(&self, node: &HeldNode, first: bool) -> Result<Ended> {
         if node.is_kept() {
-            // Nothing to wait for: the writer is done, and others must not read yet.
+            // No wait: the writer has finished, and other clients must not read yet.
             if first {
                 node.downgrade_later();
             }
@@ -109,12 +109,12 @@ impl Share {
         }
         match node.downgrade().await {
             Ok(()) => Ok(Ended::Released),
-            // The last reader has given the node back meanwhile, which ended the downgrade.
+            // The last reader gave the node back in between, which ended the downgrade.
             Err(_) if node.tenure.by_its_owner().is_some() => node.release().await,
             Err(error) => match error.lost_reason() {
-                // The server's word: the node is gone.
+                // The server reports that the node does not exist any more.
                 Some(reason) => Ok(Ended::Lost(reason)),
-                None => Err(Error::new(ErrorKind::OutcomeUnknown, "the release was not confirmed")
+                None => Err(Error::new(ErrorKind::OutcomeUnknown, "the server did not confirm the release")
                     .because(error)
                     .in_operation("release")
                     .on(self.key.1.name())),
@@ -122,8 +122,7 @@ impl Share {
         }
     }
 
-    /// Turns a writing hold into a reading one. If it was the owner's last that writes, the node is
-    /// downgraded.
+    /// Turns a writing hold into a reading one. If it was the owner's last writing hold, downgrades the node.
     pub(crate) async fn downgrade(mut self) -> Result<Self> {
         self.tenure.check()?;
         let left = self.owners.convert(&self.key, self.generation);
@@ -136,7 +135,7 @@ impl Share {
         Ok(self)
     }
 
-    /// Ends the hold. Answers whether this was the first call, and what it means for the node.
+    /// Ends the hold. Returns whether this was the first call, and the effect on the node.
     fn leave(&self) -> (bool, &Left<Arc<HeldNode>>) {
         let mut first = false;
         let left = self.left.get_or_init(|| {

@@ -1,14 +1,12 @@
 //! An owner's acquisition: a background task runs it, and the owner's tasks wait for its end
 //! (OWNER-ACQUIRES-IN-BACKGROUND).
 //!
-//! *Why.* In the future of the task that began it, an acquisition would stand still while that
-//! future is not polled (in a `select!`, say), and block each later task of the owner, though the
-//! lock is free.
+//! *Why.* If the acquisition ran in the future of the first task, it would stop while that future is not polled
+//! (for example in a `select!`). It would then block every later task of the owner, although the lock is free.
 //!
-//! *Protocol.* Each waiter is counted in the ledger from its start, holds from the admission on,
-//! and returns its count when it is dropped. At zero the background task drops its attempt, which
-//! is cleaned up like any other. Only then may the owner acquire anew, so that a try does not meet
-//! its own old node.
+//! *Protocol.* Each waiter is counted in the ledger from its start, holds from the admission on, and returns its
+//! count when it is dropped. At zero the background task drops its attempt, which is then cleaned up. Only after
+//! that may the owner acquire again, so that a try does not meet its own old node.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -24,7 +22,7 @@ use crate::contracts::{LeaseState, Patience};
 use crate::error::{Error, ErrorKind, Result};
 use crate::held_node::HeldNode;
 
-/// What limits one task's wait.
+/// The bounds of one task's wait.
 #[derive(Clone, Copy)]
 pub(crate) struct Bounds {
     pub(crate) deadline: Moment,
@@ -32,42 +30,42 @@ pub(crate) struct Bounds {
     pub(crate) fail_fast: bool,
 }
 
-/// A task of an owner that waits for an acquisition. Dropping it ends the wait.
+/// A task of an owner that waits for an acquisition. A drop ends the wait.
 pub(super) struct Waiting {
     owners: Arc<Owners>,
     key: OwnedKey,
     generation: Generation,
     // `None` for a waiter that is not counted, and does not hold at the end.
     mode: Option<Mode>,
-    // For the task that began the acquisition: how it ended, if not by an admission.
+    // For the task that started the acquisition: its end, if it was not an admission.
     answer: Option<oneshot::Receiver<Result<Waited>>>,
 }
 
 /// How a wait ended.
 pub(super) enum Waited {
     Held(Generation, Arc<HeldNode>),
-    /// A try that would have to wait for others.
+    /// A try that would have to wait for other clients.
     Refused,
     /// Enter again.
     Over,
 }
 
 impl Waiting {
-    /// Waits for an acquisition under way.
+    /// Waits for a running acquisition.
     pub(super) fn join(owners: &Arc<Owners>, key: &OwnedKey, generation: Generation, mode: Mode) -> Self {
         let mut waiting = Self::later(owners, key, generation);
         waiting.mode = Some(mode);
         waiting
     }
 
-    /// Waits for an acquisition under way that does not fit.
+    /// Waits for a running acquisition that does not fit.
     pub(super) fn later(owners: &Arc<Owners>, key: &OwnedKey, generation: Generation) -> Self {
         let (owners, key) = (Arc::clone(owners), key.clone());
         Self { owners, key, generation, mode: None, answer: None }
     }
 
-    /// Begins an acquisition and waits for it. Its refusal, error or deadline is this waiter's
-    /// answer, since it was made from this waiter's request.
+    /// Starts an acquisition and waits for it. Its refusal, error or deadline is the result of this waiter, because
+    /// it has this waiter's options.
     pub(super) fn begin<F>(
         owners: &Arc<Owners>,
         key: &OwnedKey,
@@ -94,7 +92,7 @@ impl Waiting {
                 None => Waited::Refused,
             });
             drop(acquiring);
-            // The beginner may be gone; the other waiters enter again.
+            // The first task may be gone; the other waiters enter again.
             let _ = sender.send(answer);
         };
         owners.client().cleanup.beside(work.in_current_span());
@@ -107,11 +105,11 @@ impl Waiting {
         let Bounds { deadline, patience, fail_fast } = bounds;
         let (client, clock) = (self.owners.client(), self.owners.client().clock());
         let began = self.answer.is_some();
-        // The task applies its beginner's deadline, and answers why it passed. The longer wait is
-        // for a runtime that nothing drives.
+        // The task applies the deadline of the first task, and reports why it passed. The longer wait is for a
+        // runtime that no thread drives.
         let deadline = if began { deadline + client.request_timeout } else { deadline };
         let ended = self.owners.until(&self.key, self.generation, |progress| match progress {
-            // A try would have to wait for the same others.
+            // A try would have to wait for the same clients.
             Progress::Acquiring { queued: true } if patience == Patience::Try && !began => {
                 Some(Waited::Refused)
             }
@@ -122,7 +120,7 @@ impl Waiting {
         let waited = tokio::select! {
             biased;
             waited = ended => waited,
-            // The beginner hears that from its task.
+            // The first task gets this from the background task.
             error = unanswered(&client.backend, fail_fast && !began) => return Err(error),
             () = clock.sleep_until(deadline) => return Err(self.late(patience)),
             () = self.undriven() => return Err(self.late(patience)),
@@ -130,12 +128,15 @@ impl Waiting {
         match (waited, self.answer.take()) {
             // A lost hold is not entered.
             (Waited::Held(_, held), _) if held.tenure.check().is_err() => Ok(Waited::Over),
-            // From here on the caller gives it back.
+            // From now on the caller gives it back.
             (waited @ Waited::Held(..), _) => {
                 Ok(if self.mode.take().is_some() { waited } else { Waited::Over })
             }
             (Waited::Over, Some(answer)) => answer.await.unwrap_or_else(|_| {
-                Err(Error::new(ErrorKind::Unavailable, "the acquisition's task died, or its runtime"))
+                Err(Error::new(
+                    ErrorKind::Unavailable,
+                    "the background task of the acquisition panicked, or its runtime ended",
+                ))
             }),
             (waited, _) => Ok(waited),
         }
@@ -143,7 +144,7 @@ impl Waiting {
 }
 
 impl Waiting {
-    /// Waits until nothing can be driving the task: the lease is not renewed, and the task would
+    /// Waits until it is certain that no thread drives the task: the lease is not renewed, and a running task would
     /// have given up on a silent server.
     async fn undriven(&self) {
         let client = self.owners.client();
@@ -152,14 +153,14 @@ impl Waiting {
         let mut end = clock.now() + patience;
         while clock.now() < end {
             clock.sleep_until(end).await;
-            // A lazy client's stand-in lease has no deadline yet; the task's own bounds apply.
-            // One that was lost is followed by another, by which the task goes on.
+            // The placeholder lease of a lazy client has no deadline yet; the task's own bounds apply. After a
+            // lost lease the task continues with a new one.
             end = client.lease().deadline() + patience;
         }
     }
 
-    /// The error of a passed deadline: others hold, as far as the server answered, or it does not
-    /// answer.
+    /// Makes the error of a passed deadline: other clients hold, according to the last answer, or the server does
+    /// not answer.
     fn late(&self, patience: Patience) -> Error {
         let queued =
             matches!(self.owners.progress(&self.key, self.generation), Progress::Acquiring { queued: true });
@@ -176,7 +177,7 @@ impl Drop for Waiting {
     }
 }
 
-/// Carries out, in the background, what the end of a hold means for the node.
+/// Carries out, in the background, the effect of the end of a hold on the node.
 pub(super) fn give_back(left: &Left<Arc<HeldNode>>) {
     match left {
         Left::Last(node) => node.let_go(),
@@ -185,8 +186,7 @@ pub(super) fn give_back(left: &Left<Arc<HeldNode>>) {
     }
 }
 
-/// The task's side. If it is dropped before it is done, even with its runtime, the waiters enter
-/// again.
+/// The task's side. If it is dropped early, also with its runtime, the waiters enter again.
 struct Sharing {
     owners: Arc<Owners>,
     key: OwnedKey,
@@ -194,17 +194,17 @@ struct Sharing {
 }
 
 impl Sharing {
-    /// Notifies the owner's tasks that the acquisition waits behind others.
+    /// Notifies the owner's tasks that the acquisition waits in the queue.
     fn on_queue(&self) -> OnQueue {
         let (owners, key, generation) = (Arc::clone(&self.owners), self.key.clone(), self.generation);
         OnQueue::new(move || owners.queued(&key, generation))
     }
 
     fn done(&self, held: HeldNode) -> Waited {
-        // If no waiter is left, the node is dropped here, which gives it back.
+        // If no waiter remains, the node is dropped here, which gives it back.
         self.owners.acquired(&self.key, self.generation, Arc::new(held));
-        // Only a waiter that finds the entry gone since (lost, and entered by another) gets this
-        // answer.
+        // Only a waiter whose entry has disappeared since (a loss, then another task's entry) gets this
+        // result.
         Waited::Over
     }
 
@@ -216,7 +216,7 @@ impl Sharing {
 
 impl Drop for Sharing {
     fn drop(&mut self) {
-        // Does nothing once it is done: the entry is then no acquisition.
+        // Does nothing after the end: the entry is then no acquisition.
         self.owners.gave_up(&self.key, self.generation);
     }
 }

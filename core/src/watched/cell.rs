@@ -1,4 +1,4 @@
-//! Cells, as they are watched.
+//! The reader of watched cells.
 
 use super::Reader;
 use crate::address::Address;

@@ -1,4 +1,4 @@
-//! Queues, as they are watched.
+//! The reader of watched queues.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use crate::address::{Address, Kind};
 use crate::contracts::{Backend, ChangeWatch, EntryPage, QueueEntry};
 use crate::error::{Error, LostReason, Result};
 
-/// So many nodes are read at a time.
+/// How many nodes one page has.
 const PAGE: usize = 500;
 
-/// Reads a queue: the head of an election's, the whole of others.
+/// Reads a queue: only the head for an election, otherwise the whole queue.
 #[derive(Debug)]
 pub(crate) struct QueueReader {
     seen: Arc<[QueueEntry]>,
@@ -33,15 +33,15 @@ impl Reader for QueueReader {
 
     async fn read(&mut self, backend: &dyn Backend, queue: &Address) -> Result<Self::State> {
         let mut entries = match queue.kind() {
-            // A head that waits leads not yet, and while locks move it may be of another side than the
-            // leader that follows, with another order.
+            // A head that waits does not lead yet. During a move it may be on another side than the next
+            // leader, with another order.
             Kind::Election => {
                 let head = backend.list(queue, EntryPage::new(0, 1)).await?;
                 head.into_iter().filter(|head| head.admitted).collect()
             }
             _ => list_all(backend, queue).await?,
         };
-        // An age would differ in each reading.
+        // An age would differ at each read.
         entries.iter_mut().for_each(|entry| entry.age = None);
         self.note(entries.into())?;
         Ok(Arc::clone(&self.seen))
@@ -49,8 +49,8 @@ impl Reader for QueueReader {
 }
 
 impl QueueReader {
-    /// Keeps a listing, if it can have followed those before: a node that comes is above all that
-    /// were seen, and one that has gone does not come again.
+    /// Checks that a listing can follow the earlier ones: a new node is above all earlier nodes, and a node that
+    /// has left does not return.
     fn note(&mut self, entries: Arc<[QueueEntry]>) -> Result<()> {
         let was_there = |entry: &QueueEntry| {
             self.seen.binary_search_by_key(&entry.sequence, |seen| seen.sequence).is_ok()
@@ -69,7 +69,7 @@ pub(crate) async fn list_all(backend: &dyn Backend, queue: &Address) -> Result<V
     list_behind(backend, queue, EntryPage::new(0, PAGE)).await
 }
 
-/// Lists the rest of a queue, by pages as this first one.
+/// Lists the rest of a queue after this first page, with pages of the same size.
 pub(crate) async fn list_behind(
     backend: &dyn Backend,
     queue: &Address,
@@ -118,7 +118,7 @@ mod tests {
             // Heads of an election, with and without a gap.
             (&[&[3], &[]], &[7], true),
             (&[&[3], &[7]], &[8], true),
-            // A node came below those that were there.
+            // A new node with a lower number than the earlier nodes.
             (&[&[3, 7]], &[3, 5, 7], false),
             (&[&[7]], &[3], false),
             // One that has gone came again.
