@@ -8,7 +8,6 @@ use crate::common::{
     config, coordinator, holds, owner, plant, promptly, server, soon, stranger, try_backend, until,
     with_login,
 };
-use futures_util::future::join_all;
 use latchwork_conformance::mistakes::{Mistakes, namespaces_are_named, says};
 use latchwork_conformance::proxy::Proxy;
 use latchwork_conformance::servers::{ClosedPort, Kind, Options, Server};
@@ -51,14 +50,6 @@ async fn a_silent_port_is_unavailable_at_the_deadline() {
     let mut config = config(&listener.local_addr().unwrap().to_string());
     config.connect_timeout = Duration::from_secs(1);
     assert_eq!(soon(refused(&config)).await.kind(), ErrorKind::Unavailable);
-}
-
-#[tokio::test]
-async fn a_dead_host_beside_a_live_one_does_no_harm() {
-    let dead = ClosedPort::take().unwrap();
-    let mut config = config(server().await.addr());
-    config.hosts.insert(0, dead.addr().to_string());
-    try_backend(&config).await.unwrap().close(Close::Orderly).await.unwrap();
 }
 
 #[tokio::test]
@@ -108,21 +99,6 @@ async fn a_connect_whose_replies_are_all_lost_is_unavailable_at_the_deadline() {
     assert!(lost.load(Ordering::Relaxed) >= 2, "only one session was tried");
 }
 
-/// The kernel accepts the connection, and no process answers, as with a server that has lost its
-/// power.
-#[tokio::test]
-async fn a_silent_host_beside_a_live_one_does_no_harm() {
-    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let mut config = config(server().await.addr());
-    config.hosts.insert(0, silent.local_addr().unwrap().to_string());
-    config.ttl = Duration::from_secs(30);
-    // Hosts are tried in any order.
-    let connects = (0..8).map(|_| try_backend(&config));
-    for connected in join_all(connects).await {
-        connected.unwrap().close(Close::Orderly).await.unwrap();
-    }
-}
-
 #[tokio::test]
 async fn a_missing_chroot_is_made_and_holds_all_of_it() {
     let addr = server().await.addr();
@@ -150,6 +126,9 @@ async fn what_is_wrong_with_the_server_is_named() {
     // The server's own bound is 60 s.
     let server = server().await;
     let mut config = config(server.addr());
+    let mut several = config.clone();
+    several.hosts.push(closed.addr().to_string());
+    table.made("the URL names several hosts, and one is a standalone server", &soon(refused(&several)).await);
     config.ttl = Duration::from_secs(120);
     let error = refused(&config).await;
     says(&error, &["60s", "120s", "TTL"]);

@@ -3,6 +3,7 @@
 mod cells;
 mod chaos;
 mod failover;
+mod hosts;
 mod late;
 mod quorum;
 

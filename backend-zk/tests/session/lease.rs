@@ -1,15 +1,10 @@
 //! The lease over silences, cuts and restarts.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::through;
-use crate::common::request::SET_DATA;
-use crate::common::{
-    address, admitted, backend, config, coordinator, holds, join, server, soon, stranger, until, waiting,
-};
-use futures_util::future::join_all;
-use latchwork_conformance::proxy::{Direction, Proxy};
+use crate::common::{address, admitted, backend, config, join, server, soon, stranger, until, waiting};
+use latchwork_conformance::proxy::Direction;
 use latchwork_core::Claim::Exclusive;
 use latchwork_core::backend::{Close, Joined};
 use latchwork_core::{Kind, LeaseState, LostReason};
@@ -41,46 +36,6 @@ async fn a_silence_suspends_a_short_lease_before_it_is_lost_and_another_is_admit
     }
     soon(next.admitted()).await.unwrap();
     backend.close(Close::Abrupt).await.unwrap();
-}
-
-/// As if the host lost its power, or the network a route.
-#[tokio::test(flavor = "multi_thread")]
-async fn holds_outlive_the_silence_of_the_host_in_use_beside_another() {
-    // Several clients, since hosts are tried in any order, the silent one too.
-    const CLIENTS: usize = 6;
-    let addr = server().await.addr();
-    let [first, other] = [Proxy::start(addr).await.unwrap(), Proxy::start(addr).await.unwrap()];
-    let mut config = config(addr);
-    // Three seconds of it are left after two silences.
-    config.ttl = Duration::from_secs(16);
-    config.hosts = [&first, &other].map(|proxy| proxy.addr().to_string()).into();
-    other.refuse();
-    let proofs = AtomicUsize::new(0);
-    let mut due = first
-        .request(move |chunk| holds(chunk, SET_DATA) && proofs.fetch_add(1, Ordering::Relaxed) == CLIENTS);
-    let held = join_all((0..CLIENTS).map(async |number| {
-        let client = coordinator(&config).await;
-        let hold = soon(client.mutex(number.to_string()).unwrap().acquire()).await.unwrap();
-        (client, hold)
-    }));
-    let held = held.await;
-    other.resume();
-    // The second proof of one client: the contact from which its deadline counts has its greatest
-    // age.
-    soon(due.fired()).await.unwrap();
-    first.hold(Direction::ToServer);
-    first.hold(Direction::ToClient);
-    join_all(held.iter().map(async |(client, hold)| {
-        let lease = client.lease();
-        soon(lease.changed(LeaseState::Live)).await;
-        assert_eq!(soon(lease.changed(LeaseState::Suspended)).await, LeaseState::Live);
-        hold.check().unwrap();
-    }))
-    .await;
-    first.resume();
-    for (client, _) in held {
-        client.close().await.unwrap();
-    }
 }
 
 #[tokio::test]
