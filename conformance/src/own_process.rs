@@ -27,7 +27,7 @@ macro_rules! own_process {
     }};
 }
 
-/// The function of [`own_process!`](crate::own_process). `here` is the path of an item inside the test.
+/// Returns whether [`own_process!`](crate::own_process) lets the test run here. `here` is the path of an item inside the test.
 #[doc(hidden)]
 pub fn is_own_process(here: &str) -> bool {
     let test = test_of(here);

@@ -31,7 +31,7 @@ pub const ON_EVERY_TOPOLOGY: &[&str] = &[
 ];
 
 impl Case {
-    /// Whether `./test` plays it on every topology of servers.
+    /// Returns whether `./test` plays the case on every topology of servers.
     pub fn is_on_every_topology(&self) -> bool {
         self.adapter == Adapter::Mutex && ON_EVERY_TOPOLOGY.contains(&self.name)
     }

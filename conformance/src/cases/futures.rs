@@ -22,7 +22,7 @@ use crate::adapter::Adapter;
 use crate::exclusive::Guard;
 use crate::testbed::Client;
 
-/// The names in the table, as `Type::function`, or as the function.
+/// Returns the names in the table, as `Type::function`, or as the function.
 pub fn names() -> impl Iterator<Item = &'static str> {
     table().map(|future| future.name)
 }

@@ -277,7 +277,7 @@ impl Lease {
         }
     }
 
-    /// Whether two handles read the same lease.
+    /// Returns whether two handles read the same lease.
     pub fn same_as(&self, other: &Lease) -> bool {
         ptr::eq(self.inner(), other.inner())
     }

@@ -70,7 +70,7 @@ where
         self.result.await
     }
 
-    /// [Waits](Self::wait) at most `within`, since the runtime of the work may be blocked. `what` names the work in errors.
+    /// Waits, as [`wait`](Self::wait), for at most `within`, since the runtime of the work may be blocked. `what` names the work in errors.
     ///
     /// # Errors
     /// `Unavailable` if the work takes longer, panicked, or its runtime ended.
