@@ -13,7 +13,7 @@ const DEFAULT_PORT: u16 = 2379;
 /// How many operations one request has at most: etcd takes 128.
 pub(crate) const OPS_PER_TXN: usize = 100;
 
-/// What a client needs of a configuration.
+/// The parts of a configuration that a client needs.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) endpoints: Vec<String>,

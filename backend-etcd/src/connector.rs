@@ -161,7 +161,7 @@ async fn check_server(driver: &Driver) -> Result<()> {
 }
 
 fn check_version(version: &str) -> Result<()> {
-    // Behind the last number there may be more: 3.5.0-rc.1.
+    // More text may follow the last number: 3.5.0-rc.1.
     let number = |part: &str| part.split(|c: char| !c.is_ascii_digit()).next().and_then(|n| n.parse().ok());
     let mut parts = version.split('.').map(|part| number(part).unwrap_or(0));
     let [major, minor, patch]: [u32; 3] = std::array::from_fn(|_| parts.next().unwrap_or(0));

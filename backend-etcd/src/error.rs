@@ -1,4 +1,4 @@
-//! The client crate's errors, translated into ours.
+//! Translates the client crate's errors.
 
 use std::fmt;
 use std::io;
@@ -9,34 +9,34 @@ use latchwork_core::backend::Transport;
 use latchwork_core::{Error, ErrorKind, LostReason};
 use tonic::Code;
 
-/// Why a request failed: the cases that the backend acts on, and all others as the user sees them.
+/// Why a request failed: the cases that the backend handles, and all others as the user sees them.
 #[derive(Clone, Debug)]
 pub(crate) enum Failure {
-    /// The server does not know the lease, and has carried out nothing.
+    /// The server does not know the lease, and has carried out no part of the request.
     LeaseGone,
-    /// The server has no space. It checks its quota before it proposes a write and again when it
-    /// applies it, and the second check comes after the write: the request may have been carried
-    /// out. Nothing of it arrives later.
+    /// The server has no space. It checks its quota before it proposes a write, and again when it applies it.
+    /// The second check comes after the write, so the request may have been carried out. No part of it arrives
+    /// later.
     Full(Error),
-    /// The reply is too long to be read. The server has carried out the request, and nothing of it
-    /// arrives later.
+    /// The reply is too long to be read. The server has carried out the request, and no part of it arrives
+    /// later.
     TooLong(Error),
-    /// Anything else.
+    /// Another error.
     Other(Error),
 }
 
 impl Failure {
-    /// Whether no server has seen the request.
+    /// Returns whether no server has received the request.
     pub(crate) fn was_not_sent(&self) -> bool {
         matches!(self, Failure::Other(error) if error.kind() == ErrorKind::Unavailable)
     }
 
-    /// Whether the server has refused a log-in because it knows no users.
+    /// Returns whether the server has refused a log-in because it has no users.
     pub(crate) fn asks_for_no_login(&self) -> bool {
         matches!(self, Failure::Other(error) if error.to_string().contains("authentication is not enabled"))
     }
 
-    /// As the caller of a write sees it.
+    /// Returns the error for the caller of a write.
     pub(crate) fn of_write(self) -> Error {
         match self {
             Failure::Full(error) => {
@@ -47,7 +47,7 @@ impl Failure {
         }
     }
 
-    /// With what TLS says of a request that no connection took.
+    /// Adds the reason of TLS if no connection accepted the request.
     pub(crate) fn secured_by(self, transport: &Transport) -> Self {
         match transport.failure() {
             Some(failure) if self.was_not_sent() => {
@@ -85,8 +85,8 @@ impl From<Failure> for Error {
 
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
-        // The client crate reads the first answer of a keepalive itself, and has only a text for a
-        // TTL of zero.
+        // The client crate reads the first answer of a keepalive itself, and reports a TTL of zero only as a
+        // text.
         if matches!(&error, ClientError::LeaseKeepAliveError(text) if text == "lease not found") {
             return Failure::LeaseGone;
         }
@@ -120,9 +120,9 @@ impl From<ClientError> for Failure {
                 let what = "the reply is too long: the prefix of this queue has too many or too large keys";
                 return Failure::TooLong(misconfigured(what).because(error));
             }
-            // The revision of a read that takes several pages: the next try reads another.
+            // The revision of a read of several pages: the next try reads another revision.
             Code::OutOfRange if says("has been compacted") => unanswered(ErrorKind::Unavailable),
-            // Answers that stay the same when the request is sent again.
+            // The answer would be the same if the request were sent again.
             Code::InvalidArgument | Code::FailedPrecondition | Code::OutOfRange | Code::Unimplemented => {
                 misconfigured(text)
             }
@@ -138,7 +138,7 @@ impl From<ClientError> for Failure {
     }
 }
 
-/// What an outage looks like from here, as far as the errors of the client crate's layers show it.
+/// Returns the form of an outage, as far as the errors of the client crate's layers show it.
 fn outage(error: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
     let mut cause = Some(error);
     while let Some(error) = cause {
@@ -173,30 +173,30 @@ const REFUSED: &str = "the connection was refused";
 pub(crate) const SILENT: &str = "the server was silent";
 const CLOSED: &str = "the connection was closed";
 
-/// Whether the server has answered one of these texts.
+/// Returns whether the server has answered one of these texts.
 fn says(error: &ClientError, texts: &[&str]) -> bool {
     matches!(error, ClientError::GRpcStatus(status) if texts.iter().any(|text| status.message().contains(text)))
 }
 
-/// Whether the server refused a log-in because some user or role has changed since: it has carried
-/// out nothing. With tokens that the server signs (JWT) this lasts until the client logs in anew.
+/// Returns whether the server refused a log-in because a user or role has changed since: it has carried out no
+/// part of the request. With tokens that the server signs (JWT) this lasts until the client logs in again.
 pub(crate) fn is_older_than_the_roles(error: &ClientError) -> bool {
-    // The first text is that of servers before 3.5, which have no code for it.
+    // The first text is from servers before 3.5, which have no code for it.
     says(error, &["revision in header is old", "revision of auth store is old"])
 }
 
-/// Whether the server refused a request about a lease because it has not applied yet what was agreed on, which
-/// it says after a second: it has carried out nothing.
+/// Returns whether the server refused a request about a lease because it lags behind the other members. It
+/// answers so after a second, and has carried out no part of the request.
 pub(crate) fn is_behind(error: &ClientError) -> bool {
     says(error, &["waiting for the applied index"])
 }
 
-/// Whether a grant was refused since there is a lease with this id.
+/// Returns whether a grant was refused because a lease with this id exists.
 pub(crate) fn lease_exists(error: &ClientError) -> bool {
     says(error, &["lease already exists"])
 }
 
-/// Whether the server does not accept the user and password of a log-in, or its token.
+/// Returns whether the server does not accept the user and password of a log-in, or its token.
 pub(crate) fn refuses_login(error: &ClientError) -> bool {
     matches!(error, ClientError::GRpcStatus(status) if status.code() == Code::Unauthenticated)
         || says(error, &["authentication failed", "invalid auth token", "user name is empty"])
@@ -211,7 +211,7 @@ pub(crate) enum Past {
     Future,
 }
 
-/// Whether a read was refused for its revision.
+/// Returns whether a read was refused because of its revision.
 pub(crate) fn no_such_revision(error: &ClientError) -> Option<Past> {
     if says(error, &["revision has been compacted"]) {
         return Some(Past::Compacted);
@@ -219,7 +219,7 @@ pub(crate) fn no_such_revision(error: &ClientError) -> Option<Past> {
     says(error, &["is a future revision"]).then_some(Past::Future)
 }
 
-/// Whether the request was surely not carried out: no connection was made, or the server refused it
+/// Returns whether the request was certainly not carried out: no connection was made, or the server refused it
 /// before it proposed it.
 fn never_sent(text: &str, status: &dyn std::error::Error) -> bool {
     let mut cause = status.source();
@@ -248,7 +248,7 @@ impl std::error::Error for NotConnected {
     }
 }
 
-/// A read changes nothing, so an unknown outcome only means that the server is not there.
+/// Changes an unknown outcome to an unavailable server, because a read changes nothing.
 pub(crate) fn as_read(failure: Failure) -> Failure {
     match failure {
         Failure::Other(error) => Failure::Other(error.of_harmless("a read was not answered")),

@@ -1,18 +1,18 @@
-//! What the servers say of themselves, as facts.
+//! Reads facts from the servers' answers about themselves.
 
 use latchwork_core::facts::{Fact, MemoryPolicy, Persistence, Role, ServerFacts, Topology, WhenFull};
 use latchwork_core::{Error, Result};
 
 use crate::driver::{Driver, Status};
 
-/// Asks the member that answers, and for the list of all.
+/// Asks the member that answers, and for the list of all members.
 pub(crate) async fn read(driver: &Driver) -> Result<ServerFacts> {
     let status = Fact::of(driver.status().await.map_err(Error::from), "the Status request")?;
     let members = Fact::of(driver.members().await.map_err(Error::from), "the MemberList request")?;
     Ok(of(status, members))
 }
 
-/// `members`: how many vote, and how many only learn.
+/// `members`: the number of voting members, and of learners.
 fn of(status: Fact<Status>, members: Fact<(u32, u32)>) -> ServerFacts {
     let mut facts = ServerFacts::of("etcd");
     facts.version = status.as_ref().map(|status| status.version.clone());

@@ -1,4 +1,4 @@
-//! What this backend reads from a [`Config`].
+//! Reads the options of this backend from a [`Config`].
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -13,12 +13,12 @@ use crate::driver::Replaced;
 /// The scheme of this backend's URLs, and its name in logs, metrics and reports.
 pub(crate) const NAME: &str = "redis";
 
-/// Redis' own port.
+/// The default port of Redis.
 const PORT: u16 = 6379;
-/// That of a Sentinel.
+/// The default port of a Sentinel.
 const SENTINEL_PORT: u16 = 26379;
-/// How long a queue's last token outlives the queue's last use by default: a clock set to the wrong
-/// day goes back by no more than this.
+/// The default time for which a queue's last token outlives the last use of the queue. A clock that is set to
+/// the wrong day is wrong by no more than this.
 const REMEMBER: Duration = Duration::from_secs(24 * 3600);
 /// The shortest and the longest time that a user may set.
 const REMEMBER_RANGE: RangeInclusive<Duration> =
@@ -36,7 +36,7 @@ pub(crate) const OPTIONS: [&str; 7] = [
 ];
 const SENTINEL_OPTIONS: [&str; 3] = ["sentinel_service", "sentinel_user", "sentinel_password"];
 
-/// Where a server listens.
+/// The host and port of a server.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Host {
     pub(crate) name: String,
@@ -44,9 +44,9 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    /// The host that a server of a cluster names; one without a name is the server's own.
+    /// Parses a host that a server of a cluster names. Without a name it is the host of that server.
     pub(crate) fn named(address: &str, by: &Host) -> Result<Self> {
-        // IPv6 addresses come without brackets there.
+        // IPv6 addresses come without brackets.
         let unusable = || {
             let what =
                 format!("the cluster's server at {by} announces {address:?}, which is not a host and a port");
@@ -56,13 +56,13 @@ impl Host {
         Ok(by.beside(name, port))
     }
 
-    /// The host with this name and port that this server of a cluster knows.
+    /// Returns the host with this name and port, as this server of a cluster knows it.
     pub(crate) fn beside(&self, name: &str, port: u16) -> Self {
         let name = if name.is_empty() || name == "?" { &self.name } else { name };
         Self { name: name.to_owned(), port }
     }
 
-    /// From `host:port`, with brackets around an IPv6 address.
+    /// Parses `host:port`, with brackets around an IPv6 address.
     pub(crate) fn parse(address: &str) -> Result<Self> {
         let bad_port = || Error::invalid("url", format!("{address:?} has no port from 1 to 65535"));
         let (name, port) = split(address).ok_or_else(bad_port)?;
@@ -70,14 +70,14 @@ impl Host {
     }
 }
 
-/// The name, without brackets, and the port of an address.
+/// Splits an address into its name, without brackets, and its port.
 fn split(address: &str) -> Option<(&str, u16)> {
     let (name, port) = address.rsplit_once(':')?;
     Some((name.trim_start_matches('[').trim_end_matches(']'), port.parse().ok()?))
 }
 
 impl fmt::Display for Host {
-    /// As a URL has it.
+    /// Writes the address as in a URL.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.name.contains(':') {
             true => write!(f, "[{}]:{}", self.name, self.port),
@@ -86,15 +86,15 @@ impl fmt::Display for Host {
     }
 }
 
-/// Where the server with the locks is found, at each dial.
+/// How the server with the locks is found at each dial.
 #[derive(Clone, Debug)]
 pub(crate) enum Servers {
     One(Host),
-    /// It is the master that these name.
+    /// The master that these Sentinels name.
     Watched(Sentinels),
-    /// There are several, which these know.
+    /// The servers of a cluster, which these hosts know.
     Cluster(Arc<[Host]>),
-    /// One of a cluster.
+    /// One server of a cluster.
     Shard(Host),
 }
 
@@ -103,16 +103,16 @@ pub(crate) enum Servers {
 pub(crate) struct Sentinels {
     pub(crate) hosts: Arc<[Host]>,
     pub(crate) service: String,
-    /// At the Sentinels themselves.
+    /// The login at the Sentinels.
     pub(crate) login: Option<Credentials>,
-    /// What secures the connections to them.
+    /// The protection of the connections to the Sentinels.
     pub(crate) transport: Transport,
-    /// What this client has heard of changes.
+    /// The changes of which this client has heard.
     pub(crate) replaced: Arc<Replaced>,
 }
 
 impl Servers {
-    /// The scheme of a URL that names such servers.
+    /// Returns the scheme of a URL that names such servers.
     pub(crate) fn scheme(&self, tls: bool) -> Scheme<'static> {
         let hosts = match self {
             Servers::One(_) => Hosts::Servers,
@@ -145,38 +145,38 @@ fn list(f: &mut fmt::Formatter<'_>, hosts: &[Host]) -> fmt::Result {
     f.write_str(&hosts.join(","))
 }
 
-/// What a client needs of a configuration.
+/// The parts of a configuration that a client needs.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) servers: Servers,
-    /// What secures the connections.
+    /// The protection of the connections.
     pub(crate) transport: Transport,
     pub(crate) database: i64,
-    /// At the server with the locks.
+    /// The logins at the server with the locks.
     pub(crate) logins: Logins,
     pub(crate) ttl: Duration,
-    /// How long a queue's last token outlives the queue's last use.
+    /// How long a queue's last token outlives the last use of the queue.
     pub(crate) remember: Duration,
     pub(crate) connect_timeout: Duration,
     pub(crate) request_timeout: Duration,
     pub(crate) strict: bool,
-    /// How many replicas confirm an acquisition that does not say.
+    /// The number of replicas that confirm an acquisition, if the acquisition does not set it.
     pub(crate) min_replicas: u32,
     /// The name that CLIENT LIST shows.
     pub(crate) client_name: String,
     /// The channel of this client's messages.
     pub(crate) inbox: String,
-    /// What the keys that the self-test writes begin with, before their hash tag, and that tag.
+    /// The prefix of the keys that the self-test writes, before their hash tag, and that tag.
     pub(crate) scratch: (String, String),
 }
 
 impl Settings {
-    /// The keys that the self-test writes, under this hash tag.
+    /// Returns the keys that the self-test writes, under this hash tag.
     pub(crate) fn scratch_keys(&self, tag: &str) -> [String; 3] {
         ["z", "h", "s"].map(|part| format!("{}:{{{tag}}}:{part}", self.scratch.0))
     }
 
-    /// Those of a client of one server of the cluster.
+    /// Returns the settings of one server of the cluster.
     pub(crate) fn of_shard(&self, host: Host) -> Self {
         Self { servers: Servers::Shard(host), transport: self.transport.apart(), ..self.clone() }
     }
@@ -221,7 +221,7 @@ impl Settings {
     }
 }
 
-/// What each of these hosts gets of a time, so that one that is silent does not take that of the others.
+/// Returns each host's share of a time, so that a silent host does not use up the time of the others.
 pub(crate) fn share_of(time: Duration, hosts: &[Host]) -> Duration {
     time / u32::try_from(hosts.len()).unwrap_or(u32::MAX).max(1)
 }

@@ -1,4 +1,4 @@
-//! From a [`Config`] to a client.
+//! Opens a client from a [`Config`].
 
 use std::sync::Arc;
 
@@ -126,12 +126,13 @@ async fn connected(setup: &Setup) -> Result<(Driver, Lost, Eviction)> {
         note_failure(&failure.error);
         let is_loading = failure.answered && failure.error.kind() == ErrorKind::Unavailable;
         let pause = pauses.next();
-        // At the end of the time the caller gets the server's own words.
+        // At the end of the time the caller gets the server's error.
         if !is_loading || Instant::now() + 2 * pause >= until {
             return Err(explain(settings, failure).await);
         }
         tracing::debug!(error = %failure.error, "the server is not ready yet");
-        // What the Sentinels name may be dead, or speak TLS and we do not: that needs no second attempt.
+        // The Sentinels may name a dead host, or a host that expects another protection. Then a second attempt
+        // would not help.
         let in_time = Instant::now() + OF_SILENCE < until;
         if in_time && failure.silent.is_some() && !std::mem::replace(&mut asked, true) {
             let explained = explain(settings, failure).await;
@@ -156,7 +157,7 @@ fn warn_of(eviction: Eviction, at: &str) {
     seen::advice(NAME, at, &what);
 }
 
-/// The error of a failed connect, which names another kind of server at the address.
+/// Explains a failed connect, and names another kind of server if one is at the address.
 async fn explain(settings: &Settings, failure: Failure) -> Error {
     let silent = failure.silent.as_deref().and_then(|address| Host::parse(address).ok());
     let (at, host, expected) = match (&silent, &settings.servers) {
@@ -180,7 +181,7 @@ async fn explain(settings: &Settings, failure: Failure) -> Error {
                 format!("{at} closes the connection: it is not Redis, or it is a proxy whose Redis is down");
             Error::new(ErrorKind::Unavailable, what).because(failure.error)
         }
-        // It says that no Sentinel answers.
+        // The error already says that no Sentinel answers.
         (None, _) if matches!(settings.servers, Servers::Watched(_)) => failure.error,
         (None, ErrorKind::Unavailable | ErrorKind::OutcomeUnknown) => {
             Error::new(ErrorKind::Unavailable, format!("no Redis answers at {at}")).because(failure.error)

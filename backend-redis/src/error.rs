@@ -1,4 +1,4 @@
-//! The client crate's errors, translated here and nowhere else.
+//! Translates the client crate's errors. No other module does.
 
 use latchwork_core::backend::Transport;
 use latchwork_core::{Error, ErrorKind};
@@ -7,30 +7,30 @@ use redis::RedisError;
 /// The answer of the server, or the reason why it is missing.
 pub(crate) type Answer<T> = Result<T, Failure>;
 
-/// A failed request: the error, and what the driver must do about it.
+/// A failed request: the error, and the consequences for the driver.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) error: Error,
-    /// The connection is useless (broken, or its server is no master any more): dial again.
+    /// The connection is unusable (broken, or its server is not a master any more): dial again.
     pub(crate) redial: bool,
-    /// No answer in time: the connection may be useless.
+    /// No answer came in time: the connection may be unusable.
     pub(crate) timed_out: bool,
-    /// The server's own words: it is a Redis, and needs no probe.
+    /// The server has answered: it is a Redis, and needs no probe.
     pub(crate) answered: bool,
-    /// No answer came from here, where another server had sent the client: this may be no Redis.
+    /// No answer came from this host, to which another server had redirected the client: it may not be a Redis.
     pub(crate) silent: Option<String>,
-    /// It is a replica, and says so.
+    /// The server reports that it is a replica.
     pub(crate) is_replica: bool,
-    /// Nothing was carried out, and it may be if the request is sent again so.
+    /// No part of the request was carried out. It may be sent again in this way.
     pub(crate) again: Option<Again>,
 }
 
-/// How a request is sent again that the server has not carried out.
+/// How a request that the server has not carried out is sent again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Again {
-    /// With the text of its script, which the server does not know.
+    /// With the text of its script, which the server does not have.
     WithText,
-    /// To this server of the cluster, as all others of the slot.
+    /// To this server of the cluster, like all other requests for the slot.
     Moved(String),
     /// To this server of the cluster, once: the slot is being moved.
     Ask(String),
@@ -43,7 +43,7 @@ impl Failure {
         Self::said(Error::new(kind, context))
     }
 
-    /// An answer of the server, or what follows from one.
+    /// Makes a failure of a server's answer, or of a conclusion from one.
     pub(crate) fn said(error: Error) -> Self {
         Self {
             error,
@@ -56,12 +56,12 @@ impl Failure {
         }
     }
 
-    /// What a replica says, which was taken for the master.
+    /// Makes the failure of a replica that was taken for the master.
     pub(crate) fn replica(error: Error) -> Self {
         Self { is_replica: true, ..Self::said(error) }
     }
 
-    /// Of two servers that failed: an answer says more than silence, else the first says it.
+    /// Returns the more useful of two servers' failures: an answer before silence, otherwise the first.
     pub(crate) fn or_more_telling(self, before: Option<Self>) -> Self {
         match before {
             Some(before) if before.answered || !self.answered => before,
@@ -69,7 +69,7 @@ impl Failure {
         }
     }
 
-    /// With what TLS says of a connection that failed without an answer.
+    /// Adds the reason of TLS if the connection failed without an answer.
     pub(crate) fn secured_by(self, transport: &Transport) -> Self {
         match transport.failure() {
             Some(error) if !self.answered => Self { error, answered: true, ..self },
@@ -88,9 +88,8 @@ impl From<Failure> for Error {
     }
 }
 
-/// `sent`: the request may have reached the server. The scripts check before they write, so an
-/// error answer means that nothing was written, and only a missing answer leaves the outcome
-/// unknown.
+/// Translates an error. `sent`: the request may have reached the server. The scripts check before they write,
+/// so after an error answer nothing was written. Only without an answer the outcome is unknown.
 pub(crate) fn from_redis(error: RedisError, sent: bool) -> Failure {
     let (code, words) = answer_of(&error);
     let begins = |phrase: &str| words.starts_with(phrase);
@@ -160,10 +159,10 @@ pub(crate) fn from_redis(error: RedisError, sent: bool) -> Failure {
     Failure { error: failure.error.because(error), ..failure }
 }
 
-/// The code of a server's answer, and the words after it. Both are empty for an error of the connection.
+/// Returns the code of a server's answer, and the text after it. Both are empty for an error of the connection.
 ///
-/// A code counts at its fixed place only: names of keys, which anybody may choose, occur in the words.
-/// The code of a script's error follows `ERR`, and on Redis 6.2 also the script's place:
+/// A code counts only at its fixed place, since the text contains names of keys, which any user may choose. The
+/// code of a script's error follows `ERR`, and on Redis 6.2 also the script's place:
 /// `ERR Error running script (call to f_…): @user_script:9: @user_script: 9: -READONLY You can't write`.
 fn answer_of(error: &RedisError) -> (&str, &str) {
     let (code, words) = (error.code().unwrap_or_default(), error.detail().unwrap_or_default());
@@ -186,7 +185,7 @@ fn answer_of(error: &RedisError) -> (&str, &str) {
     }
 }
 
-/// The words after the place in a script that Redis 6.2 writes before them: `@user_script: 9: words`.
+/// Returns the text after the place in a script, which Redis 6.2 writes first: `@user_script: 9: words`.
 fn after_place(words: &str) -> Option<&str> {
     let (place, words) =
         words.strip_prefix('@').unwrap_or(words).strip_prefix("user_script:")?.split_once(": ")?;
@@ -209,36 +208,36 @@ fn too_old() -> Failure {
     Failure::new(ErrorKind::Misconfigured, "the server is older than Redis 6.2: use 6.2 or newer")
 }
 
-/// The key that a script names in its refusal: `[key]`, and after it the script's digest on Redis 7.
+/// Returns the key that a script names in its refusal: `[key]`, and after it the script's digest on Redis 7.
 fn bracketed(words: &str) -> &str {
     let key = words.strip_prefix('[').unwrap_or(words);
     key.rsplit_once(']').map_or(key, |(key, _)| key)
 }
 
-/// No answer in time to a sent request.
+/// Makes the failure of a sent request without an answer in time.
 pub(crate) fn timed_out() -> Failure {
     let failure = Failure::new(ErrorKind::OutcomeUnknown, SILENT);
     Failure { answered: false, timed_out: true, ..failure }
 }
 
-/// The connection was given up before the answer to a sent request, for this reason if there is
-/// one.
+/// Makes the failure of a sent request whose connection was given up before the answer, with the reason if one
+/// is known.
 pub(crate) fn given_up(why: Option<Error>) -> Failure {
     let error = Error::new(ErrorKind::OutcomeUnknown, "the connection was dropped before the answer");
     Failure { answered: false, ..Failure::said(error.because_of(why)) }
 }
 
-/// The connection has ended.
+/// Makes the error of an ended connection.
 pub(crate) fn closed() -> Error {
     Error::new(ErrorKind::Unavailable, CLOSED)
 }
 
-/// A read without an answer can simply be repeated.
+/// Changes an unknown outcome to `Unavailable`: a read without an answer can be repeated.
 pub(crate) fn only_read(error: Error) -> Error {
     error.of_harmless("no answer to a read")
 }
 
-// What an outage looks like from a client.
+// The forms of an outage, as a client sees them.
 const REFUSED: &str = "the connection was refused";
 const SILENT: &str = "the server was silent";
 const CLOSED: &str = "the connection was closed";

@@ -1,4 +1,4 @@
-//! What the servers say of themselves, as facts.
+//! Reads facts from the servers' answers about themselves.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use latchwork_core::facts::{
 use crate::client::Client;
 use crate::driver::{Info, Said};
 
-/// Why a field is not known though INFO was answered.
+/// The reason for an unknown field if INFO was answered.
 const NO_FIELD: &str = "INFO has no such field";
 
 /// Asks all servers.
@@ -56,7 +56,7 @@ impl OneServer {
     }
 }
 
-/// What the fields of INFO say, for the same reasons where INFO was not answered.
+/// Reads a field of INFO. Without INFO, the field is unknown for the same reason.
 fn field<T>(info: &Fact<String>, read: impl FnOnce(Info<'_>) -> Option<T>) -> Fact<T> {
     info.as_ref().and_then(|info| read(Info(info)).map_or_else(|| Fact::untold(NO_FIELD), Fact::Told))
 }
@@ -70,7 +70,7 @@ fn memory(info: Info<'_>) -> Option<MemoryPolicy> {
     Some(MemoryPolicy { limit: (limit > 0).then_some(limit), when_full })
 }
 
-/// `settings`: `appendfsync` and `save`, where the server says them.
+/// `settings`: `appendfsync` and `save`, if the server reports them.
 fn persistence(info: Info<'_>, settings: Option<&(String, String)>) -> Option<Persistence> {
     Some(match (info.get("aof_enabled")?, settings) {
         ("1", Some((fsync, _))) => match fsync.as_str() {
@@ -84,7 +84,7 @@ fn persistence(info: Info<'_>, settings: Option<&(String, String)>) -> Option<Pe
     })
 }
 
-/// The facts about all servers: of each kind the worst.
+/// Combines the facts about all servers. For each fact the worst counts.
 fn all_of(servers: Vec<OneServer>, cluster: bool, watched: bool) -> ServerFacts {
     let mut facts = ServerFacts::of("Redis");
     let masters = u32::try_from(servers.len()).unwrap_or(u32::MAX);
@@ -101,7 +101,7 @@ fn all_of(servers: Vec<OneServer>, cluster: bool, watched: bool) -> ServerFacts 
             (false, replicas) => Topology::Primary { replicas, watched },
         }
     });
-    // A client uses no other.
+    // A client uses only primaries.
     facts.role = Fact::Told(Role::Primary);
     let clocks = gathered(&servers, |server| &server.clock);
     facts.clock = worst(clocks, |clock| clock.micros.unsigned_abs());
@@ -112,7 +112,7 @@ fn all_of(servers: Vec<OneServer>, cluster: bool, watched: bool) -> ServerFacts 
     facts
 }
 
-/// A fact of all servers; the first reason where one of them does not tell it.
+/// Collects a fact from all servers. If one server does not report it, the result is the first reason.
 fn gathered<T: Clone>(servers: &[OneServer], fact: impl Fn(&OneServer) -> &Fact<T>) -> Fact<Vec<T>> {
     servers.iter().map(fact).fold(Fact::Told(Vec::new()), |all, fact| {
         all.and_then(|mut all| {

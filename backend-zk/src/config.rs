@@ -111,7 +111,7 @@ impl Settings {
     /// User and password of a new session.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `credentials`, and those of a provider.
+    /// `InvalidArgument` naming `credentials`, and the errors of a provider.
     pub(crate) async fn login(&self) -> Result<Option<(String, Secret)>> {
         let Some(login) = self.logins.now(self.request_timeout).await? else { return Ok(None) };
         match login.user {
@@ -175,7 +175,7 @@ pub(crate) fn check_sasl_is_built(config: &Config, built: bool) -> Result<()> {
     Ok(())
 }
 
-/// SASL logs somebody in, in a build that has it.
+/// Checks that SASL has a login, in a build with SASL.
 fn check_sasl(config: &Config) -> Result<()> {
     check_sasl_is_built(config, cfg!(feature = "sasl"))?;
     if !config.options.flag("sasl")? {
@@ -188,8 +188,8 @@ fn check_sasl(config: &Config) -> Result<()> {
     config.user.as_deref().map_or(Ok(()), |user| check_sasl_user("user", user))
 }
 
-/// The client crate sends a user's name between quotation marks as it is, and a server takes what stands
-/// behind a `/` or `@` for an instance and a realm.
+/// Checks a user's name. The client crate sends it between quotation marks without escapes, and a server takes
+/// the text after a `/` or `@` for an instance and a realm.
 fn check_sasl_user(argument: &'static str, user: &str) -> Result<()> {
     match user.contains(['"', '\\', '/', '@']) {
         true => Err(Error::invalid(argument, "a SASL user must not contain a quotation mark, \\, / or @")),
@@ -289,7 +289,7 @@ mod tests {
     #[test]
     fn silent_hosts_leave_time_for_one_that_answers() {
         for (url, millis) in [
-            // There is no other host: the crate's own choice.
+            // No other host exists: the crate's own choice.
             ("zookeeper://a", 4000),
             // Two silent hosts and one share for the work, in the five seconds between a due proof
             // and the deadline.

@@ -1,4 +1,4 @@
-//! The client crate's errors, translated to ours.
+//! Translates the client crate's errors.
 
 use std::time::Duration;
 
@@ -9,29 +9,29 @@ use zookeeper_client::Error as DriverError;
 /// server does not raise to a session of the ensemble.
 const LOCAL_SESSION: i32 = -120;
 
-/// The answer of the server, or why there is none.
+/// The answer of the server, or the reason why it is missing.
 pub(crate) type Answer<T> = Result<T, Fault>;
 
 /// Why a request failed, as far as callers must distinguish it.
 #[derive(Clone, Debug)]
 pub(crate) enum Fault {
-    /// The node (or its parent) is not there.
+    /// The node (or its parent) does not exist.
     NoNode,
-    /// The node is there already.
+    /// The node already exists.
     NodeExists,
     /// The server's access control refused it.
     Forbidden(DriverError),
-    /// The session is over, lost by our clock, or closed by us.
+    /// The session has ended, by the server, by the client's clock, or by a close.
     SessionOver,
-    /// There was no connection. The request was surely not sent.
+    /// No connection existed. The request was certainly not sent.
     Unsent(Tried),
-    /// Too many requests of this client were under way. This one was surely not sent.
+    /// Too many requests of this client were under way. This one was certainly not sent.
     Throttled,
     /// The connection broke, or no answer came in time. The request may have been carried out.
     Unknown(Unanswered),
     /// The server refuses the request for good.
     Refused(DriverError),
-    /// There is no login for a new session.
+    /// A new session has no login.
     NoLogin(Error),
 }
 
@@ -43,7 +43,7 @@ pub(crate) fn if_there<T>(answer: Answer<T>) -> Answer<Option<T>> {
     }
 }
 
-/// Where a request was tried, and for how long.
+/// The hosts at which a request was tried, and for how long.
 #[derive(Clone, Debug)]
 pub(crate) struct Tried {
     /// All servers. The client crate does not say which one was asked.
@@ -54,13 +54,13 @@ pub(crate) struct Tried {
 /// How a request remained without an answer.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Unanswered {
-    /// What the client crate says. `None` where the time ran out.
+    /// The error of the client crate; `None` if the time ran out.
     pub(crate) answer: Option<DriverError>,
     pub(crate) tried: Option<Tried>,
 }
 
-/// The one place where an error of the client crate becomes ours. Only a definite answer of the
-/// server is not `OutcomeUnknown`: a broken connection has many forms.
+/// The only translation of the client crate's errors. Every error except a definite answer of the server is
+/// `OutcomeUnknown`, because a broken connection has many forms.
 impl From<DriverError> for Fault {
     fn from(answer: DriverError) -> Self {
         match answer {
@@ -86,13 +86,13 @@ impl From<DriverError> for Fault {
 }
 
 impl Fault {
-    /// Our error for the operation `what`. Callers handle the cases that they expect before.
+    /// Makes the error of the operation `what`. Callers handle the cases that they expect before.
     pub(crate) fn error(self, what: &str) -> Error {
         self.error_where(ErrorKind::OutcomeUnknown, what)
     }
 
-    /// The same for an operation that leaves nothing behind when its answer is lost: a read, or a
-    /// write that goes with a session nobody uses.
+    /// The same for an operation that leaves no trace when its answer is lost: a read, or a write that ends
+    /// with a session without users.
     pub(crate) fn error_without_trace(self, what: &str) -> Error {
         self.error_where(ErrorKind::Unavailable, what)
     }
@@ -146,8 +146,8 @@ impl Fault {
         }
     }
 
-    /// The same of a request on a watch session. Its end says nothing about the session that the nodes hang
-    /// on: the caller asks again, elsewhere.
+    /// The same for a request on a watch session. Its end does not concern the session of the nodes: the caller
+    /// asks again, on another session.
     pub(crate) fn of_watch_session(self) -> Self {
         match self {
             Fault::SessionOver | Fault::Forbidden(DriverError::AuthFailed) => {

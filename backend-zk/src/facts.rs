@@ -1,4 +1,4 @@
-//! What the servers say of themselves, as facts.
+//! Reads facts from the servers' answers about themselves.
 
 use std::time::{Duration, SystemTime};
 
@@ -12,7 +12,7 @@ use crate::queue::Session;
 
 /// The server writes times in milliseconds.
 const RESOLUTION: Duration = Duration::from_millis(1);
-/// What a server must allow to be asked for its version and its role.
+/// The permission that a server must give before it reports its version and its role.
 const SRVR: &str = "the word srvr (4lw.commands.whitelist)";
 
 /// Asks all hosts for their state, and the session's server for the rest.
@@ -35,13 +35,13 @@ pub(crate) async fn read(session: &Session) -> Result<ServerFacts> {
     Ok(facts)
 }
 
-/// No request tells the time, but the leader stamps each write with it. So the client writes its own
-/// node, as its proof of contact does. Sessions end by another clock, which no step changes.
+/// No request returns the time, but the leader stamps each write with it. So the client writes its own node,
+/// like a proof of contact. Sessions end by another clock, which no step changes.
 async fn clock(session: &Session) -> Result<ClockDifference> {
     let written = || async {
         let stat = session.driver.write(&session.lease.member, session.settings.label.as_bytes()).await;
         let stat = stat.map_err(|fault| match fault {
-            // An operator has removed it, and the renewal makes it again.
+            // An operator has removed the node, and the renewal creates it again.
             Fault::NoNode => Error::new(ErrorKind::Misconfigured, "the client's own node was removed"),
             fault => fault.error_without_trace("write its own node"),
         })?;

@@ -16,12 +16,12 @@ const WORD: &[u8] = b"srvr";
 /// The oldest server with all that is needed: container nodes, and their removal without its bug.
 const OLDEST: (u32, u32, u32) = (3, 5, 3);
 
-/// Probes the hosts until one of them is a ZooKeeper that serves, as long as one may serve yet. It has no
-/// bound: the caller bounds the whole of connecting.
+/// Probes the hosts until one of them is a ZooKeeper that serves, as long as one may still start to serve. It
+/// has no bound: the caller bounds the whole of connecting.
 ///
 /// # Errors
-/// The most specific one of the hosts: `WrongServer`, `Misconfigured` (too old), else
-/// `Unavailable`, where none may serve yet.
+/// The most specific error of the hosts: `WrongServer`, `Misconfigured` (too old), otherwise `Unavailable` if
+/// none serves yet.
 pub(crate) async fn probe(settings: &Settings) -> Result<()> {
     let Settings { hosts, transport, clock, .. } = settings;
     let scheme = Scheme { backend: NAME, hosts: Hosts::Servers, tls: transport.is_tls() };
@@ -43,14 +43,14 @@ pub(crate) async fn probe(settings: &Settings) -> Result<()> {
 const HUNG_UP: &str = "closes the connection: it has no quorum, or it accepts no more connections (maxClientCnxns), or it is a \
                        proxy whose ZooKeeper is down, or it is not ZooKeeper";
 
-/// What a server answers to [`WORD`]. `None` where it does not answer.
+/// Returns a server's answer to [`WORD`]; `None` without an answer.
 pub(crate) async fn said(host: &str, transport: &Transport) -> Option<String> {
     let transport = transport.apart();
     let answer = timeout(PATIENCE, exchange(host, &transport, WORD, |_| false)).await.ok()?.ok()?;
     Some(String::from_utf8_lossy(&answer).into_owned())
 }
 
-/// The role of a server, and the number of its last transaction. `None` where it does not answer.
+/// Returns the role of a server, and the number of its last transaction; `None` without an answer.
 pub(crate) async fn ask(host: &str, transport: &Transport) -> Option<(Role, i64)> {
     read_state(&said(host, transport).await?)
 }
@@ -60,7 +60,7 @@ pub(crate) fn read_state(answer: &str) -> Option<(Role, i64)> {
     Some((role(answer)?, last))
 }
 
-/// The role that an answer to [`WORD`] tells.
+/// Returns the role in an answer to [`WORD`].
 pub(crate) fn role(answer: &str) -> Option<Role> {
     match value(answer, "Mode:")? {
         "standalone" => Some(Role::Alone),
@@ -71,7 +71,7 @@ pub(crate) fn role(answer: &str) -> Option<Role> {
     }
 }
 
-/// The version that an answer to [`WORD`] tells: `3.8.0` of
+/// Returns the version in an answer to [`WORD`]: `3.8.0` of
 /// `3.8.0-5a02a05eddb59aee6ac762f7ea82e92a68eb9c0f, built on …`.
 pub(crate) fn version(answer: &str) -> Option<&str> {
     value(answer, "Zookeeper version:")?.split(['-', ',', ' ']).next()
@@ -96,7 +96,7 @@ pub(crate) fn check_one_group(hosts: usize, host: &str, answer: &str) -> Result<
     Ok(())
 }
 
-/// The meaning of an answer to [`WORD`].
+/// Returns the meaning of an answer to [`WORD`].
 pub(crate) fn judge(host: &str, answer: &str) -> Result<Probed> {
     let waits = |what: &str| Ok(Probed::Waits(Error::new(ErrorKind::Unavailable, format!("{host}: {what}"))));
     if answer.starts_with("srvr is not executed") {

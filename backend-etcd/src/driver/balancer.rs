@@ -1,7 +1,7 @@
 //! The channel to all servers, with and without TLS.
 //!
-//! The client crate's own channel picks servers at random, also one that is down or silent, reads certificates once,
-//! and cannot say which server name it expects of every host.
+//! The client crate's own channel picks servers at random, even a server that is down or silent. It reads
+//! certificates once, and has no setting for the expected server name of every host.
 
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -29,16 +29,15 @@ trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Connection for T {}
 
-/// After how long a silence the client pings a server. Servers hang up on clients that ping more
-/// often than every 5 s. A renewal that gets no answer is noticed earlier, and goes to another
-/// member; other requests wait for this.
+/// The silence after which the client pings a server. Servers close connections of clients that ping more often
+/// than every 5 s. A renewal without an answer is noticed earlier, and goes to another member. Other requests
+/// wait for this.
 pub(super) const PING_AFTER: Duration = Duration::from_secs(6);
-/// How long a server may take to answer a ping.
+/// The time that a server has for the answer to a ping.
 pub(super) const PING_ANSWER: Duration = Duration::from_secs(2);
-/// How long requests pass over a server whose last dial got no answer. Then one of them tries it
-/// again.
+/// How long requests skip a server whose last dial got no answer. Then one of them tries it again.
 const PASSED_OVER: Duration = Duration::from_secs(5);
-/// How long after such a dial no other is begun: the requests that have waited for it fail with it,
+/// After such a dial no other begins for this time. The requests that have waited for the dial fail with it,
 /// and go to another server.
 const NOT_DIALLED: Duration = Duration::from_millis(100);
 
@@ -46,7 +45,7 @@ const NOT_DIALLED: Duration = Duration::from_millis(100);
 pub(super) fn channel(settings: &Settings) -> Result<Channel> {
     let hosts = settings.endpoints.iter().map(|host| Host::new(host, settings));
     let hosts = hosts.collect::<Result<Arc<[_]>>>()?;
-    // Clients that start together do not all begin at the same server.
+    // Clients that start at the same time must not all begin at the same server.
     let first = RandomState::new().hash_one(0) as usize;
     let next = Arc::new(AtomicUsize::new(first % hosts.len().max(1)));
     let spread = Spread { hosts, next };
@@ -65,7 +64,7 @@ struct Host {
 impl Host {
     fn new(host: &str, settings: &Settings) -> Result<Self> {
         let bad = || Error::invalid("url", format!("{host:?} is not a host name or address"));
-        // The scheme here only says that the transport's own TLS has no part in it.
+        // The scheme here only says that the transport's own TLS is not used.
         let endpoint =
             Endpoint::from_shared(format!("http://{host}")).map_err(|error| bad().because(error))?;
         let scheme = if settings.transport.is_tls() { "https" } else { "http" };
@@ -80,7 +79,7 @@ impl Host {
         let dial = Dial {
             host: host.to_owned(),
             transport: settings.transport.clone(),
-            // A request that has waited for all silent servers has time for one that is not.
+            // A request that has waited for all silent servers must have time for one that answers.
             within: settings.request_timeout / settings.endpoints.len() as u32,
             silence: Arc::clone(&silence),
         };
@@ -102,7 +101,7 @@ struct Silent {
 }
 
 impl Silence {
-    /// Notes how a dial has ended.
+    /// Records the result of a dial.
     fn dialled(&self, silent: bool) {
         let now = Instant::now();
         *self.0.lock() = silent.then_some(Silent { since: now, tried: now });
@@ -112,7 +111,7 @@ impl Silence {
         self.0.lock().as_ref().is_some_and(|silent| silent.since.elapsed() < NOT_DIALLED)
     }
 
-    /// Whether a request may go there. Of a silent server one may try, now and then.
+    /// Returns whether a request may go to this server. From time to time one request may try a silent server.
     fn may_try(&self) -> bool {
         let mut silent = self.0.lock();
         let Some(silent) = &mut *silent else { return true };
@@ -124,7 +123,7 @@ impl Silence {
     }
 }
 
-/// Dials one host: its name is resolved and its certificates are read each time.
+/// Dials one host. It resolves the name and reads the certificates each time.
 #[derive(Clone)]
 struct Dial {
     host: String,
@@ -152,8 +151,8 @@ impl Dial {
     }
 }
 
-/// Sends each request to the next server: one that is sent again after it found a server down goes to
-/// another. Servers that are silent are passed over, unless all are.
+/// Sends each request to the next server. So a request that is repeated because a server was down goes to
+/// another. Silent servers are skipped, unless all are silent.
 #[derive(Clone)]
 struct Spread {
     hosts: Arc<[Host]>,

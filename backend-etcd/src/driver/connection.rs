@@ -24,10 +24,10 @@ const LARGEST_ANSWER: usize = 64 << 20;
 pub(crate) struct Status {
     pub(crate) version: String,
     pub(crate) member: u64,
-    /// 0 where it knows none.
+    /// 0 if it knows no leader.
     pub(crate) leader: u64,
     pub(crate) is_learner: bool,
-    /// How many bytes it keeps at most; 0 where it does not say.
+    /// The maximal number of bytes that it stores; 0 if it does not report that.
     pub(crate) quota: u64,
 }
 
@@ -40,16 +40,16 @@ pub(crate) struct Driver {
     /// How long a request may take.
     pub(crate) request_timeout: Duration,
     pub(super) logins: Logins,
-    // Says why TLS made no connection.
+    // Reports why TLS made no connection.
     pub(super) transport: Transport,
     pub(super) spare_servers: usize,
-    // Bounds requests about keys, so that renewals do not queue behind them.
+    // Bounds requests about keys, so that renewals do not wait for them.
     pub(super) throttle: Arc<Throttle>,
-    /// What the log says of the connection.
+    /// The log messages about the connection.
     pub(crate) link: Arc<LinkLog>,
     pub(super) requests: Arc<Requests>,
     pub(crate) rechecks: Arc<Rechecks>,
-    // Held by the one task that logs in anew; beside it the number of log-ins.
+    // The task that logs in again holds the mutex. The number of log-ins follows.
     pub(super) log_ins: Arc<tokio::sync::Mutex<()>>,
     pub(super) logged_in: Arc<AtomicU64>,
     pub(super) incarnations: Arc<Incarnations>,
@@ -57,7 +57,7 @@ pub(crate) struct Driver {
 
 #[cfg(test)]
 impl Driver {
-    /// Connects to a server that a test has to itself.
+    /// Connects to a server that only this test uses.
     pub(crate) async fn of(server: &latchwork_conformance::servers::Server) -> Self {
         Self::logged_in_to(server, None).await
     }
@@ -82,11 +82,10 @@ impl Driver {
 }
 
 impl Driver {
-    /// Makes the channel, and logs in if a user is given. Connects to nothing else yet.
+    /// Makes the channel, and logs in if a user is given. It makes no other connection yet.
     pub(crate) async fn connect(settings: &Settings) -> Answer<Self> {
         let options = ConnectOptions::new()
-            // A watch or keepalive through a member that lost its leader ends, rather than falling
-            // silent.
+            // A watch or keepalive through a member that has lost its leader must end, and not become silent.
             .with_require_leader(true)
             .with_auto_token_refresh(true);
         let channel = channel(settings)?;
@@ -95,7 +94,7 @@ impl Driver {
             Some((user, password)) => {
                 let with_login = options.clone().with_user(user, password);
                 match Client::from_channel(channel.clone(), Some(with_login)).await.map_err(Failure::from) {
-                    // It asks for no log-in yet. What a provider gives is used once it does.
+                    // The server needs no log-in yet. The login of the provider is used once it does.
                     Err(failure) if settings.logins.may_change() && failure.asks_for_no_login() => {
                         Client::from_channel(channel, Some(options)).await?
                     }
@@ -104,7 +103,8 @@ impl Driver {
             }
             None => Client::from_channel(channel, Some(options)).await?,
         };
-        // Other requests take turns in between, so that one request may meet a server that is down several times.
+        // Other requests take turns in between, so one request may meet the same unreachable server several
+        // times.
         let spare_servers = 4 * (settings.endpoints.len() - 1);
         let kv = client.kv_client().max_decoding_message_size(LARGEST_ANSWER);
         Ok(Self {
@@ -124,7 +124,7 @@ impl Driver {
         })
     }
 
-    /// What the member that answers says of itself.
+    /// Returns the state of the member that answers.
     pub(crate) async fn status(&self) -> Answer<Status> {
         let status = self
             .call(RequestKind::STATE, |mut client| async move { client.status().await })
@@ -139,7 +139,7 @@ impl Driver {
         })
     }
 
-    /// How many members vote, and how many only learn.
+    /// Returns the number of voting members, and of learners.
     pub(crate) async fn members(&self) -> Answer<(u32, u32)> {
         let list = self
             .call(RequestKind::MEMBERS, |mut client| async move { client.member_list().await })
@@ -163,7 +163,7 @@ impl Driver {
     }
 }
 
-/// User and password for a log-in.
+/// Returns user and password for a log-in.
 pub(super) async fn login(logins: &Logins, within: Duration) -> Answer<Option<(String, String)>> {
     let Some(login) = logins.now(within).await? else { return Ok(None) };
     let Some(user) = login.user else {

@@ -1,4 +1,4 @@
-//! Our values as the client crate's, and back.
+//! Converts values of this crate to the client crate's, and back.
 
 use etcd_client::{
     Compare as CompareRequest, CompareOp, DeleteOptions, GetOptions, GetResponse, PutOptions, SortOrder,
@@ -59,10 +59,10 @@ pub(super) fn range_request(range: Range) -> (String, GetOptions) {
     (range.prefix, if range.keys_only { options.with_keys_only() } else { options })
 }
 
-/// The first key after all that have the prefix.
+/// Returns the first key after all keys with the prefix.
 pub(crate) fn end_of(prefix: &str) -> Vec<u8> {
     let mut end = prefix.as_bytes().to_vec();
-    // No byte of a text is 255.
+    // A text has no byte 255.
     if let Some(last) = end.last_mut() {
         *last += 1;
     }
@@ -81,7 +81,7 @@ pub(super) fn found(get: &GetResponse) -> Found {
     Found { keys: keys.collect(), more: get.more(), count: unsigned(get.count()) }
 }
 
-/// A revision, or a number, of the server: never negative.
+/// Converts a revision, or another number of the server, which is never negative.
 pub(super) fn unsigned(signed: i64) -> u64 {
     u64::try_from(signed).unwrap_or(0)
 }

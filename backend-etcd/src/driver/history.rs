@@ -1,4 +1,4 @@
-//! Why a key of ours is gone: the server's history tells a removal from lost data (see
+//! Why a key of this client is gone: the server's history distinguishes a removal from lost data (see
 //! [`incarnation`](crate::incarnation)).
 
 use std::time::Duration;
@@ -11,17 +11,17 @@ use super::encode::signed;
 use super::request_kind::RequestKind;
 use crate::error::{Answer, Past, as_read, no_such_revision};
 
-/// How long the news of a loss waits for its reason.
+/// How long the report of a loss waits for its reason.
 const REASON: Duration = Duration::from_secs(1);
 
 impl Driver {
-    /// Waits until the server is known to have forgotten the present lease, or what was created on it since an older
-    /// copy (see [`incarnation`](crate::incarnation)).
+    /// Waits until the server is known to have forgotten the current lease, or the keys that were created on it
+    /// after an older copy of the data (see [`incarnation`](crate::incarnation)).
     pub(crate) async fn forgotten(&self) {
         self.incarnations.changed().await;
     }
 
-    /// Why a key that was created at this revision, on the present lease, is gone.
+    /// Returns why a key that was created at this revision, on the current lease, is gone.
     pub(crate) async fn why_gone(&self, key: &[u8], created: u64) -> LostReason {
         let forgotten = match tokio::time::timeout(REASON, self.has_created(key, created)).await {
             Ok(Ok(Some(has_created))) => !has_created,
@@ -31,8 +31,8 @@ impl Driver {
         if forgotten { LostReason::Forgotten } else { LostReason::Revoked }
     }
 
-    /// Whether the server has created this key at this revision; `None` when it has compacted that
-    /// part of its history.
+    /// Returns whether the server has created this key at this revision; `None` if it has compacted that part
+    /// of its history.
     async fn has_created(&self, key: &[u8], created: u64) -> Answer<Option<bool>> {
         let options = GetOptions::new().with_revision(signed(created)).with_keys_only();
         let request = || {

@@ -39,12 +39,12 @@ impl Driver {
         })
     }
 
-    /// Deletes a key, of any create revision. Answers whether it was there.
+    /// Deletes a key, of any create revision. Returns whether it existed.
     pub(crate) async fn delete(&self, key: &[u8]) -> Answer<bool> {
         Ok(self.deleted(key, None).await? > 0)
     }
 
-    /// Deletes all keys with a prefix. Answers how many those were.
+    /// Deletes all keys with a prefix. Returns their number.
     pub(crate) async fn delete_below(&self, prefix: &str) -> Answer<u64> {
         self.deleted(prefix.as_bytes(), Some(DeleteOptions::new().with_prefix())).await
     }
@@ -57,8 +57,8 @@ impl Driver {
         Ok(unsigned(answer.await?.deleted()))
     }
 
-    /// Deletes keys one by one, since a full server may refuse even a transaction of deletions.
-    /// Answers whether the first was there. What hinders the others stays until its lease ends.
+    /// Deletes keys one by one, since a full server may refuse even a transaction of deletions. Returns whether
+    /// the first key existed. If another deletion fails, its key stays until its lease ends.
     pub(crate) async fn delete_each(&self, keys: &[Vec<u8>]) -> Answer<bool> {
         let mut first = None;
         for key in keys {
@@ -77,22 +77,21 @@ impl Driver {
         self.txn(Txn::always(reads)).await.map_err(as_read)
     }
 
-    /// Reads one key, which costs less than a transaction of one operation. It sees every write that
-    /// was confirmed before.
+    /// Reads one key, which costs less than a transaction of one operation. The read shows every write that was
+    /// confirmed before.
     pub(crate) async fn get(&self, key: &[u8]) -> Answer<Found> {
         Ok(found(&self.find(key, GetOptions::new()).await?))
     }
 
-    /// Reads one range, which costs less than a transaction of one operation. Answers its revision
-    /// too.
+    /// Reads one range, which costs less than a transaction of one operation. Returns also its revision.
     pub(crate) async fn range(&self, range: Range) -> Answer<(Found, u64)> {
         let (prefix, options) = range_request(range);
         let answer = self.find(prefix.as_bytes(), options).await?;
         Ok((found(&answer), answer.header().map_or(0, |header| unsigned(header.revision()))))
     }
 
-    /// Reads at most `limit` keys from `start` to before `end`, in the server's order, as they were at
-    /// revision `at` (zero: now); with their values and leases, unless the `names` are enough.
+    /// Reads at most `limit` keys from `start` to before `end`, in the server's order, at revision `at` (zero:
+    /// the current one). It includes their values and leases, unless the `names` are enough.
     pub(crate) async fn page(
         &self,
         start: &[u8],
@@ -114,7 +113,7 @@ impl Driver {
         answer.await.map_err(as_read)
     }
 
-    /// Sends a request, and records what its answer shows of the server's incarnation.
+    /// Sends a request, and records what the answer shows about the server's incarnation.
     async fn ask<T, F>(
         &self,
         kind: RequestKind,

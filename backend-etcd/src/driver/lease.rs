@@ -12,7 +12,7 @@ use super::request_kind::RequestKind;
 use crate::error::{Answer, as_read, lease_exists};
 
 impl Driver {
-    /// Grants a lease: its id, and the TTL that the server gave.
+    /// Grants a lease. Returns its id, and the TTL that the server granted.
     pub(crate) async fn grant(&self, ttl: Duration) -> Answer<(i64, Duration)> {
         let seconds = seconds(ttl);
         let before = self.incarnations.known();
@@ -24,7 +24,7 @@ impl Driver {
         Ok((granted.id(), Duration::from_secs(unsigned(granted.ttl()))))
     }
 
-    /// Grants a lease with this id. Answers whether it did: if not, there is one.
+    /// Grants a lease with this id. Returns whether it did: otherwise the lease already exists.
     pub(crate) async fn grant_as(&self, lease: i64, ttl: Duration) -> Answer<bool> {
         let seconds = seconds(ttl);
         let options = || Some(LeaseGrantOptions::new().with_id(lease));
@@ -43,7 +43,8 @@ impl Driver {
         Ok(granted.is_some())
     }
 
-    /// How long a lease has left, in whole seconds, rounded down; `None` where there is no such lease.
+    /// Returns the remaining time of a lease, in whole seconds, rounded down; `None` if the lease does not
+    /// exist.
     pub(crate) async fn lease_left(&self, lease: i64) -> Answer<Option<Duration>> {
         let answer = self
             .call(RequestKind::LEASE_LEFT, |mut client| async move {
@@ -51,7 +52,7 @@ impl Driver {
             })
             .await
             .map_err(as_read)?;
-        // Of one that is not there the server says -1.
+        // The server answers -1 if the lease does not exist.
         Ok(u64::try_from(answer.ttl()).ok().map(Duration::from_secs))
     }
 
@@ -62,7 +63,7 @@ impl Driver {
             .map(|_| ())
     }
 
-    /// Opens a stream of renewals. The first renewal is sent, and answered, within.
+    /// Opens a stream of renewals. It sends the first renewal, and waits for its answer.
     pub(crate) async fn keep_alive(&self, lease: i64) -> Answer<RenewalStream> {
         let (keeper, stream) = self
             .call(RequestKind::RENEWAL, |mut client| async move { client.lease_keep_alive(lease).await })
@@ -90,7 +91,7 @@ impl RenewalStream {
         Ok(self.keeper.keep_alive().await?)
     }
 
-    /// The TTL of the next answer (zero: the lease is gone); `None` at the end of the stream.
+    /// Returns the TTL of the next answer (zero: the lease is gone); `None` at the end of the stream.
     pub(crate) async fn answer(&mut self) -> Answer<Option<Duration>> {
         let answer = self.stream.message().await?;
         Ok(answer.map(|answer| Duration::from_secs(unsigned(answer.ttl()))))

@@ -1,4 +1,4 @@
-//! The client crate `etcd-client`, in the terms of this backend. No other module calls it.
+//! Wraps the client crate `etcd-client` for this backend. No other module calls it.
 
 mod balancer;
 mod connection;

@@ -1,4 +1,4 @@
-//! How a request is sent: in its turn, sent again, and logged in again.
+//! How a request is sent: after its turn, repeated if needed, and with a renewed log-in.
 
 use std::future::Future;
 use std::sync::atomic::Ordering;
@@ -11,7 +11,7 @@ use super::request_kind::RequestKind;
 use crate::error::{Answer, Failure, as_read, is_behind, is_older_than_the_roles, late, refuses_login};
 
 impl Driver {
-    /// Sends a request on the whole client, as those about leases, watches and the server's state need it.
+    /// Sends a request on the whole client, which requests about leases, watches and the server's state need.
     pub(super) async fn call<T, F>(&self, kind: RequestKind, request: impl Fn(Client) -> F) -> Answer<T>
     where
         F: Future<Output = Result<T, etcd_client::Error>>,
@@ -21,9 +21,9 @@ impl Driver {
 
     /// Sends a request, when the throttle lets it pass, within the request timeout.
     ///
-    /// A request that was surely not sent goes to the next server. One that a busy server was too late for, and has
-    /// not carried out, is sent again. The client crate logs in again when a log-in has run out, but not when users or
-    /// roles have changed: this function does so, once.
+    /// A request that was certainly not sent goes to the next server. A request that a busy server answered too
+    /// late, and has not carried out, is sent again. The client crate logs in again when a log-in has expired,
+    /// but not when users or roles have changed: this function does so, once.
     pub(super) async fn send<T, F>(&self, kind: RequestKind, request: impl Fn() -> F) -> Answer<T>
     where
         F: Future<Output = Result<T, etcd_client::Error>>,
@@ -65,12 +65,12 @@ impl Driver {
         })
     }
 
-    /// Logs in again, unless another request has done so since `count`: each log-in costs the server
-    /// a password hash.
+    /// Logs in again, unless another request has done so since `count`. Each log-in costs the server a password
+    /// hash.
     async fn log_in_after(&self, count: u64) -> Answer<()> {
         let _one_at_a_time = self.log_ins.lock().await;
         if self.logged_in.load(Ordering::Acquire) == count {
-            // A provider gives the present login.
+            // A provider returns the current login.
             let login = login(&self.logins, self.request_timeout).await?;
             self.client.clone().update_user(login).await?;
             self.logged_in.fetch_add(1, Ordering::AcqRel);

@@ -1,6 +1,6 @@
-//! Transactions and reads, as values.
+//! Transactions and reads as values.
 
-/// One key of the server, as it was read.
+/// One key of the server, at the time of the read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StoredKey {
     pub(crate) key: Vec<u8>,
@@ -17,13 +17,13 @@ pub(crate) struct StoredKey {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Found {
     pub(crate) keys: Vec<StoredKey>,
-    /// The limit of the read has cut off other keys.
+    /// Whether the limit of the read has cut off other keys.
     pub(crate) more: bool,
     /// The number of keys in the range, before any filter.
     pub(crate) count: u64,
 }
 
-/// A transaction: when all of `compares` are true the server runs `then`, else `or_else`.
+/// A transaction: if all `compares` are true the server runs `then`, otherwise `or_else`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Txn {
     pub(crate) compares: Vec<Compare>,
@@ -37,7 +37,7 @@ impl Txn {
         Self { then, ..Self::default() }
     }
 
-    /// Runs `then` when `compare` is true.
+    /// Runs `then` if `compare` is true.
     pub(crate) fn when(compare: Compare, then: Vec<Op>) -> Self {
         Self { compares: vec![compare], then, or_else: Vec::new() }
     }
@@ -67,8 +67,7 @@ pub(crate) enum Op {
         value: Vec<u8>,
         lease: i64,
     },
-    // Other programs may have created the keys that are read or deleted, and those need not be
-    // text.
+    // Other programs may have created the keys that are read or deleted. Such keys need not be text.
     Delete(Vec<u8>),
     Get(Vec<u8>),
     /// As `Get`, without the value.
@@ -81,7 +80,7 @@ pub(crate) enum Op {
 pub(crate) struct Range {
     pub(crate) prefix: String,
     pub(crate) order: Order,
-    /// Zero for all.
+    /// Zero for no limit.
     pub(crate) limit: i64,
     pub(crate) keys_only: bool,
 }
@@ -99,7 +98,7 @@ pub(crate) enum Order {
     Newest,
     /// By create revision descending, from this one down.
     NewestUpTo(u64),
-    /// Only what was created at this revision.
+    /// Only keys that were created at this revision.
     CreatedAt(u64),
     /// By key, which costs the server no sort.
     ByKey,
@@ -108,11 +107,11 @@ pub(crate) enum Order {
 /// The answer to a transaction.
 #[derive(Debug)]
 pub(crate) struct TxnResult {
-    /// All compares were true.
+    /// Whether all compares were true.
     pub(crate) succeeded: bool,
     pub(crate) revision: u64,
     /// The results of the reads, in the order of the operations.
     pub(crate) reads: Vec<Found>,
-    /// The first delete has removed something.
+    /// Whether the first delete has removed a key.
     pub(crate) deleted: bool,
 }

@@ -13,7 +13,7 @@ use crate::error::Answer;
 /// One watch of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Watch {
-    /// Chosen by the client, never twice within a stream.
+    /// The client chooses it. It never occurs twice within a stream.
     pub(crate) id: i64,
     pub(crate) key: Arc<[u8]>,
     pub(crate) prefix: bool,
@@ -22,7 +22,7 @@ pub(crate) struct Watch {
     pub(crate) only: EventKind,
 }
 
-/// The events that a watch is sent.
+/// The kinds of events that a watch receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EventKind {
     Deletes,
@@ -35,12 +35,12 @@ pub(crate) enum EventKind {
 pub(crate) enum StreamEvent {
     /// The watch sends events after `revision`, or from its own start on if that is later.
     Created { id: i64, revision: u64 },
-    /// The keys that changed. None: the server has sent everything up to `revision`.
+    /// The keys that changed. Without keys: the server has sent all changes up to `revision`.
     Changed { id: i64, revision: u64, changes: Vec<Change> },
-    /// The server refuses the oldest start that has no answer yet, in these words. Not all servers
-    /// name the watch.
+    /// The server refuses the oldest start that has no answer yet, with this text. Not all servers name the
+    /// watch.
     Refused(String),
-    /// The watch is over.
+    /// The watch has ended.
     Ended { id: i64, why: EndReason },
 }
 
@@ -48,7 +48,7 @@ pub(crate) enum StreamEvent {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Change {
     pub(crate) key: Vec<u8>,
-    /// Empty when the key was deleted.
+    /// Empty if the key was deleted.
     pub(crate) value: Vec<u8>,
     pub(crate) revision: u64,
 }
@@ -58,12 +58,12 @@ pub(crate) struct Change {
 pub(crate) enum EndReason {
     /// The server has compacted the revision at which the watch starts.
     Compacted,
-    /// Anything else, in the server's words.
+    /// Another reason, in the server's words.
     Refused(String),
 }
 
 impl Driver {
-    /// Opens a stream of watches, with its first.
+    /// Opens a stream with its first watch.
     pub(crate) async fn watch(&self, first: Watch) -> Answer<(WatchRequests, WatchEvents)> {
         let open = |mut client: Client| {
             let (key, options) = (first.key.to_vec(), options(&first));
@@ -71,8 +71,8 @@ impl Driver {
         };
         let (mut requests, events) = self.call(RequestKind::WATCH, open).await?.split();
         let (sender, mut receiver) = mpsc::unbounded_channel();
-        // The stream's own queue is short: a task that waited for room in it would not read the
-        // answers that make room.
+        // The stream's own queue is short. A task that waited for room in it would not read the answers that
+        // make room.
         tokio::spawn(async move {
             while let Some(request) = receiver.recv().await {
                 let sent = match request {
@@ -82,7 +82,7 @@ impl Driver {
                     WatchRequest::Stop(id) => requests.cancel(id).await,
                 };
                 if sent.is_err() {
-                    // The stream is over, which its reader notices.
+                    // The stream has ended, which its reader notices.
                     return;
                 }
             }
@@ -100,7 +100,7 @@ enum WatchRequest {
 pub(crate) struct WatchRequests(mpsc::UnboundedSender<WatchRequest>);
 
 impl WatchRequests {
-    // A failed send means that the stream is over, which its reader notices.
+    // A failed send means that the stream has ended, which its reader notices.
     pub(crate) fn start(&self, watch: Watch) {
         let _ = self.0.send(WatchRequest::Start(watch));
     }
@@ -114,7 +114,7 @@ impl WatchRequests {
 pub(crate) struct WatchEvents(WatchResponseStream);
 
 impl WatchEvents {
-    /// The next message; `None` when the stream is over.
+    /// Returns the next message; `None` if the stream has ended.
     pub(crate) async fn next(&mut self) -> Option<StreamEvent> {
         match self.0.message().await {
             Ok(Some(response)) => Some(stream_event(&response)),
@@ -144,7 +144,7 @@ fn stream_event(response: &WatchResponse) -> StreamEvent {
         return StreamEvent::Created { id, revision: header };
     }
     let changes = response.events().iter().filter_map(|event| {
-        // A filter of the watch keeps away the kind that it does not want.
+        // The filter of the watch excludes the kind of events that it does not need.
         debug_assert!(matches!(event.event_type(), EventType::Put | EventType::Delete));
         event.kv().map(|kv| Change {
             key: kv.key().to_vec(),
@@ -166,6 +166,6 @@ fn options(watch: &Watch) -> WatchOptions {
         .with_start_revision(signed(watch.from))
         .with_filters(unwanted)
         .with_progress_notify();
-    // What is put under a prefix at once may be longer than the client reads.
+    // Values that are put under a prefix at the same time may be longer than the client reads in one message.
     if watch.prefix { options.with_prefix().with_fragment() } else { options }
 }

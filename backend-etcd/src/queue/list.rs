@@ -25,7 +25,7 @@ pub(crate) struct Listing {
     pub(crate) members: Vec<Member>,
     /// Whether other keys are before the first.
     pub(crate) more: bool,
-    /// The number of keys in the range, also those that were not read.
+    /// The number of keys in the range, including keys that were not read.
     pub(crate) count: u64,
 }
 

@@ -1,7 +1,7 @@
-//! A bound on what a server may send at once.
+//! A bound on the size of a server's reply.
 //!
-//! The client crate collects a whole reply before it looks at it, and believes announced lengths: a
-//! bulk of 1 GB costs the process 2.1 GB. This stream fails before that.
+//! The client crate collects a whole reply before it processes it, and believes announced lengths: a bulk of 1
+//! GB costs the process 2.1 GB. This stream fails before that.
 
 use std::io;
 use std::pin::Pin;
@@ -9,12 +9,12 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Bytes of one reply or message. The largest answer of our scripts is a page of a listing: 500
+/// Bytes of one reply or message. The largest answer to a script of this crate is a page of a listing: 500
 /// labels of 4 KiB.
 const MOST_BYTES: u64 = 16 << 20;
-/// Values in one reply: each may be three bytes here, and takes more of the client's memory.
+/// Values in one reply. Each may take only three bytes there, and takes more of the client's memory.
 const MOST_VALUES: u64 = 1 << 16;
-/// The depth of their nesting.
+/// The depth of nested values.
 const MOST_DEPTH: usize = 32;
 /// The longest line with a length.
 const LONGEST_LENGTH: usize = 24;
@@ -78,12 +78,12 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for BoundedStream<S> {
 /// Follows the lengths of RESP2 and RESP3, and keeps no content.
 #[derive(Debug, Default)]
 struct Frames {
-    // Per level the values that are still to come, and whether the level is an attribute, which is
-    // no value itself: a value follows it.
+    // For each level the number of values that are still missing, and whether the level is an attribute. An
+    // attribute is not a value: a value follows it.
     open: Vec<(u64, bool)>,
     // The beginning of a line.
     line: Vec<u8>,
-    // Bytes of a text that are still to come.
+    // Bytes of a text that are still missing.
     skip: u64,
     bytes: u64,
     values: u64,

@@ -1,6 +1,5 @@
-//! A connection of its own for confirmations by replicas. `WAIT` blocks its connection, so on the
-//! shared one it would keep renewals waiting; and it covers what its own connection wrote, and no
-//! more.
+//! A separate connection for confirmations by replicas. `WAIT` blocks its connection, so on the shared one it
+//! would delay renewals. It also covers only the writes of its own connection.
 
 use std::time::Duration;
 
@@ -18,7 +17,7 @@ use crate::error::{Again, Failure, from_redis, timed_out};
 use crate::layout::life;
 use crate::scripts::{Call, Reply};
 
-/// Writes, and waits until replicas have what was written. Dropped, it is closed.
+/// Writes, and waits until replicas have the writes. A drop closes the connection.
 #[derive(Debug)]
 pub(crate) struct ConfirmingConnection {
     connection: MultiplexedConnection,
@@ -31,11 +30,11 @@ pub(crate) struct ConfirmingConnection {
 
 /// The answers to one burst.
 pub(crate) struct Burst {
-    /// When it was sent.
+    /// When the burst was sent.
     pub(crate) sent: Moment,
     /// The answer of each script.
     pub(crate) replies: Vec<Result<Reply>>,
-    /// How many replicas have all that was written on this connection up to now.
+    /// The number of replicas that have all writes of this connection so far.
     pub(crate) replicas: u64,
 }
 
@@ -51,17 +50,17 @@ impl ConfirmingConnection {
         Ok(Self { connection, clock: clock.clone(), address: host.to_string(), life, run_id })
     }
 
-    /// The run of the server that it leads to, if the server says it.
+    /// The run id of the connection's server, if the server reports it.
     pub(crate) fn run_id(&self) -> Option<&str> {
         self.run_id.as_deref()
     }
 
-    /// Runs scripts, and behind them waits until `replicas` replicas have what they, and earlier
-    /// ones on this connection, have written; for `wait` at most. All of it is sent as one, so
-    /// that no script can come behind the question. No answer takes longer than `bound` more.
+    /// Runs scripts, and then waits until `replicas` replicas have the writes of these scripts and of earlier
+    /// ones on this connection, for at most `wait`. It sends all as one burst, so no script can come after the
+    /// `WAIT`. No answer takes longer than `bound` more.
     ///
     /// # Errors
-    /// That of the connection, which is of no use any more; `Forbidden` naming `WAIT`.
+    /// The error of the connection, which is unusable then; `Forbidden` naming `WAIT`.
     pub(crate) async fn write_and_wait(
         &mut self,
         calls: &[Call],
@@ -89,7 +88,7 @@ impl ConfirmingConnection {
             Value::Int(replicas) => u64::try_from(replicas).unwrap_or(0),
             _ => 0,
         };
-        // A slot that has moved, or is being moved, is asked for again, where it is then.
+        // If a slot has moved, or is being moved, the caller tries again on its new server.
         let only_said = |value| {
             said(value).map(reply).map_err(|failure| match failure.again {
                 Some(Again::Moved(_) | Again::Ask(_)) => {

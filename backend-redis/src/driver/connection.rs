@@ -1,4 +1,4 @@
-//! Requests to one server, on whichever connection stands.
+//! Requests to one server, on its current connection.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -24,15 +24,15 @@ use crate::error::{Again, Answer, Failure, closed, given_up};
 use crate::layout::life;
 use crate::scripts::{self, Call, Reply};
 
-/// The requests that are no scripts.
+/// The requests that are not scripts.
 const OWN: [&str; 8] =
     ["CLUSTER SLOTS", "CONFIG GET", "INFO", "PING", "SCAN", "SUBSCRIBE", "TIME", "UNSUBSCRIBE"];
 
-/// A connection that is replaced as long as the driver lives.
+/// A connection that is replaced when it breaks, until the driver is dropped.
 pub(super) struct Server {
     pub(super) clock: Clock,
     pub(super) link: Arc<watch::Sender<Link>>,
-    // Host and port, or the Sentinels that know it.
+    // Host and port, or the Sentinels that name the host.
     address: String,
     inbox: String,
     // The last argument of every script.
@@ -43,7 +43,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Dials, and answers whether the server evicts locks. From then on a broken connection is replaced.
+    /// Dials, and returns whether the server evicts locks. From then on a broken connection is replaced.
     pub(super) async fn connect(setup: Setup) -> Answer<(Self, Eviction)> {
         let (server, dialler) = Self::new(setup);
         let (wire, eviction) = dialler.dial(0, Duration::MAX).await?;
@@ -52,7 +52,7 @@ impl Server {
         Ok((server, eviction))
     }
 
-    /// As one whose connection is broken: it dials in the background.
+    /// Returns a server without a connection: it dials in the background.
     pub(super) fn dialling(setup: Setup) -> Self {
         let (server, dialler) = Self::new(setup);
         server.begin(dialler);
@@ -62,7 +62,7 @@ impl Server {
     fn new(setup: Setup) -> (Self, Dialler) {
         let link = Arc::new(watch::Sender::new(Link::Down(closed())));
         let Setup { settings, clock, .. } = &setup;
-        // As long as one unanswered renewal takes: there is time for another, on a new connection.
+        // An unanswered renewal takes this long. Then another one has time on a new connection.
         let patience = settings.request_timeout.min(renewal_period(settings.ttl));
         let server = Self {
             clock: clock.clone(),
@@ -95,12 +95,12 @@ impl Server {
         Losses(self.link.subscribe())
     }
 
-    /// Asks what is no script.
+    /// Sends a request that is not a script.
     pub(super) async fn ask(&self, name: &'static str, command: &Cmd, within: Duration) -> Result<Reply> {
         Ok(self.request(Request::Command(name, command), None, within).await?.1)
     }
 
-    /// Why there is no connection.
+    /// Returns the reason if no connection exists.
     pub(super) fn why_down(&self) -> Option<Error> {
         self.link.borrow().why()
     }
@@ -119,18 +119,18 @@ impl Server {
         self.cut();
     }
 
-    /// Disconnects, and sends nothing more.
+    /// Disconnects, and sends no further request.
     pub(super) fn cut(&self) {
         self.link.send_replace(Link::Closed);
     }
 
-    /// Sends a request, on the chosen connection or on the present or next one. Answers also when it was sent: what
-    /// the reply proves counts from there. `within` is the time that the call had when it began, of which redirections
-    /// may have left little. It decides whether the server is silent.
+    /// Sends a request, on the chosen connection or on the current or next one. Returns also when the request
+    /// was sent: a proof by the reply counts from there. `within` is the time that the call had at its start.
+    /// Redirections may have used most of it. It determines whether the server counts as silent.
     ///
     /// # Errors
-    /// `Unavailable` when it surely was not carried out, `OutcomeUnknown` when it may have been, `Closed`,
-    /// or the server's own error.
+    /// `Unavailable` if the request was certainly not carried out, `OutcomeUnknown` if it may have been,
+    /// `Closed`, or the server's error.
     pub(super) async fn request(
         &self,
         request: Request<'_>,
@@ -141,7 +141,7 @@ impl Server {
             Request::Script(call) => (call.script.name, Some(call), Cow::Owned(by_hash(call, &self.life))),
             Request::Command(name, command) => (name, None, Cow::Borrowed(command)),
         };
-        // Before the bound is set: a request that times out counts with its whole time as silence.
+        // Before the bound is set: the whole time of a request that times out counts as silence.
         let mut asked = self.clock.now();
         let (wire, asks, until) = match chosen {
             Some(Chosen { wire, asks, until }) => (Some(wire), asks, until),
@@ -165,8 +165,8 @@ impl Server {
             let answer = tokio::select! {
                 biased;
                 answer = wire.answer(&command, asks, until) => answer,
-                // The next connection is asked at once, not when the time of this request is over. The driver itself
-                // may have ended, without a reason.
+                // The request goes to the next connection at once, before its time is over. If the driver
+                // itself has ended, there is no reason.
                 down = link.wait_for(|link| !link.is_up(generation)) => {
                     Err(given_up(down.ok().and_then(|link| link.why())))
                 }
@@ -179,8 +179,8 @@ impl Server {
                 Err(failure) => failure,
             };
             if let (Some(Again::WithText), Some(call)) = (&failure.again, script.take()) {
-                // A flushed or a new server. The text goes with the call, which costs one more trip and
-                // no third.
+                // A flushed or a new server. The request is sent again with the text, so it needs no third
+                // trip.
                 command = Cow::Owned(by_text(call, &self.life));
                 sent = self.clock.now();
                 self.silence.end(sent);
@@ -197,8 +197,8 @@ impl Server {
         }
     }
 
-    /// With the reason that dialling has met: waiting does not help when the server is a replica
-    /// now.
+    /// Includes the reason that the dialling has found. For example, waiting does not help if the server is a
+    /// replica now.
     pub(super) fn not_connected(&self) -> Error {
         Error::new(ErrorKind::Unavailable, "not connected").because_of(self.link.borrow().why())
     }
@@ -210,7 +210,7 @@ impl Server {
         }
     }
 
-    /// The connection that stands, or the next one.
+    /// Returns the current connection, or the next one.
     pub(super) async fn up(&self) -> Result<Wire> {
         let mut link = self.link.subscribe();
         match link.wait_for(|link| !matches!(link, Link::Down(_))).await.as_deref() {
@@ -222,7 +222,7 @@ impl Server {
 
 /// The text of a request.
 pub(super) enum Request<'a> {
-    /// A script, which the server may not know.
+    /// A script, which the server may not have.
     Script(&'a Call),
     /// Another command, with its name in errors and metrics.
     Command(&'static str, &'a Cmd),

@@ -1,10 +1,10 @@
-//! Where a walk over all keys goes on, from server to server.
+//! The position of a walk over all keys, across servers.
 
 use std::fmt;
 
 use crate::config::Host;
 
-/// Where a walk over all keys goes on.
+/// The position of a walk over all keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cursor {
     pub(super) at: u64,
@@ -12,7 +12,7 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
-    /// From the words of the page before.
+    /// Parses the text that the page before returned.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (at, host) = match text.split_once('@') {
             Some((at, host)) => (at, Some(Host::parse(host).ok()?)),

@@ -22,24 +22,24 @@ use super::switches::Word;
 use crate::config::{Host, Sentinels, Servers, Settings};
 use crate::error::{Answer, Failure, closed, from_redis};
 
-/// Requests that may wait to be written: an acquire must not queue behind a burst of renewals.
+/// The number of requests that may wait to be written: an acquisition must not wait for a burst of renewals.
 const BUFFER: usize = 4096;
 
 /// Receives each message and its channel, on the connection's task: it must not block.
 pub(crate) type OnMessage = Arc<dyn Fn(&[u8], &[u8]) + Send + Sync>;
 
-/// What all connections of a client are made with.
+/// The settings of all connections of a client.
 #[derive(Clone)]
 pub(crate) struct Setup {
     pub(crate) settings: Settings,
     pub(crate) clock: Clock,
     pub(crate) on_message: OnMessage,
-    /// Notified each time when a broken connection was replaced.
+    /// Notified each time that a broken connection is replaced.
     pub(crate) reconnected: Arc<Notify>,
 }
 
 impl Setup {
-    /// That of one server of the cluster.
+    /// Returns the setup of one server of the cluster.
     pub(super) fn of_shard(&self, host: &Host) -> Self {
         Self { settings: self.settings.of_shard(host.clone()), ..self.clone() }
     }
@@ -54,10 +54,11 @@ pub(super) struct Dialler {
 }
 
 impl Dialler {
-    /// The task: dials whenever the connection is down, until the driver is closed or dropped.
+    /// Dials whenever the connection is down, until the driver is closed or dropped. This is the task of the
+    /// driver.
     pub(super) async fn keep_dialling(self, mut link: watch::Receiver<Link>, log: LinkLog) {
         let mut generation = 0;
-        // A server that was not dialled yet has lost no connection.
+        // A server that was never dialled has lost no connection.
         let mut was_up = matches!(*link.borrow(), Link::Up(_));
         loop {
             let down = link.wait_for(|link| !matches!(link, Link::Up(_))).await;
@@ -72,7 +73,7 @@ impl Dialler {
                 let Link::Down(down) = link else { return false };
                 match self.word.against(&wire.host, asked) {
                     None => *link = Link::Up(wire),
-                    // Another master was named during the dial.
+                    // The Sentinels have named another master during the dial.
                     Some(why) => *down = why,
                 }
                 matches!(link, Link::Up(_))
@@ -80,14 +81,14 @@ impl Dialler {
             was_up = up;
             if up {
                 log.mended();
-                // Messages may have been lost: all nodes must be looked at.
+                // Messages may have been lost: the client must read all nodes.
                 self.setup.reconnected.notify_one();
             }
         }
     }
 
-    /// Tries until there is a connection; `None` once the driver is closed or dropped. Answers also which word of the
-    /// Sentinels that are listened to it knew.
+    /// Tries until a connection exists; `None` once the driver is closed or dropped. Returns also the count of
+    /// the Sentinels' announcements that it knew.
     async fn redial(
         &self,
         generation: u64,
@@ -95,14 +96,14 @@ impl Dialler {
         log: &LinkLog,
     ) -> Option<(Wire, u64)> {
         let mut pauses = Backoff::new(Pauses::RECONNECT);
-        // After a renewal without an answer a third of the TTL is left. One attempt that hangs must
-        // not take all of it.
+        // After an unanswered renewal a third of the TTL remains. One attempt that hangs must not take all of
+        // it.
         let mut bound = renewal_period(self.setup.settings.ttl) / 2;
         loop {
             let asked = self.word.count();
             let attempt = async {
-                // Before the first attempt too: all clients of a server lose their connections at
-                // one instant.
+                // The pause comes before the first attempt too, because all clients of a server lose their
+                // connections at the same time.
                 tokio::time::sleep(pauses.next()).await;
                 self.dial(generation, bound).await
             };
@@ -115,7 +116,7 @@ impl Dialler {
                 Err(failure) => failure,
             };
             tracing::debug!(host = log.host(), error = %failure.error, "not reconnected yet");
-            // A request that gives up meanwhile reports the reason. No task waits for this change.
+            // A request that gives up during this reports the reason. No task waits for this change.
             self.link.upgrade()?.send_if_modified(|link| {
                 if let Link::Down(why) = link {
                     *why = failure.error;
@@ -135,7 +136,7 @@ impl Dialler {
         let shaken = handshake(&mut connection, settings, generation == 0).await;
         let (run_id, eviction) = shaken
             .map_err(|failure| settings.servers.named_it(&host, failure.secured_by(&settings.transport)))?;
-        // Before the connection is used: earlier requests went to the server that was there before.
+        // Before the connection is used: earlier requests went to an earlier server.
         self.incarnation.met(&host.to_string(), run_id, self.setup.clock.now());
         Ok((Wire { generation, host: Arc::new(host), connection }, eviction))
     }
@@ -165,8 +166,8 @@ impl Dialler {
     }
 }
 
-/// A connection to the server with the locks, wherever it is now, and where that is. Neither the
-/// search nor the connecting takes longer than `bound`.
+/// Connects to the server with the locks, and returns also its host. Neither the search for the host nor the
+/// connection takes longer than `bound`.
 pub(super) async fn reach(
     settings: &Settings,
     config: AsyncConnectionConfig,
@@ -175,10 +176,10 @@ pub(super) async fn reach(
     let host = match &settings.servers {
         Servers::One(host) | Servers::Shard(host) => host.clone(),
         Servers::Watched(sentinels) => sentinels::master(sentinels, bound).await?,
-        // Its clients dial each server by itself.
+        // A client of a cluster dials each server separately.
         Servers::Cluster(hosts) => hosts[0].clone(),
     };
-    // It is asked each time: a login may change under way.
+    // The client asks for it each time, because a login may change.
     let given = settings.logins.now(settings.request_timeout).await.map_err(Failure::said)?;
     let login = login(given, settings.database);
     let connecting = connect(&host, &login, &settings.transport, config);
@@ -196,7 +197,7 @@ pub(super) async fn reach(
 }
 
 impl Servers {
-    /// The failure of a server that Sentinels have named: they may name another one soon.
+    /// Marks the failure of a server that Sentinels have named: they may name another one soon.
     pub(super) fn named_it(&self, host: &Host, failure: Failure) -> Failure {
         let Servers::Watched(Sentinels { service, .. }) = self else { return failure };
         let what = format!("{host}, which the Sentinels name as the master of {service:?}");
@@ -209,7 +210,7 @@ impl Servers {
 }
 
 impl Failure {
-    /// The refusal of a server of a cluster, which has several: it is named.
+    /// Adds the server's name to its refusal: a cluster has several servers.
     fn of_cluster(self, servers: &Servers) -> Self {
         let Servers::Shard(host) = servers else { return self };
         if !self.answered {

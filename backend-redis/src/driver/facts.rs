@@ -1,4 +1,4 @@
-//! What a server says of itself, in the words of its answers.
+//! The answers of a server about itself.
 
 use std::time::{Duration, SystemTime};
 
@@ -15,7 +15,7 @@ const RESOLUTION: Duration = Duration::from_micros(1);
 /// The answers of one server.
 #[derive(Debug)]
 pub(crate) struct Said {
-    /// The whole of INFO.
+    /// The complete INFO.
     pub(crate) info: Result<String>,
     /// `appendfsync` and `save`.
     pub(crate) settings: Result<(String, String)>,
@@ -34,7 +34,7 @@ pub(super) async fn said(server: &Server, within: Duration) -> Said {
     }
 }
 
-/// Redis 6.2 takes one name per request.
+/// Redis 6.2 accepts one name in a request.
 async fn setting(server: &Server, name: &str, within: Duration) -> Result<String> {
     let mut command = Cmd::new();
     command.arg("CONFIG").arg("GET").arg(name);

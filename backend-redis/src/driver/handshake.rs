@@ -1,5 +1,4 @@
-//! What a new connection must show before it is used: the server, the scripts, the inbox, the
-//! permissions.
+//! The checks of a new connection before it is used: the server, the scripts, the inbox, the permissions.
 
 use std::collections::HashMap;
 
@@ -15,11 +14,11 @@ use crate::error::{Again, Answer, Failure, from_redis};
 use crate::layout::life;
 use crate::scripts;
 
-/// How many hash tags are tried for one of a server's slots.
+/// The number of hash tags that are tried to find a slot of the server.
 const TAGS: usize = 100_000;
 
-/// Prepares and checks a connection, `first` of its driver or a later one. Answers the server's run
-/// id, and whether the server evicts locks.
+/// Prepares and checks a connection, the `first` of its driver or a later one. Returns the server's run id, and
+/// whether the server evicts locks.
 pub(super) async fn handshake(
     connection: &mut MultiplexedConnection,
     settings: &Settings,
@@ -30,7 +29,7 @@ pub(super) async fn handshake(
     // Before any write: a replica refuses that without a reason.
     let eviction = judge(connection, info.as_deref(), settings, settings.strict).await?;
     load_missing(connection).await.map_err(unsent)?;
-    // Answered after the server's Subscribe push: from here on no message is lost.
+    // The answer comes after the server's Subscribe push: from then on no message is lost.
     let subscribed = connection.subscribe(&settings.inbox).await;
     subscribed.map_err(|error| name_forbidden(unsent(error), "SUBSCRIBE"))?;
     selftest(connection, settings, first).await?;
@@ -40,8 +39,8 @@ pub(super) async fn handshake(
     Ok((info.as_deref().and_then(info::run_id), eviction))
 }
 
-/// Prepares and checks a connection that confirms: it renews nodes, and hears no messages. Answers
-/// the server's run id.
+/// Prepares and checks a connection for confirmations: it renews nodes, and receives no messages. Returns the
+/// server's run id.
 pub(super) async fn handshake_to_confirm(
     connection: &mut MultiplexedConnection,
     settings: &Settings,
@@ -53,7 +52,7 @@ pub(super) async fn handshake_to_confirm(
     Ok(info.as_deref().and_then(info::run_id))
 }
 
-/// Judges a server by its INFO, or where that is forbidden, by the role that HELLO names.
+/// Judges a server by its INFO. If INFO is forbidden, it uses the role in the answer to HELLO.
 async fn judge(
     connection: &mut MultiplexedConnection,
     info: Option<&str>,
@@ -90,9 +89,9 @@ fn unsent(error: redis::RedisError) -> Failure {
     from_redis(error, false)
 }
 
-/// INFO; `None` when the server forbids it. The whole of it costs the server as much as twenty
-/// joins, most of that for its memory, so a later connection reads two sections. (Redis 6.2 takes
-/// one per request.)
+/// Reads INFO; `None` if the server forbids it. A complete INFO costs the server as much as twenty joins,
+/// mostly for its memory section. So a later connection reads two sections. (Redis 6.2 accepts one in a
+/// request.)
 async fn read_info(connection: &mut MultiplexedConnection, whole: bool) -> Answer<Option<String>> {
     let sections: &[Option<&str>] = if whole { &[None] } else { &[Some("server"), Some("replication")] };
     let mut info = Some(String::new());
@@ -106,9 +105,9 @@ async fn read_info(connection: &mut MultiplexedConnection, whole: bool) -> Answe
     Ok(info)
 }
 
-/// Loads the scripts of every hold, so that no join, leave or renewal takes a second trip. A
-/// missing other script is sent with its first call. The server mostly knows them all, and this is
-/// one small request.
+/// Loads the scripts of every hold, so that no join, leave or renewal needs a second trip. Other missing
+/// scripts are sent with their first call. The server normally has all of them, and then this is one small
+/// request.
 async fn load_missing(connection: &mut MultiplexedConnection) -> RedisResult<()> {
     let mut exists = redis::cmd("SCRIPT");
     exists.arg("EXISTS");
@@ -122,8 +121,8 @@ async fn load_missing(connection: &mut MultiplexedConnection) -> RedisResult<()>
     Ok(())
 }
 
-/// Uses every command of the scripts once. The first connection tries both ways of a call, by hash
-/// and by text; on a later one, one way shows whether keys and channels are still allowed.
+/// Uses every command of the scripts once. The first connection tests both ways of a call, by hash and by text.
+/// On a later one, one way shows whether keys and channels are still allowed.
 async fn selftest(connection: &mut MultiplexedConnection, settings: &Settings, first: bool) -> Answer<()> {
     let Some(tag) = scratch_tag(connection, settings).await? else { return Ok(()) };
     let call = scripts::selftest(settings.scratch_keys(&tag), &settings.inbox);
@@ -131,7 +130,7 @@ async fn selftest(connection: &mut MultiplexedConnection, settings: &Settings, f
     for (how, command) in [("EVALSHA", by_hash(&call, &life)), ("EVAL", by_text(&call, &life))] {
         let answer = connection.req_packed_command(&command).await.and_then(Value::extract_error);
         let answer = match answer.map_err(unsent) {
-            // An unknown script may be called, and more was not asked.
+            // The call of an unknown script is allowed, and the test needs no more.
             Err(failure) if failure.again == Some(Again::WithText) && how == "EVALSHA" => continue,
             answer => answer.map_err(|failure| name_forbidden(failure, how))?,
         };
@@ -146,7 +145,7 @@ async fn selftest(connection: &mut MultiplexedConnection, settings: &Settings, f
     Ok(())
 }
 
-/// A hash tag whose slot this server has; none for a server of a cluster that has no slot.
+/// Returns a hash tag whose slot this server has; `None` for a server of a cluster without slots.
 async fn scratch_tag(connection: &mut MultiplexedConnection, settings: &Settings) -> Answer<Option<String>> {
     let client = &settings.scratch.1;
     let Servers::Shard(host) = &settings.servers else { return Ok(Some(client.clone())) };
@@ -159,7 +158,7 @@ async fn scratch_tag(connection: &mut MultiplexedConnection, settings: &Settings
     if ranges.is_empty() {
         return Ok(None);
     }
-    // A server has one slot in thousands at least, but for one that is being filled or emptied.
+    // A server has at least one slot in thousands, except while it is filled or emptied.
     let mut tags = (0..TAGS).map(|number| format!("{client}-{number}"));
     Ok(tags.find(|tag| has(slots::slot_of(tag.as_bytes()))))
 }

@@ -1,4 +1,4 @@
-//! Which server the connection leads to, and since when: a restarted or another server may have
+//! The identity of the connection's server, and when it changed last: a restarted or another server may have
 //! forgotten nodes.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use crate::config::NAME;
 #[derive(Debug)]
 pub(super) struct Incarnation {
     run_id: Mutex<Option<String>>,
-    // Whether the present one has said its run id.
+    // Whether the current server has reported its run id.
     said: AtomicBool,
     since: AtomicU64,
 }
@@ -22,13 +22,13 @@ impl Incarnation {
         Self { run_id: Mutex::new(None), said: AtomicBool::new(false), since }
     }
 
-    /// Since when the server is the present one; `Moment::PAST` for the first.
+    /// Returns when the current server was met first; `Moment::PAST` for the client's first server.
     pub(super) fn since(&self) -> Moment {
         Moment::from_nanos(self.since.load(Ordering::Acquire))
     }
 
-    /// Whether a connection to this run of a server leads to the present one. One that does not say
-    /// its run counts as the same.
+    /// Returns whether a connection to this run of a server leads to the current server. A connection without a
+    /// run id counts as the same.
     pub(super) fn is(&self, run_id: Option<&str>) -> bool {
         match (self.run_id.lock().as_deref(), run_id) {
             (Some(present), Some(run_id)) => present == run_id,
@@ -36,14 +36,14 @@ impl Incarnation {
         }
     }
 
-    /// Which server it is; `None` if that does not say.
+    /// Returns the run id of the current server; `None` if the server does not report it.
     pub(super) fn run_id(&self) -> Option<String> {
         let known = self.run_id.lock();
         known.clone().filter(|_| self.said.load(Ordering::Acquire))
     }
 
-    /// Called before the first request on a new connection. Without a run id the server counts as
-    /// the same.
+    /// Records the server of a new connection, before the first request on it. Without a run id the server
+    /// counts as the same.
     pub(super) fn met(&self, host: &str, run_id: Option<String>, now: Moment) {
         let mut known = self.run_id.lock();
         self.said.store(run_id.is_some(), Ordering::Release);

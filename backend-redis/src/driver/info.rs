@@ -1,4 +1,4 @@
-//! What INFO says of the server, and whether locks may live there.
+//! The content of INFO, and whether locks may be on this server.
 
 use std::borrow::Cow;
 
@@ -7,12 +7,12 @@ use latchwork_core::{Error, ErrorKind, Eviction, Result};
 /// The oldest version with all commands of the scripts.
 const OLDEST: (u32, u32) = (6, 2);
 
-/// Judges a server, of a cluster or not, by its INFO (`None` when INFO is forbidden). Answers whether it evicts locks
-/// under memory pressure.
+/// Judges a server, of a cluster or not, by its INFO (`None` if INFO is forbidden). Returns whether it evicts
+/// locks under memory pressure.
 ///
 /// # Errors
-/// `Misconfigured` for a version that is too old, a node of a cluster, a Sentinel, a replica; and,
-/// if `strict`, for a server that evicts locks or does not show whether it does.
+/// `Misconfigured` for a version that is too old, a node of a cluster, a Sentinel, or a replica. If `strict`,
+/// also for a server that evicts locks or does not report whether it does.
 pub(crate) fn judge(info: Option<&str>, strict: bool, in_cluster: bool) -> Result<Eviction> {
     let eviction = match info {
         Some(info) => {
@@ -34,12 +34,12 @@ pub(crate) fn judge(info: Option<&str>, strict: bool, in_cluster: bool) -> Resul
     }
 }
 
-/// Whether it says that it is a replica.
+/// Returns whether this is the INFO of a replica.
 pub(crate) fn is_replica(info: &str) -> bool {
     Info(info).get("role") == Some("slave")
 }
 
-/// The id of this run of the server: a new one on each server and after each restart.
+/// Returns the id of this run of the server. Each server has a new one after each restart.
 pub(crate) fn run_id(info: &str) -> Option<String> {
     Info(info).get("run_id").filter(|id| !id.is_empty()).map(str::to_owned)
 }

@@ -14,7 +14,7 @@ use crate::error::{Answer, from_redis, timed_out};
 
 pub(super) enum Link {
     Up(Wire),
-    /// With the reason, which the last failed dialling replaces.
+    /// The reason. The last failed dial replaces it.
     Down(Error),
     Closed,
 }
@@ -38,7 +38,7 @@ impl Link {
         matches!(self, Link::Closed)
     }
 
-    /// Why it is down.
+    /// Returns why the connection is down.
     pub(super) fn why(&self) -> Option<Error> {
         match self {
             Link::Down(why) => Some(why.clone()),
@@ -47,12 +47,12 @@ impl Link {
     }
 }
 
-/// The connection of this generation is useless. A newer one stays up.
+/// Takes the connection of this generation down. A newer one stays up.
 pub(super) fn take_down(link: &watch::Sender<Link>, generation: u64, why: &Error) {
     take_down_if(link, why, |wire| wire.generation == generation);
 }
 
-/// The connection is useless if this is so.
+/// Takes the connection down if it is `useless`.
 pub(super) fn take_down_if(link: &watch::Sender<Link>, why: &Error, useless: impl Fn(&Wire) -> bool) {
     link.send_if_modified(|link| {
         let is_useless = matches!(link, Link::Up(wire) if useless(wire));
@@ -63,11 +63,11 @@ pub(super) fn take_down_if(link: &watch::Sender<Link>, why: &Error, useless: imp
     });
 }
 
-/// A connection that stands.
+/// An established connection.
 #[derive(Clone)]
 pub(super) struct Wire {
     pub(super) generation: u64,
-    /// Where it leads.
+    /// The host of its server.
     pub(super) host: Arc<Host>,
     pub(super) connection: MultiplexedConnection,
 }
@@ -79,7 +79,7 @@ impl Wire {
         let answer = match asks {
             false => self.connection.send_packed_command(command).await,
             true => {
-                // One write: nothing comes between them.
+                // One write: no other request comes between them.
                 let mut both = redis::pipe();
                 both.cmd("ASKING").ignore().add_command(command.clone());
                 let answers = self.connection.send_packed_commands(&both, 1, 1).await;
@@ -91,7 +91,8 @@ impl Wire {
     }
 }
 
-/// One connection, for what ends with it. It does not keep the connection open.
+/// One connection, as a value that shows whether the connection is still in use. It does not keep the
+/// connection open.
 #[derive(Clone, Debug)]
 pub(crate) struct LiveConnection {
     pub(super) link: watch::Receiver<Link>,
@@ -101,17 +102,17 @@ pub(crate) struct LiveConnection {
 }
 
 impl LiveConnection {
-    /// Whether both are one connection.
+    /// Returns whether both are the same connection.
     pub(crate) fn is(&self, other: &LiveConnection) -> bool {
         self.generation == other.generation && self.link.same_channel(&other.link)
     }
 
-    /// Whether the connection still is the one in use.
+    /// Returns whether the connection is still in use.
     pub(crate) fn is_up(&self) -> bool {
         self.link.borrow().is_up(self.generation)
     }
 
-    /// Waits until it is not.
+    /// Waits until the connection is not in use any more.
     ///
     /// # Cancel safety
     /// Cancel-safe.
@@ -126,11 +127,11 @@ impl LiveConnection {
 pub(crate) struct Losses(pub(super) watch::Receiver<Link>);
 
 impl Losses {
-    /// Waits until the connection stands, and then until it is lost; `None` once the driver is
-    /// closed or dropped.
+    /// Waits until a connection is established, and then until it is lost; `None` once the driver is closed or
+    /// dropped.
     ///
     /// # Cancel safety
-    /// None: a loss between two calls may be missed. Its task does nothing else.
+    /// Not cancel-safe: a loss between two calls may be missed. The task that calls it does no other work.
     pub(crate) async fn next(&mut self) -> Option<()> {
         self.0.wait_for(|link| !matches!(link, Link::Down(_))).await.ok()?;
         let closed = self.0.wait_for(|link| !matches!(link, Link::Up(_))).await.ok()?;

@@ -1,4 +1,4 @@
-//! Subscriptions on the connection to one server, beside that to the inbox.
+//! Subscriptions on the connection to one server, in addition to the inbox.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use super::link::{LiveConnection, Wire, take_down};
 use crate::error::{closed, from_redis, only_read, timed_out};
 
 impl Server {
-    /// The connection that stands, or the next one.
+    /// Returns the current connection, or the next one.
     ///
     /// # Errors
-    /// `Unavailable` when there is none in time, and `Closed`.
+    /// `Unavailable` if no connection exists in time, and `Closed`.
     pub(super) async fn standing(&self, within: Duration) -> Result<LiveConnection> {
         match timeout(within, self.up()).await {
             Ok(wire) => Ok(self.standing_on(&wire?)),
@@ -27,8 +27,8 @@ impl Server {
         LiveConnection { link, generation: wire.generation, host }
     }
 
-    /// Subscribes to a channel on this connection, which must still be up, or ends that. From the
-    /// answer on no message is lost while the connection stands.
+    /// Subscribes to a channel on this connection, which must still be up. With `listen` false it unsubscribes.
+    /// After the answer no message is lost while the connection is up.
     ///
     /// # Errors
     /// `Unavailable`, `Forbidden`, or the server's own error.
@@ -66,7 +66,7 @@ impl Server {
         if failure.redial || is_silent() {
             take_down(&self.link, generation, &failure.error);
         }
-        // What it asks for can simply be asked again.
+        // A subscription can be requested again.
         Err(only_read(failure.error))
     }
 }

@@ -1,4 +1,4 @@
-//! Which server of a cluster has which slot.
+//! The server of each slot of a cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -10,7 +10,7 @@ use super::connection::Server;
 use super::slots::SLOTS;
 use crate::config::Host;
 
-/// The servers, and the owner of each slot as far as it is known.
+/// The servers, and the owner of each slot if it is known.
 pub(super) struct Map {
     servers: BTreeMap<Arc<Host>, Arc<Server>>,
     owners: Vec<Option<Owner>>,
@@ -21,7 +21,7 @@ pub(super) struct Map {
 #[derive(Clone)]
 struct Owner {
     host: Arc<Host>,
-    // `Moment::PAST` for the first that is known.
+    // `Moment::PAST` for the first known owner.
     since: Moment,
 }
 
@@ -34,7 +34,7 @@ impl Map {
         self.servers.get(host).cloned()
     }
 
-    /// The server at this host; a new one if there is none.
+    /// Returns the server at this host, or adds a new one.
     pub(super) fn server_or(&mut self, host: &Host, new: impl FnOnce() -> Arc<Server>) -> Arc<Server> {
         if let Some(server) = self.server(host) {
             return server;
@@ -52,12 +52,12 @@ impl Map {
         self.server(&*self.host(slot)?)
     }
 
-    /// Since when the slot has its present owner.
+    /// Returns when the slot got its current owner.
     pub(super) fn since(&self, slot: u16) -> Moment {
         self.owners[usize::from(slot)].as_ref().map_or(Moment::PAST, |owner| owner.since)
     }
 
-    /// Gives slots to a known server. Answers whether that is a change.
+    /// Assigns slots to a known server. Returns whether that is a change.
     pub(super) fn set(&mut self, slots: RangeInclusive<u16>, host: &Host, now: Moment) -> bool {
         let Some((host, _)) = self.servers.get_key_value(host) else { return false };
         let mut changed = false;
@@ -73,7 +73,8 @@ impl Map {
         changed
     }
 
-    /// Takes out the servers that have no slot, and that nobody uses: one may be about to get its first.
+    /// Removes the servers without slots that no request uses. A server in use may be about to get its first
+    /// slot.
     pub(super) fn without_slots(&mut self) -> Vec<Arc<Server>> {
         let used: BTreeSet<_> = self.owners.iter().flatten().map(|owner| Arc::clone(&owner.host)).collect();
         let mut gone = Vec::new();
@@ -87,24 +88,24 @@ impl Map {
         gone
     }
 
-    /// In the order of their hosts.
+    /// Returns the servers in the order of their hosts.
     pub(super) fn servers(&self) -> Vec<Arc<Server>> {
         self.servers.values().cloned().collect()
     }
 
-    /// With their hosts.
+    /// Returns the servers with their hosts.
     pub(super) fn hosts(&self) -> Vec<(Arc<Host>, Arc<Server>)> {
         self.servers.iter().map(|(host, server)| (Arc::clone(host), Arc::clone(server))).collect()
     }
 
-    /// The server at this host, else the first; and its host.
+    /// Returns the server at this host, otherwise the first server; and its host.
     pub(super) fn server_or_first(&self, host: Option<&Host>) -> Option<(Arc<Host>, Arc<Server>)> {
         let found = host.and_then(|host| self.servers.get_key_value(host));
         let found = found.or_else(|| self.servers.first_key_value());
         found.map(|(host, server)| (Arc::clone(host), Arc::clone(server)))
     }
 
-    /// The first server behind this host.
+    /// Returns the first server after this host.
     pub(super) fn behind(&self, host: &Host) -> Option<Arc<Host>> {
         self.servers.keys().find(|known| ***known > *host).cloned()
     }
@@ -120,7 +121,7 @@ mod tests {
 
     const NOW: Moment = Moment::from_nanos(1);
 
-    /// A server of the map at this port, which nobody uses.
+    /// Adds a server at this port, which no request uses.
     fn added(map: &mut Map, port: u16) -> Host {
         let host = Host { name: "127.0.0.1".to_owned(), port };
         let settings = Settings::of(&"redis-cluster://127.0.0.1:1".parse().unwrap()).unwrap();
@@ -130,7 +131,7 @@ mod tests {
         host
     }
 
-    /// Who has taken over from it may stand before it.
+    /// The server that has taken over may be before it in the order.
     #[tokio::test]
     async fn a_walk_whose_server_is_none_any_more_begins_at_the_first() {
         let mut map = Map::new();

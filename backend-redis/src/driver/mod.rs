@@ -1,10 +1,9 @@
-//! The one connection to each server, for commands and messages: the only place that calls the
-//! client crate. A client whose acquisitions replicas confirm has a second one for that, made at
-//! the first of them.
+//! The one connection to each server, for commands and messages. Only this module calls the client crate. A
+//! client whose acquisitions are confirmed by replicas opens a second connection at the first of them.
 //!
-//! When the connection breaks, or its server is no master any more, the driver dials again: name
-//! resolution, login, checks and subscription anew. (The crate's own connection manager stays with
-//! a demoted master for ever, and ignores a refused subscription.)
+//! When the connection breaks, or its server is not a master any more, the driver dials again, with name
+//! resolution, login, checks and subscription. (The crate's connection manager stays with a demoted master for
+//! ever, and ignores a refused subscription.)
 
 mod bounded;
 mod cluster;

@@ -13,10 +13,10 @@ use tokio::net::TcpStream;
 use super::bounded::BoundedStream;
 use crate::config::Host;
 
-/// The silence after which the system asks whether a connection still stands.
+/// The silence after which the system checks whether a connection still works.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
-/// The login of a connection: of `given`, if anybody.
+/// Returns the login of a connection: `given`, if there is one.
 pub(super) fn login(given: Option<Credentials>, database: i64) -> RedisConnectionInfo {
     let mut login = RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP3).set_db(database);
     if let Some(given) = given {
@@ -28,12 +28,12 @@ pub(super) fn login(given: Option<Credentials>, database: i64) -> RedisConnectio
     login
 }
 
-/// Of a connection that is made, and answers, within `bound`.
+/// Returns the settings of a connection that is made, and answers, within `bound`.
 pub(super) fn within(bound: Duration) -> AsyncConnectionConfig {
     AsyncConnectionConfig::new().set_connection_timeout(Some(bound)).set_response_timeout(Some(bound))
 }
 
-/// A connection to one host, logged in, whose replies have a bound.
+/// Connects to one host and logs in. The connection bounds the size of replies.
 pub(super) async fn connect(
     host: &Host,
     login: &RedisConnectionInfo,
@@ -47,8 +47,8 @@ pub(super) async fn connect(
     let stream = TcpStream::connect((host.name.as_str(), host.port)).await?;
     // Small requests must not wait for the answers to others.
     stream.set_nodelay(true)?;
-    // With a long TTL the connection is silent for minutes. A middlebox must not forget it, nor a
-    // waiter listen on one that is forgotten.
+    // With a long TTL the connection is silent for minutes. A middlebox must not drop it, and a waiter must not
+    // listen on a dropped connection.
     let probes = TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE / 6);
     SockRef::from(&stream).set_tcp_keepalive(&probes)?;
     over(transport.secure(stream, &host.name).await?, login, config).await

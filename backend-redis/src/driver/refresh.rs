@@ -1,5 +1,5 @@
-//! The map of a cluster: from the first host that answers, and anew whenever it may have changed, by the word of most
-//! masters: one that is cut off from the others answers with the map that it knew.
+//! Reads the map of a cluster: at the start from the first host that answers, and later, whenever it may have
+//! changed, from most masters. A master that is cut off from the others answers with an old map.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -24,12 +24,12 @@ use crate::config::{Host, NAME, Settings, share_of};
 use crate::error::{Answer, Failure, from_redis};
 use crate::scripts::Reply;
 
-/// How often a client that is well is looked after.
+/// The interval of the check if the cluster shows no problem.
 const CALM: Duration = Duration::from_secs(10);
-/// What many find at one time is asked once.
+/// Requests for the map within this time share one answer.
 const TOGETHER: Duration = Duration::from_millis(20);
 
-/// Connects to a cluster that these hosts know. Answers it, the hosts whose connections are lost from
+/// Connects to a cluster that these hosts know. Returns the cluster, the hosts whose connections are lost from
 /// then on, and whether a server evicts locks.
 pub(super) async fn connect(
     setup: Setup,
@@ -53,7 +53,7 @@ pub(super) async fn connect(
                     map.server_or(master, || Arc::new(server));
                 });
             }
-            // A shard that is down costs the others nothing; a refusal is for all of them.
+            // A shard that is down does not prevent the use of the others. A refusal is for all of them.
             Err(failure) if failure.is_replica || failure.error.kind() == ErrorKind::Unavailable => {
                 seen::shard_down(NAME, &master.to_string(), &failure.error);
                 refused = Some(failure);
@@ -70,7 +70,7 @@ pub(super) async fn connect(
     Ok((cluster, losses, eviction))
 }
 
-/// The masters of the cluster that these hosts know.
+/// Returns the masters of the cluster that these hosts know.
 pub(super) async fn masters(settings: &Settings, seeds: &[Host]) -> Answer<Vec<Host>> {
     let bound = settings.request_timeout.min(settings.connect_timeout / 2);
     Ok(masters_of(&first_map(settings, seeds, bound).await?))
@@ -107,7 +107,7 @@ async fn first_map(settings: &Settings, seeds: &[Host], bound: Duration) -> Answ
     Err(refused.unwrap_or_else(none))
 }
 
-/// Asks a host on a connection of its own.
+/// Asks a host on a separate connection.
 async fn asked(settings: &Settings, host: &Host, bound: Duration) -> Answer<Vec<Range>> {
     let (_, mut connection) = reach(&settings.of_shard(host.clone()), within(bound), bound).await?;
     let said = question().query_async(&mut connection).await.map_err(|error| {
@@ -127,10 +127,11 @@ async fn asked(settings: &Settings, host: &Host, bound: Duration) -> Answer<Vec<
     whole(reply(said), host).map_err(Failure::said)
 }
 
-/// The map in an answer, if it has all slots: a server that was emptied, or has left the cluster, knows none.
+/// Returns the map of an answer, if it has all slots. A server that was emptied, or has left the cluster, knows
+/// none.
 fn whole(said: Reply, host: &Host) -> Result<Vec<Range>> {
     let mut known = ranges(said, host)?;
-    // Servers list them in orders of their own.
+    // Servers list ranges in different orders.
     known.sort_unstable_by_key(|range| range.first);
     let covered: usize = known.iter().map(|range| usize::from(range.last - range.first) + 1).sum();
     if covered < SLOTS {
@@ -146,7 +147,7 @@ fn question() -> Cmd {
     question
 }
 
-/// The task: asks for the map when somebody finds it stale, and while a server is down.
+/// The task: asks for the map when a request finds it stale, and while a server is down.
 async fn keep_fresh(cluster: Weak<Cluster>, stale: Arc<Notify>, seeds: Arc<[Host]>) {
     let mut pauses = Backoff::new(Pauses::FAILOVER);
     let is_down = |cluster: Arc<Cluster>| {
@@ -157,7 +158,7 @@ async fn keep_fresh(cluster: Weak<Cluster>, stale: Arc<Notify>, seeds: Arc<[Host
         if !down {
             pauses.reset();
         }
-        // An error means that it is time.
+        // An error means that the pause is over.
         drop(timeout(if down { pauses.next() } else { CALM }, stale.notified()).await);
         let Some(cluster) = cluster.upgrade() else { return };
         match fresh(&cluster, &seeds).await {
@@ -168,7 +169,7 @@ async fn keep_fresh(cluster: Weak<Cluster>, stale: Arc<Notify>, seeds: Arc<[Host
     }
 }
 
-/// What most servers say, each on its connection; else from the hosts that were given.
+/// Returns the map of most servers, each asked on its connection; otherwise of the configured hosts.
 async fn fresh(cluster: &Cluster, seeds: &[Host]) -> Result<Vec<Range>> {
     let bound = cluster.setup.settings.request_timeout.min(renewal_period(cluster.setup.settings.ttl)) / 2;
     let servers: Vec<_> =
@@ -189,8 +190,8 @@ async fn fresh(cluster: &Cluster, seeds: &[Host]) -> Result<Vec<Range>> {
     }
 }
 
-/// The answer that more than half of so many give, as soon as they have; else the one that most gave, and of these the
-/// earliest. Fails with the last error where there is none.
+/// Returns the answer that more than half of the `asked` servers give, when it is known. Otherwise it returns
+/// the most frequent answer, and of equally frequent ones the earliest. If all fail, it returns the last error.
 async fn agreed<T: PartialEq>(
     asked: usize,
     mut answers: impl Stream<Item = Result<T>> + Unpin,
@@ -213,7 +214,7 @@ async fn agreed<T: PartialEq>(
             return Ok(said.swap_remove(at).0);
         }
     }
-    // The last of equals is what `max_by_key` takes.
+    // `max_by_key` returns the last of equal elements.
     said.into_iter().rev().max_by_key(|(_, times)| *times).map(|(answer, _)| answer).ok_or(why)
 }
 

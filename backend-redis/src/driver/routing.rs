@@ -1,4 +1,4 @@
-//! From the names of keys to the server that has them: one server, or those of a cluster.
+//! Finds the server of each key: the only server, or a server of the cluster.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::scripts::{Call, Reply};
 #[derive(Debug)]
 pub(crate) struct Driver {
     route: Route,
-    // Sentinels say which server it is.
+    // Whether Sentinels name the server.
     watched: bool,
 }
 
@@ -39,10 +39,10 @@ enum Route {
 /// The servers whose connections are lost, until the driver is closed or dropped.
 pub(crate) type Lost = BoxStream<'static, Place>;
 
-/// Which of a client's servers: the only one, or the one at this host, if any is known.
+/// One of a client's servers: the only one, or the one at this host, if it is known.
 pub(crate) type Place = Option<Arc<Host>>;
 
-/// What each server has of these.
+/// Groups these by their server.
 pub(crate) fn by_server<T>(
     items: impl IntoIterator<Item = T>,
     place: impl Fn(&T) -> Place,
@@ -55,7 +55,7 @@ pub(crate) fn by_server<T>(
 }
 
 impl Driver {
-    /// Dials. Answers also whether a server evicts locks, and the losses of connections. From then on broken
+    /// Dials. Returns also the losses of connections, and whether a server evicts locks. From then on broken
     /// connections are replaced.
     pub(crate) async fn connect(setup: Setup) -> Answer<(Self, Lost, Eviction)> {
         let watched = matches!(setup.settings.servers, Servers::Watched(_));
@@ -77,7 +77,7 @@ impl Driver {
         })
     }
 
-    /// All servers that are known.
+    /// Returns all known servers.
     fn servers(&self) -> Vec<Arc<Server>> {
         match &self.route {
             Route::One(server) => vec![Arc::clone(server)],
@@ -85,11 +85,11 @@ impl Driver {
         }
     }
 
-    /// Runs a script, and answers when it was sent: what the reply proves counts from there.
+    /// Runs a script, and returns also when it was sent: a proof by the reply counts from there.
     ///
     /// # Errors
-    /// `Unavailable` when it surely was not carried out, `OutcomeUnknown` when it may have been, `Closed`,
-    /// or the server's own error.
+    /// `Unavailable` if the script was certainly not carried out, `OutcomeUnknown` if it may have been,
+    /// `Closed`, or the server's error.
     pub(crate) async fn run(&self, call: &Call, within: Duration) -> Result<(Moment, Reply)> {
         match &self.route {
             Route::One(server) => Ok(server.request(Request::Script(call), None, within).await?),
@@ -97,7 +97,7 @@ impl Driver {
         }
     }
 
-    /// Runs scripts in one burst: one answer each.
+    /// Runs scripts in one burst, and returns one answer for each.
     pub(crate) async fn run_all<'a>(
         &self,
         calls: impl IntoIterator<Item = &'a Call>,
@@ -106,32 +106,32 @@ impl Driver {
         join_all(calls.into_iter().map(|call| self.run(call, within))).await
     }
 
-    /// Whether the keys are on several servers.
+    /// Returns whether the keys are on several servers.
     pub(crate) fn is_cluster(&self) -> bool {
         matches!(self.route, Route::Cluster(_))
     }
 
-    /// Whether Sentinels say which server it is.
+    /// Returns whether Sentinels name the server.
     pub(crate) fn is_watched(&self) -> bool {
         self.watched
     }
 
-    /// What each server says of itself.
+    /// Asks each server about itself.
     pub(crate) async fn said(&self, within: Duration) -> Vec<Said> {
         join_all(self.servers().iter().map(|server| facts::said(server, within))).await
     }
 
-    /// The slot of these keys; `None` where all keys are on one server.
+    /// Returns the slot of these keys; `None` if all keys are on one server.
     pub(crate) fn slot(&self, key: &str) -> Option<u16> {
         self.is_cluster().then(|| slot_of(key.as_bytes()))
     }
 
-    /// Which server has these keys now.
+    /// Returns the current server of these keys.
     pub(crate) fn place(&self, key: &str) -> Place {
         self.place_by(|| slot_of(key.as_bytes()))
     }
 
-    /// Which server has the keys of this script now.
+    /// Returns the current server of this script's keys.
     pub(crate) fn place_of(&self, call: &Call) -> Place {
         self.place_by(|| slot_of_call(call))
     }
@@ -143,12 +143,12 @@ impl Driver {
         }
     }
 
-    /// Which server a walk goes on at; the first, where none is named.
+    /// Returns the server at which a walk continues: the named one, or the first.
     pub(crate) fn place_of_step(from: &Cursor) -> Place {
         from.host.clone().map(Arc::new)
     }
 
-    /// Since when the server of these keys is the present one; `Moment::PAST` for the first.
+    /// Returns when the server of these keys was met first; `Moment::PAST` for the first server.
     pub(crate) fn incarnation_since(&self, key: &str) -> Moment {
         match &self.route {
             Route::One(server) => server.incarnation.since(),
@@ -160,7 +160,7 @@ impl Driver {
         }
     }
 
-    /// Whether a connection to this run of a server leads to the one at this place.
+    /// Returns whether a connection to this run of a server leads to the server at this place.
     pub(crate) fn leads_to(&self, place: &Place, run_id: Option<&str>) -> bool {
         match (&self.route, place) {
             (Route::One(server), _) => server.incarnation.is(run_id),
@@ -171,17 +171,17 @@ impl Driver {
         }
     }
 
-    /// The run ids of all servers behind the present connections, or the last ones; `None` if one
-    /// does not say. No request is sent to a server before its run id is known here.
+    /// Returns the run ids of the servers of all connections, the current or else the last ones; `None` if a
+    /// server does not report it. The client sends no request to a server before it knows its run id.
     pub(crate) fn run_id(&self) -> Option<String> {
         let ids = self.servers().iter().map(|server| server.incarnation.run_id()).collect::<Option<Vec<_>>>();
-        // All clients say the same, under whatever names they reach the servers.
+        // All clients have the same result, independent of the names by which they reach the servers.
         let mut ids = ids?;
         ids.sort_unstable();
         Some(ids.join("+"))
     }
 
-    /// Asks whether a server answers: of several, whether any does.
+    /// Checks that a server answers. In a cluster one answer is enough.
     pub(crate) async fn ping(&self, within: Duration) -> Result<Moment> {
         let command = redis::cmd("PING");
         let servers = self.servers();
@@ -196,7 +196,8 @@ impl Driver {
         Ok(sent)
     }
 
-    /// A step of a walk over all keys: those that fit the pattern, and where the next step begins.
+    /// Makes a step of a walk over all keys: returns the keys that match the pattern, and the start of the next
+    /// step.
     pub(crate) async fn scan(
         &self,
         from: &Cursor,
@@ -213,7 +214,8 @@ impl Driver {
             Route::Cluster(cluster) => {
                 let found = cluster.map.borrow().server_or_first(from.host.as_ref());
                 let Some((host, server)) = found else { return Ok((None, Vec::new())) };
-                // One whose server is none any more begins anew, at the first: who has taken over may be any.
+                // If the server of this position has left, the walk begins again at the first: any server may
+                // have its slots now.
                 let begun = from.host.as_ref().is_none_or(|from| *from == *host);
                 let command = if begun { command } else { by_pattern(0, pattern, count) };
                 let (next, keys) = scanned(server.ask("SCAN", &command, within).await?)?;
@@ -230,10 +232,10 @@ impl Driver {
         }
     }
 
-    /// The connection to the server of this channel's keys, or the next one.
+    /// Returns the current connection to the server of this channel's keys, or the next one.
     ///
     /// # Errors
-    /// `Unavailable` when there is none in time, and `Closed`.
+    /// `Unavailable` if no connection exists in time, and `Closed`.
     pub(crate) async fn standing(&self, channel: &str, within: Duration) -> Result<LiveConnection> {
         match &self.route {
             Route::One(server) => server.standing(within).await,
@@ -245,8 +247,8 @@ impl Driver {
         }
     }
 
-    /// Subscribes to a channel on this connection, which must still be up, or ends that. From the
-    /// answer on no message is lost while the connection stands.
+    /// Subscribes to a channel on this connection, which must still be up. With `listen` false it unsubscribes.
+    /// After the answer no message is lost while the connection is up.
     ///
     /// # Errors
     /// `Unavailable`, `Forbidden`, or the server's own error.
@@ -272,7 +274,7 @@ impl Driver {
         self.cut();
     }
 
-    /// Disconnects, and sends nothing more.
+    /// Disconnects, and sends no further request.
     pub(crate) fn cut(&self) {
         match &self.route {
             Route::One(server) => server.cut(),
@@ -280,8 +282,8 @@ impl Driver {
         }
     }
 
-    /// These apart by the slot of their keys, which share a `tag`; all together where all keys are on one
-    /// server. What goes into one script has keys of one slot.
+    /// Groups these by the slot of their keys, which share a `tag`. On one server all are in one group. All
+    /// keys of one script must be in one slot.
     pub(crate) fn by_slot<T>(
         &self,
         all: impl IntoIterator<Item = T>,
@@ -294,7 +296,7 @@ impl Driver {
         slots.into_values()
     }
 
-    /// A server has sent a request elsewhere: the map is asked for.
+    /// Asks for a new map, because a server has redirected a request.
     pub(crate) fn is_stale(&self) {
         if let Route::Cluster(cluster) = &self.route {
             cluster.stale.notify_one();
@@ -302,7 +304,7 @@ impl Driver {
     }
 }
 
-/// The refusal of a write under a hold whose keys are in another slot than the value.
+/// Returns the refusal of a write under a hold whose keys are in another slot than the value.
 pub(crate) fn of_two_slots() -> Error {
     let why = "on a Redis Cluster, write_while needs a hold of the same key as the value, so that one server has both";
     Error::unsupported("held_writes", why)

@@ -1,12 +1,13 @@
-//! Where the master of a service is: what its Sentinels say.
+//! Finds the master of a service by its Sentinels.
 //!
-//! All are asked at every dial, at once. The master is whom more than half of them name. Where there is no
-//! such, because they do not answer or are not of one mind, it is whom most of those name who answer; of
-//! two that as many name, the one of the Sentinel that stands first in the URL. A Sentinel that names a
-//! master which this client has just heard replaced is behind, and its word counts only where nobody names
-//! another one: in the first moments of a failover one Sentinel knows of it, and the others do not yet.
-//! So one Sentinel that a partition has left beside an old master is outvoted. Whether the server that is
-//! named *is* a master, that server says itself (see `info`).
+//! The client asks all Sentinels at once, at every dial. The master is the host that a majority of all
+//! Sentinels names. Without a majority, it is the host that most of the answering Sentinels name. If two hosts
+//! have equally many votes, the vote of the Sentinel that is first in the URL decides. So a single Sentinel
+//! that a partition has left with an old master is outvoted.
+//!
+//! A Sentinel may name a master although this client has just heard that it was replaced. Such a vote counts
+//! only if no Sentinel names another host: at the start of a failover one Sentinel knows of it, and the others
+//! do not yet. The named server itself reports whether it *is* a master (see `info`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,13 +23,12 @@ use super::open::{connect, login, within};
 use crate::config::{Host, Sentinels, share_of};
 use crate::error::{Answer, Failure, from_redis, timed_out};
 
-/// How long a Sentinel may be behind another one: each tells what it knows every 2 s.
+/// The time for which a Sentinel may name a replaced master. Sentinels exchange their knowledge every 2 s.
 const BEHIND: Duration = Duration::from_secs(10);
-/// How long the others may take to answer once one has.
+/// The time that other Sentinels have after the first answer.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// The master that the Sentinels name. All of it takes `bound` at most, and less than that where some are
-/// silent.
+/// Returns the master that the Sentinels name, within `bound`. Silent Sentinels do not use up that time.
 pub(super) async fn master(sentinels: &Sentinels, bound: Duration) -> Answer<Host> {
     let hosts = &sentinels.hosts;
     let each = share_of(bound, hosts);
@@ -42,7 +42,7 @@ pub(super) async fn master(sentinels: &Sentinels, bound: Duration) -> Answer<Hos
         match answer {
             Ok((_, master)) => {
                 votes[place] = Some(master);
-                // One that is silent keeps nobody waiting for long.
+                // A silent Sentinel must not delay the client for long.
                 until = until.min(Instant::now() + PATIENCE);
             }
             Err(failure) => {
@@ -69,7 +69,7 @@ pub(super) async fn master(sentinels: &Sentinels, bound: Duration) -> Answer<Hos
     }
 }
 
-/// Masters that were replaced, as far as this client has heard lately.
+/// Masters that were replaced, as this client has heard recently.
 #[derive(Debug, Default)]
 pub(crate) struct Replaced(Mutex<Vec<(Host, Instant)>>);
 
@@ -80,21 +80,21 @@ impl Replaced {
         replaced.push((old, Instant::now()));
     }
 
-    /// Those whom a Sentinel may still take for masters, because it is behind.
+    /// Returns the replaced masters that a Sentinel with old knowledge may still name.
     pub(super) fn lately(&self) -> Vec<Host> {
         let replaced = self.0.lock();
         replaced.iter().filter(|(_, at)| at.elapsed() < BEHIND).map(|(host, _)| host.clone()).collect()
     }
 }
 
-/// Whom more than half of all Sentinels name, other than those who were replaced.
+/// Returns the host that more than half of all Sentinels name, if it is not a replaced one.
 pub(super) fn named_by_most<'a>(votes: &'a [Option<Host>], replaced: &[Host]) -> Option<&'a Host> {
     let master = named_by_some(votes, replaced)?;
     let for_it = votes.iter().flatten().filter(|vote| *vote == master).count();
     (for_it * 2 > votes.len() && !replaced.contains(master)).then_some(master)
 }
 
-/// Whom most of those name who name somebody.
+/// Returns the host with most votes, from the Sentinels that name a host.
 fn named_by_some<'a>(votes: &'a [Option<Host>], replaced: &[Host]) -> Option<&'a Host> {
     let votes = || votes.iter().flatten();
     let backed = |master: &Host| votes().filter(|vote| *vote == master).count();
@@ -106,14 +106,13 @@ fn named_by_some<'a>(votes: &'a [Option<Host>], replaced: &[Host]) -> Option<&'a
         .or_else(|| first_of_most(votes().collect()))
 }
 
-/// Receives what a Sentinel says unasked, on the connection's task.
+/// Receives a Sentinel's pushed messages, on the connection's task.
 pub(super) type OnPush = Arc<dyn Fn(PushInfo) + Send + Sync>;
 
-/// The channel on which a Sentinel says that a service has another master.
+/// The channel on which a Sentinel announces another master of a service.
 pub(super) const SWITCH: &str = "+switch-master";
 
-/// The master that was replaced and the new one, of which a message on [`SWITCH`] tells, if it is about
-/// this service.
+/// Parses a message on [`SWITCH`]: returns the replaced master and the new one, if it is about this service.
 pub(super) fn switched(message: &[u8], service: &str) -> Option<[Host; 2]> {
     let text = std::str::from_utf8(message).ok()?;
     let mut words = text.strip_prefix(service)?.strip_prefix(' ')?.split(' ');
@@ -122,8 +121,8 @@ pub(super) fn switched(message: &[u8], service: &str) -> Option<[Host; 2]> {
     words.next().is_none().then_some(named)
 }
 
-/// A connection to the Sentinel at this place, and the master that it names. With `on_push` it hears of a
-/// new master, from before the question. All of it takes `bound` at most.
+/// Connects to the Sentinel at this host, and returns the master that it names. `on_push` receives changes of
+/// the master from before the question on. All of it takes at most `bound`.
 pub(super) async fn ask(
     sentinels: &Sentinels,
     place: usize,
@@ -148,14 +147,14 @@ async fn ask_at(
             Ok::<_, std::convert::Infallible>(())
         });
     }
-    // The listener and a dial may ask at one time.
+    // The listener and a dial may ask at the same time.
     let transport = sentinels.transport.apart();
     let failed = |error| explain(from_redis(error, false).secured_by(&transport), sentinel);
     let login = login(sentinels.login.clone(), 0);
     let connecting = connect(sentinel, &login, &transport, config).await;
     let mut connection = connecting.map_err(failed)?;
     if listens {
-        // Before the question: a change behind its answer is heard.
+        // Before the question, so a change after the answer is received.
         connection.subscribe(SWITCH).await.map_err(failed)?;
     }
     let service = &sentinels.service;
@@ -170,8 +169,8 @@ async fn ask_at(
     }
 }
 
-/// The master that a Sentinel names on this connection; `None` if it watches no such service, an error in the
-/// answer if that names no host and port.
+/// Returns the master that a Sentinel names on this connection; `None` if it watches no such service. It is an
+/// error if the answer has no host and port.
 pub(super) async fn named(
     connection: &mut MultiplexedConnection,
     service: &str,
@@ -183,7 +182,7 @@ pub(super) async fn named(
     Ok(named.map(|named| named.map(|(name, port)| Host { name, port })))
 }
 
-/// The failure of a Sentinel, which it names.
+/// Adds the Sentinel's name to its failure.
 fn explain(failure: Failure, sentinel: &Host) -> Failure {
     let words = failure.error.to_string();
     let what = format!("the Sentinel at {sentinel}");
@@ -222,7 +221,7 @@ mod tests {
         }
     }
 
-    /// Of each Sentinel a letter, `-` for one that does not answer.
+    /// One letter for each Sentinel; `-` is a Sentinel without an answer.
     fn votes(said: &str) -> Vec<Option<Host>> {
         said.chars().map(|name| (name != '-').then(|| host(name))).collect()
     }
@@ -234,7 +233,7 @@ mod tests {
     #[test]
     fn the_master_is_whom_most_sentinels_name() {
         for (said, replaced, most, some) in [
-            // One is left beside an old master.
+            // One Sentinel is left with an old master.
             ("onn", None, Some('n'), Some('n')),
             ("o-n", None, None, Some('o')),
             ("on", None, None, Some('o')),
@@ -242,11 +241,11 @@ mod tests {
             ("---", None, None, None),
             ("n", None, Some('n'), Some('n')),
             ("xoonn", None, None, Some('o')),
-            // One knows of a failover, and this client has heard of it.
+            // One Sentinel knows of a failover, and this client has heard of it.
             ("noo", Some('o'), None, Some('n')),
             ("-oo", Some('o'), None, Some('o')),
             ("nno", Some('o'), Some('n'), Some('n')),
-            // Everybody says so, just after it was replaced.
+            // All Sentinels name a master that has just been replaced.
             ("ooo", Some('o'), None, Some('o')),
         ] {
             let (votes, replaced) = (votes(said), Vec::from_iter(replaced.map(host)));

@@ -1,5 +1,5 @@
-//! Whether the server is silent. A server that answers other requests is merely slow; a connection
-//! that swallows everything must be dialled again.
+//! Detects a silent server. A server that answers other requests is only slow. A connection without any answer
+//! must be replaced.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use latchwork_core::Moment;
 pub(super) struct Silence {
     /// The silence after which another connection is tried.
     pub(super) patience: Duration,
-    // When the first request was sent that timed out since the last answer.
+    // When the first request since the last answer was sent that timed out.
     since: AtomicU64,
     // When the last answer came.
     answered: AtomicU64,
@@ -28,8 +28,8 @@ impl Silence {
         self.since.store(Moment::NEVER.as_nanos(), Ordering::Relaxed);
     }
 
-    /// A request that was sent at `sent` and had `within` got no answer. Answers whether the
-    /// silence has lasted too long.
+    /// Records that a request, sent at `sent`, had no answer for `within`. Returns whether the silence has
+    /// lasted too long.
     pub(super) fn is_too_long(&self, sent: Moment, within: Duration, now: Moment) -> bool {
         let before = self.since.fetch_min(sent.as_nanos(), Ordering::Relaxed);
         let since = Moment::from_nanos(before)

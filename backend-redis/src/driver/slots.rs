@@ -1,14 +1,14 @@
-//! Slots: which keys stand together in a cluster, and which server has them.
+//! The slots of keys, and the servers of slots.
 
 use latchwork_core::{Error, ErrorKind, Result};
 
 use crate::config::Host;
 use crate::scripts::{Call, Reply};
 
-/// How many slots a cluster has.
+/// The number of slots of a cluster.
 pub(super) const SLOTS: usize = 16_384;
 
-/// The slot of a key, or of any text that begins with the same hash tag as the key.
+/// Returns the slot of a key, or of any text that begins with the key's hash tag.
 pub(super) fn slot_of(key: &[u8]) -> u16 {
     let tag = key.iter().position(|byte| *byte == b'{').and_then(|open| {
         let tag = &key[open + 1..];
@@ -18,12 +18,12 @@ pub(super) fn slot_of(key: &[u8]) -> u16 {
     crc16(tag.unwrap_or(key)) % SLOTS as u16
 }
 
-/// The slot of a script's keys, which is one.
+/// Returns the slot of a script's keys, which all have the same.
 pub(super) fn slot_of_call(call: &Call) -> u16 {
     call.keys.iter().next().map_or(0, slot_of)
 }
 
-/// CRC-16/XMODEM, as the cluster's specification has it.
+/// CRC-16/XMODEM, as in the cluster's specification.
 fn crc16(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, |crc: u16, byte| {
         (0..8).fold(crc ^ (u16::from(*byte) << 8), |crc, _| match crc & 0x8000 {
@@ -33,7 +33,7 @@ fn crc16(bytes: &[u8]) -> u16 {
     })
 }
 
-/// Slots in a row, and their master.
+/// Consecutive slots, and their master.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Range {
     pub(super) first: u16,
@@ -41,7 +41,7 @@ pub(super) struct Range {
     pub(super) master: Host,
 }
 
-/// The answer to `CLUSTER SLOTS` of the server at `asked`, which may leave out its own name.
+/// Parses the answer to `CLUSTER SLOTS` of the server at `asked`, which may omit its name.
 pub(super) fn ranges(reply: Reply, asked: &Host) -> Result<Vec<Range>> {
     let malformed =
         || Error::new(ErrorKind::Misconfigured, "the server's answer to CLUSTER SLOTS is not valid");
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn a_key_has_the_slot_of_its_tag() {
-        // As `CLUSTER KEYSLOT` says.
+        // The answers of `CLUSTER KEYSLOT`.
         for (key, slot) in [("123456789", 12_739), ("foo", 12_182), ("{}x", 10_595), ("a{foo}b", 12_182)] {
             assert_eq!(slot_of(key.as_bytes()), slot, "{key}");
         }

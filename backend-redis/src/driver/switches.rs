@@ -1,7 +1,7 @@
-//! A Sentinel's word that there is another master: the connection to the one before it is given up.
+//! Gives up the connection to a master when Sentinels announce another one.
 //!
-//! A master that Sentinels have demoted closes its connections itself, as soon as one of them
-//! reaches it. Until then it believes in itself, and so would a client that nobody tells.
+//! A master that Sentinels have demoted closes its connections when one of them reaches it. Until then it
+//! considers itself a master, and without this module its clients would too.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -18,7 +18,8 @@ use super::link::{Link, take_down_if};
 use super::sentinels::{ask, named, named_by_most, switched};
 use crate::config::{Host, Sentinels};
 
-/// The last word of the Sentinels that are listened to. A dial may have begun before it.
+/// The last master that the Sentinels announced, and how often this has changed. A dial may have begun before
+/// the last change.
 #[derive(Debug, Default)]
 pub(super) struct Word(Mutex<(u64, Option<Host>)>);
 
@@ -30,12 +31,12 @@ impl Word {
         }
     }
 
-    /// How often it has changed.
+    /// Returns the number of changes.
     pub(super) fn count(&self) -> u64 {
         self.0.lock().0
     }
 
-    /// Why a connection to this server is of no use, if another one was named since then.
+    /// Returns why a connection to this server is not usable, if another master was announced after `since`.
     pub(super) fn against(&self, host: &Host, since: u64) -> Option<Error> {
         let word = self.0.lock();
         match &*word {
@@ -49,7 +50,7 @@ fn elsewhere(master: &Host) -> Error {
     Error::new(ErrorKind::Unavailable, format!("a Sentinel reports that {master} is the master now"))
 }
 
-/// Who must know of a new master.
+/// The parts of the client that need the new master.
 #[derive(Clone)]
 pub(super) struct Followed {
     pub(super) link: Weak<watch::Sender<Link>>,
@@ -57,9 +58,10 @@ pub(super) struct Followed {
 }
 
 impl Followed {
-    /// This is the master now: a connection that leads elsewhere is of no use, nor one that is being made.
+    /// Records this master. A connection to another host is not usable, even if it is still being made.
     fn leads(&self, master: &Host) {
-        // In this order: a connection is published under the link's lock, by the word as it is then.
+        // In this order: a connection is published under the link's lock, and only if the last announcement
+        // allows it then.
         self.word.hear(master);
         if let Some(link) = self.link.upgrade() {
             take_down_if(&link, &elsewhere(master), |wire| *wire.host != *master);
@@ -67,7 +69,7 @@ impl Followed {
     }
 }
 
-/// The task: listens to all Sentinels, until the driver is closed or dropped.
+/// Listens to all Sentinels, until the driver is closed or dropped. It is a task of the driver.
 pub(super) async fn follow(sentinels: Sentinels, bound: Duration, followed: Followed) {
     let Some(mut closed) = followed.link.upgrade().map(|link| link.subscribe()) else { return };
     let voices = Mutex::new(vec![Voice::Unheard; sentinels.hosts.len()]);
@@ -79,18 +81,18 @@ pub(super) async fn follow(sentinels: Sentinels, bound: Duration, followed: Foll
     }
 }
 
-/// Of one Sentinel.
+/// The knowledge about one Sentinel.
 #[derive(Clone)]
 enum Voice {
-    /// Nobody has heard it yet, or not since its connection broke.
+    /// It was not heard yet, or not since its connection broke.
     Unheard,
-    /// It was not there when it was dialled last.
+    /// It could not be reached at the last dial.
     Gone,
-    /// Whom it names.
+    /// The master that it names.
     Names(Host),
 }
 
-/// Listens to Sentinels: one of them may be left beside an old master.
+/// Listens to all Sentinels, because a single one may be left with an old master.
 struct Listener {
     sentinels: Sentinels,
     bound: Duration,
@@ -99,15 +101,16 @@ struct Listener {
 }
 
 impl Listener {
-    /// A Sentinel tells of a change: it knows more than those that name the old master still.
+    /// Handles an announced change. This Sentinel has newer knowledge than those that still name the old
+    /// master.
     fn switches(&self, place: usize, [old, new]: [Host; 2]) {
         self.sentinels.replaced.heard(old, &new);
         self.voices.lock()[place] = Voice::Names(new.clone());
         self.followed.leads(&new);
     }
 
-    /// A Sentinel answers. One that began anew by an old file may name an old master, so it takes more than
-    /// half of those that are not gone.
+    /// Handles the answer of a Sentinel. A Sentinel that has started with an old file may name an old master.
+    /// So the answer counts if more than half of the reachable Sentinels agree.
     fn names(&self, place: usize, master: Host) {
         let mut voices = self.voices.lock();
         voices[place] = Voice::Names(master);
@@ -136,8 +139,8 @@ impl Listener {
         }
     }
 
-    /// Listens to one Sentinel until its connection ends, or it does not answer within the bound: one that is
-    /// silent says nothing of a new master either. Answers whether it was there.
+    /// Listens to one Sentinel until its connection ends, or it does not answer within the bound: a silent
+    /// Sentinel announces no new master either. Returns whether it was reached.
     async fn listen(self: &Arc<Self>, place: usize) -> bool {
         let ended = Arc::new(Notify::new());
         let (listener, ending) = (Arc::clone(self), Arc::clone(&ended));
@@ -158,7 +161,7 @@ impl Listener {
                 return false;
             }
         };
-        // It may have changed while nobody listened.
+        // The master may have changed while no connection existed.
         self.names(place, master);
         loop {
             tokio::select! {
@@ -185,7 +188,7 @@ mod tests {
         word.hear(&one);
         let before = word.count();
         assert!(word.against(&one, unheard).is_none() && word.against(&other, unheard).is_some());
-        // Sentinels that are asked later may know more.
+        // A later question may get a newer answer.
         assert!(word.against(&other, before).is_none());
         word.hear(&one);
         assert!(word.against(&other, before).is_none(), "it says nothing new");

@@ -1,4 +1,4 @@
-//! The command `WAIT`, and what its refusal means.
+//! The command `WAIT`, and the meaning of its refusal.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use redis::aio::MultiplexedConnection;
 
 use crate::error::{Answer, Failure, from_redis};
 
-/// `WAIT`. Its time is in milliseconds, and zero would mean for ever.
+/// `WAIT`. Its time is in milliseconds, and zero means no limit.
 pub(super) fn wait_for(replicas: u32, wait: Duration) -> Cmd {
     let mut command = redis::cmd("WAIT");
     command.arg(replicas).arg(wait.as_millis().max(1));
     command
 }
 
-/// Whether this user may call `WAIT`: asked for no replica, it answers at once.
+/// Checks whether this user may call `WAIT`. With zero replicas it answers at once.
 pub(super) async fn may_wait(connection: &mut MultiplexedConnection) -> Answer<()> {
     let answer = wait_for(0, Duration::ZERO).exec_async(connection).await;
     answer.map_err(|error| wait_forbidden(from_redis(error, false)))

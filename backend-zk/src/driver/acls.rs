@@ -1,4 +1,4 @@
-//! Access control lists, as the server has them.
+//! Access control lists of the server.
 
 use zookeeper_client::{Acl, Permission};
 
@@ -11,11 +11,11 @@ use crate::error::{Answer, Fault};
 pub(crate) struct Grant {
     /// `scheme:id`.
     pub(crate) identity: String,
-    /// Make them.
+    /// It may create children.
     pub(crate) create: bool,
-    /// Delete them.
+    /// It may delete children.
     pub(crate) delete: bool,
-    /// Write this list, and so grant itself either.
+    /// It may write this list, and so give itself both rights.
     pub(crate) admin: bool,
 }
 
@@ -32,8 +32,8 @@ impl From<Acl> for Grant {
 }
 
 impl Driver {
-    /// The lists of these nodes, in one trip. `None` for a node that is not there, or whose list
-    /// may not be read.
+    /// Reads the lists of these nodes, in one trip. `None` for a node that does not exist, or whose list may
+    /// not be read.
     pub(crate) async fn grants(&self, paths: &[String]) -> Answer<Vec<Option<Vec<Grant>>>> {
         self.request(kind::ACL, async |client| {
             answers(paths.iter().map(|path| client.get_acl(path)).collect(), |list| match list {

@@ -1,10 +1,10 @@
 //! The kinds of requests.
 
-/// What metrics call a request, and whether it waits for its turn.
+/// A request's name in metrics, and whether it waits for the throttle.
 #[derive(Clone, Copy)]
 pub(super) struct RequestKind {
     pub(super) label: &'static str,
-    /// It comes before the requests that wait for the throttle.
+    /// It does not wait for the throttle.
     pub(super) is_first: bool,
 }
 

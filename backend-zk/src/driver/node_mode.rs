@@ -12,7 +12,7 @@ pub(crate) enum NodeMode {
     Container,
     /// Removed with the session.
     Ephemeral,
-    /// Removed by the server when it is so old. For servers that have such nodes.
+    /// The server removes it when it is this old. Only for servers with such nodes.
     Lives(Duration),
 }
 

@@ -1,4 +1,4 @@
-//! Requests that read, and those that watch what they read.
+//! Requests that read, with and without a watch.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::error::Answer;
 #[derive(Debug)]
 pub(crate) struct QueueReply {
     pub(crate) children: Vec<String>,
-    /// The stored limit's data and stat, when it was asked for.
+    /// The stored limit's data and stat, if it was asked for.
     pub(crate) limit: Option<Answer<(Vec<u8>, Stat)>>,
 }
 
@@ -26,14 +26,14 @@ pub(crate) enum CellReply {
         stat: Stat,
         children: Vec<String>,
     },
-    /// It was written, made anew or removed between the requests.
+    /// The cell was written, created again or removed between the requests.
     Changing,
 }
 
 // In each request all methods are called, and so queued, before the first answer is awaited.
 impl Driver {
-    /// Lists a queue, and reads its stored limit before, in one trip. Behind a `sync` the reply
-    /// shows all that the leader had committed when the `sync` reached it.
+    /// Lists a queue, and first reads its stored limit, in one trip. With `sync` the reply shows everything
+    /// that the leader had committed when the `sync` reached it.
     pub(crate) async fn look(&self, queue: &str, limit: Option<&str>, sync: bool) -> Answer<QueueReply> {
         self.request(kind::LIST, async |client| {
             let synced = sync.then(|| client.sync(queue));
@@ -52,7 +52,7 @@ impl Driver {
         self.request(kind::LIST, async |client| client.list_children(path).await).await
     }
 
-    /// Lists, with a watch for the next change that the listing itself arms.
+    /// Lists, with a watch for the next change of the children.
     pub(crate) async fn children_watched(&self, path: &str) -> Answer<(Vec<String>, Watch)> {
         let list = async |client: Arc<Client>| {
             behind(self.only_watches.then(|| client.sync(path)), client.list_and_watch_children(path)).await
@@ -61,8 +61,8 @@ impl Driver {
         Ok((children, self.armed(path, watcher)))
     }
 
-    /// Lists behind a `sync`: shows all that the leader had committed when it came there. A directory that
-    /// is not there has no children.
+    /// Lists after a `sync`: shows everything that the leader had committed when the `sync` reached it. A
+    /// directory that does not exist has no children.
     pub(crate) async fn sync_children(&self, path: &str) -> Answer<Vec<String>> {
         self.request(kind::LIST, async |client| {
             let children = behind(Some(client.sync(path)), client.list_children(path)).await;
@@ -71,8 +71,8 @@ impl Driver {
         .await
     }
 
-    /// Writes a node, and lists another behind it, in one trip. Whether the written one is there is no matter:
-    /// a majority commits the refusal as well. A directory that is not there has no children.
+    /// Writes a node, and then lists another one, in one trip. The written node need not exist: a majority
+    /// commits the refusal too. A directory that does not exist has no children.
     pub(crate) async fn write_and_list(&self, written: &str, data: &[u8], path: &str) -> Answer<Vec<String>> {
         self.request(kind::LIST, async |client| {
             let (write, children) = (client.set_data(written, data, None), client.list_children(path));
@@ -90,12 +90,12 @@ impl Driver {
         self.request(kind::READ, async |client| client.get_data(path).await).await
     }
 
-    /// The members of the ensemble, as the server has them written.
+    /// Reads the members of the ensemble, in the server's text.
     pub(crate) async fn members(&self) -> Answer<Vec<u8>> {
         Ok(self.request(kind::READ, async |client| client.get_config().await).await?.0)
     }
 
-    /// Reads behind a `sync`. `None`: the node is not there.
+    /// Reads after a `sync`; `None` if the node does not exist.
     pub(crate) async fn sync_read(&self, path: &str) -> Answer<Option<(Vec<u8>, Stat)>> {
         self.request(kind::READ, async |client| {
             if_there(behind(Some(client.sync(path)), client.get_data(path)).await)
@@ -103,7 +103,7 @@ impl Driver {
         .await
     }
 
-    /// Reads several nodes in one trip. `None` for one that is not there.
+    /// Reads several nodes in one trip; `None` for a node that does not exist.
     pub(crate) async fn read_all(&self, paths: &[String]) -> Answer<Vec<Option<(Vec<u8>, Stat)>>> {
         self.request(kind::READ, async |client| {
             answers(paths.iter().map(|path| client.get_data(path)).collect(), if_there).await
@@ -111,7 +111,7 @@ impl Driver {
         .await
     }
 
-    /// How many children several nodes have, in one trip. 0 for one that is not there.
+    /// Returns the number of children of several nodes, in one trip; 0 for a node that does not exist.
     pub(crate) async fn child_counts(&self, paths: &[&str]) -> Answer<Vec<i32>> {
         self.request(kind::STAT, async |client| {
             let reads = paths.iter().map(|path| client.check_stat(path)).collect();
@@ -120,8 +120,8 @@ impl Driver {
         .await
     }
 
-    /// The names of the children of several nodes, and the stat that each has with them, in one trip.
-    /// `None` for one that is not there.
+    /// Returns the names of the children of several nodes, and the stats of the nodes at that time, in one
+    /// trip; `None` for a node that does not exist.
     pub(crate) async fn nodes(&self, paths: &[&str]) -> Answer<Vec<Option<(Vec<String>, Stat)>>> {
         self.request(kind::LIST, async |client| {
             answers(paths.iter().map(|path| client.get_children(path)).collect(), if_there).await
@@ -129,8 +129,8 @@ impl Driver {
         .await
     }
 
-    /// Reads, and arms a watch for the node's next change or end. A stat would not do: that of a
-    /// node that is gone leaves a watch for its creation.
+    /// Reads, and sets a watch for the node's next change or end. The stat of a deleted node would set a watch
+    /// for its creation instead.
     pub(crate) async fn watch(&self, path: &str) -> Answer<(Vec<u8>, Stat, Watch)> {
         let read = async |client: Arc<Client>| {
             behind(self.only_watches.then(|| client.sync(path)), client.get_and_watch_data(path)).await
@@ -139,14 +139,14 @@ impl Driver {
         Ok((data, stat, self.armed(path, watcher)))
     }
 
-    /// Arms a watch for the creation of a node. `None` where it is there already.
+    /// Sets a watch for the creation of a node; `None` if it already exists.
     pub(crate) async fn watch_for(&self, path: &str) -> Answer<Option<Watch>> {
         let look = async |client: Arc<Client>| client.check_and_watch_stat(path).await;
         let (stat, watcher) = self.request(kind::WATCH, look).await?;
         Ok(stat.is_none().then(|| self.armed(path, watcher)))
     }
 
-    /// Arms a watch for the next change of a node: its creation, a write, its end.
+    /// Sets a watch for the next change of a node: its creation, a write, its end.
     pub(crate) async fn watch_changes(&self, path: &str) -> Answer<Watch> {
         let look = async |client: Arc<Client>| {
             behind(self.only_watches.then(|| client.sync(path)), client.check_and_watch_stat(path)).await
@@ -155,9 +155,8 @@ impl Driver {
         Ok(self.armed(path, watcher))
     }
 
-    /// Arms, in one trip, a watch for the next change of a node, and one for the next that comes to
-    /// its children or goes. `None` for the second where the node is not there: its creation is a
-    /// change of the first.
+    /// Sets, in one trip, a watch for the next change of a node, and one for the next creation or deletion of
+    /// its children. The second is `None` if the node does not exist: the first then reports its creation.
     pub(crate) async fn watch_directory(&self, path: &str) -> Answer<(Watch, Option<Watch>)> {
         let look = async |client: Arc<Client>| {
             let synced = self.only_watches.then(|| client.sync(path));
@@ -170,8 +169,8 @@ impl Driver {
         Ok((self.armed(path, own), children.map(|(_, watcher)| self.armed(path, watcher))))
     }
 
-    /// Reads a node behind a `sync`, and *before it* the stat of its directory, in one trip. `None`
-    /// for one that is not there.
+    /// Reads a node after a `sync`, and *before it* the stat of its directory, in one trip; `None` for each
+    /// that does not exist.
     pub(crate) async fn sync_read_in(&self, directory: &str, path: &str) -> Answer<InDirectory> {
         self.request(kind::READ, async |client| {
             let (synced, directory) = (client.sync(path), client.check_stat(directory));
@@ -182,8 +181,8 @@ impl Driver {
         .await
     }
 
-    /// As [`sync_read_in`](Self::sync_read_in), with the names of the node's children, and its stat as
-    /// it was with them.
+    /// As [`sync_read_in`](Self::sync_read_in), with the names of the node's children, and its stat at that
+    /// time.
     pub(crate) async fn sync_read_cell(&self, directory: &str, path: &str) -> Answer<CellReply> {
         self.request(kind::READ, async |client| {
             let (synced, directory) = (client.sync(path), client.check_stat(directory));

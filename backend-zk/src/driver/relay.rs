@@ -1,21 +1,21 @@
-//! TLS for the client crate: it dials ports of this process, from where its bytes go on secured.
+//! TLS for the client crate: it dials ports of this process, which relay its bytes over secured connections.
 //!
-//! *Why.* The crate's own TLS takes rustls' process-wide provider, and panics where a program has two
-//! and has chosen none; it takes no other server name than the host's, reads its files once, and says
-//! nothing of why a handshake failed.
+//! *Why.* The crate's TLS takes rustls' process-wide provider, and panics if a program has two and has chosen
+//! none. It accepts no other server name than the host's, reads its files once, and gives no reason for a
+//! failed handshake.
 //!
-//! *Who may use it.* Any process of the machine reaches a loopback port, so a connection must show a
-//! secret before a server is dialled: an `auth` packet behind the connect request, where the crate sends
-//! its logins, at each dial. The relay takes it out, and answers it. Other connections are closed.
+//! *Authorization.* Any process of the machine can reach a loopback port. So a connection must show a secret
+//! before the relay dials a server: an `auth` packet after the connect request, where the crate sends its
+//! logins, at each dial. The relay removes and answers this packet. It closes other connections.
 //!
-//! *A session that is granted less at a later connection*, since the ensemble's limits were lowered
-//! meanwhile, ends sooner on the servers than its lease does here. The crate keeps that to itself, so
-//! the relay reads it, and answers that the session is over.
+//! *A session with a shorter timeout at a later connection* ends earlier on the servers than its lease here.
+//! This happens if an operator has lowered the ensemble's limits. The crate does not report it, so the relay
+//! reads the timeout, and answers that the session has ended.
 //!
-//! *With SASL* the crate logs in before it sends that packet, and the server must answer. So a server is
-//! dialled for whoever connects, and nothing but the requests of a login reaches it before the secret. The
-//! crate sets its watches again in the midst of the login, where the server refuses them, or shows them nothing
-//! that only the user may see. They wait here until the login is through.
+//! *With SASL* the crate logs in before it sends that packet, and the server must answer the login. So the
+//! relay dials a server for every connection, but before the secret only requests of a login reach the server.
+//! The crate sets its watches again during the login. The server would refuse them, or show them nothing that
+//! only the user may see. So they wait here until the login is complete.
 
 mod packets;
 
@@ -36,13 +36,13 @@ pub(super) use self::packets::SCHEME;
 use self::packets::{SASL, SET_WATCHES, answered, code_of, granted_in, packet, secret_of, session_of};
 use crate::config::NAME;
 
-/// So many bytes of watches wait for a login: some ten thousand paths.
+/// The limit of watches that wait for a login, in bytes: some ten thousand paths.
 const MOST_WATCHES: usize = 4 * 1024 * 1024;
 
 /// How long a connection may take to show the secret: the crate sends it with its first write.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A port for each host. They and their connections are closed with it.
+/// One port for each host. Dropping this closes them and their connections.
 #[derive(Debug)]
 pub(super) struct Relay {
     addresses: Vec<String>,
@@ -51,7 +51,7 @@ pub(super) struct Relay {
 }
 
 impl Relay {
-    /// Listens before these hosts, and relays on `runtime`.
+    /// Opens a port for each of these hosts, and relays on `runtime`.
     pub(super) async fn open(
         hosts: &[String],
         transport: &Transport,
@@ -64,7 +64,7 @@ impl Relay {
         for host in hosts {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
             addresses.push(listener.local_addr()?.to_string());
-            // Its failures are those of the client, which names the last one when no session is opened.
+            // The client reports the last failure if no session is opened.
             let (host, transport, secret) = (host.clone(), transport.clone(), Arc::clone(&secret));
             let way = Way { host, transport, secret, sasl, granted: Arc::clone(&granted) };
             runtime.spawn(ended.clone().run_until_cancelled_owned(serve(listener, way, ended.clone())));
@@ -72,18 +72,18 @@ impl Relay {
         Ok(Self { addresses, secret, _ended: ended.drop_guard() })
     }
 
-    /// Its ports, as the client crate takes them.
+    /// Returns the addresses of the ports, in the form for the client crate.
     pub(super) fn addresses(&self) -> String {
         self.addresses.join(",")
     }
 
-    /// What a connection must show.
+    /// Returns the secret that a connection must show.
     pub(super) fn secret(&self) -> &[u8] {
         self.secret.as_bytes()
     }
 }
 
-/// From a port to a server.
+/// The relay from a port to a server.
 #[derive(Clone)]
 struct Way {
     host: String,
@@ -108,7 +108,7 @@ async fn serve(listener: TcpListener, way: Way, ended: CancellationToken) {
                 tokio::spawn(ended.clone().run_until_cancelled_owned(work));
             }
             Err(error) => {
-                // The process has no file left. Nothing tells when it has.
+                // The process has no free file descriptor, and no event reports when it has one.
                 seen::relay_failed(NAME, &error);
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
@@ -130,7 +130,7 @@ impl Way {
         let mut answer = packet(&mut server).await?;
         let (is_new, grants) = (session_of(&connect) == Some(0), granted_in(&answer));
         if !is_new && grants.is_some_and(|grants| grants < self.granted.load(Ordering::Acquire)) {
-            // No timeout, and the session zero: it is over.
+            // No timeout, and the session zero: the session has ended.
             answer[8..20].fill(0);
             local.write_all(&answer).await?;
             return Err(io::Error::other(
@@ -156,7 +156,7 @@ impl Way {
         }
         let xid = self.xid_of(&shown)?;
         if let Some(grants) = grants.filter(|_| is_new) {
-            // Behind the secret: with SASL a stranger may have opened a session of its own.
+            // After the secret: with SASL a connection without it may have opened another session.
             self.granted.store(grants, Ordering::Release);
         }
         local.write_all(&answered(xid)).await?;
@@ -165,7 +165,7 @@ impl Way {
         copy_bidirectional(&mut local, &mut server).await.map(drop)
     }
 
-    /// The number of the packet that shows the secret.
+    /// Returns the number of the packet with the secret.
     fn xid_of(&self, shown: &[u8]) -> io::Result<i32> {
         match secret_of(shown) {
             Some((xid, secret)) if secret == self.secret.as_bytes() => Ok(xid),
@@ -174,7 +174,7 @@ impl Way {
     }
 }
 
-/// A packet of a client that has to show the secret yet.
+/// Reads a packet of a client that has not shown the secret yet.
 async fn in_time(local: &mut TcpStream) -> io::Result<Vec<u8>> {
     let packet = tokio::time::timeout(PATIENCE, packet(local)).await;
     packet.unwrap_or_else(|_| Err(io::Error::other("a local connection did not show the client's secret")))
@@ -253,8 +253,8 @@ mod tests {
         assert_eq!(stream.read(&mut [0; 1]).await.unwrap_or(0), 0, "it ends with the relay");
     }
 
-    /// The server grants as many milliseconds as the upper half of the last transaction says, since it
-    /// answers with the request itself.
+    /// The server answers with the request itself. So it grants the number of milliseconds in the upper half of
+    /// the last transaction.
     #[tokio::test]
     async fn a_session_that_is_granted_less_than_at_its_opening_is_over() {
         let (host, _) = server().await;
@@ -279,7 +279,7 @@ mod tests {
         }
     }
 
-    /// With SASL a server is dialled first, and hears nothing but a login.
+    /// With SASL the relay dials a server first, and the server receives only a login.
     #[tokio::test]
     async fn nothing_but_a_login_passes_before_the_secret() {
         let (host, dialled) = server().await;
@@ -290,14 +290,14 @@ mod tests {
             let mut stream = TcpStream::connect(relay.addresses()).await.unwrap();
             stream.write_all(&[&connect[..], &login, &stranger].concat()).await.unwrap();
             let mut heard = Vec::new();
-            // It may be closed by a reset, since it had more to say.
+            // A reset may close it, because it had more to send.
             let _ = stream.read_to_end(&mut heard).await;
             assert_eq!(heard, [&connect[..], &login].concat(), "the answers to the login, and no more");
         }
         assert_eq!(dialled.available_permits(), 3);
         let mut stream = TcpStream::connect(relay.addresses()).await.unwrap();
         let secret = auth(5, AUTH, SCHEME, relay.secret());
-        // The watches come behind the login, and behind the secret.
+        // The watches come after the login and after the secret.
         let watches = [auth(-8, 101, "", b"some"), auth(-8, 105, "", b"others")].concat();
         let said = [&connect[..], &login, &watches, &login, &secret, b"more"].concat();
         stream.write_all(&said).await.unwrap();

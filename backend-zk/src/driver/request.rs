@@ -1,4 +1,4 @@
-//! How a request is sent: in its turn, while there is a connection, and within its bounds.
+//! How a request is sent: after its turn, while a connection exists, and within its bounds.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -12,9 +12,9 @@ use super::kind::RequestKind;
 use crate::error::{Answer, Fault, Tried, Unanswered};
 
 impl Driver {
-    /// Sends one request, when the throttle lets it pass, while there is a connection, and within the request
-    /// timeout. The crate queues a request when its method is called, not when its future is polled, so several calls
-    /// in `send` are one round trip, carried out in that order.
+    /// Sends one request, when the throttle lets it pass, while a connection exists, and within the request
+    /// timeout. The crate queues a request when its method is called, not when its future is polled. So several
+    /// calls in `send` are one round trip, carried out in that order.
     pub(super) async fn request<T>(
         &self,
         kind: RequestKind,
@@ -51,7 +51,7 @@ impl Driver {
     }
 }
 
-/// The answer to a request that was queued behind this `sync`, in the same trip.
+/// Returns the answer to a request that was queued after this `sync`, in the same trip.
 pub(super) async fn behind<T>(
     sync: Option<impl Future<Output = Result<(), Error>>>,
     answer: impl Future<Output = Result<T, Error>>,
@@ -60,14 +60,14 @@ pub(super) async fn behind<T>(
     answer.await
 }
 
-/// The answer of an optional read.
+/// Returns the answer of an optional read.
 pub(super) async fn found(
     read: Option<impl Future<Output = Result<(Vec<u8>, Stat), Error>>>,
 ) -> Option<Answer<(Vec<u8>, Stat)>> {
     Some(read?.await.map_err(Fault::from))
 }
 
-/// The answer about a node. `None`: it is not there.
+/// Returns the answer about a node; `None` if it does not exist.
 pub(super) fn if_there<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
     match answer {
         Err(Error::NoNode) => Ok(None),
@@ -75,7 +75,7 @@ pub(super) fn if_there<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> 
     }
 }
 
-/// The answers to requests that were all called, and so queued, before, as `read` takes each.
+/// Converts the answers to requests that were all called, and so queued, before.
 pub(super) async fn answers<T, R>(
     requests: Vec<impl Future<Output = Result<T, Error>>>,
     read: impl Fn(Result<T, Error>) -> Result<R, Error>,

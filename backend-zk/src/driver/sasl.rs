@@ -1,6 +1,6 @@
 //! Logins by SASL.
 //!
-//! The server keeps users and passwords in its JAAS file. A right login gives a session the identity
+//! The server reads users and passwords from its JAAS file. A correct login gives a session the identity
 //! `sasl:user`, which the lists of its nodes name.
 
 use latchwork_core::Error;
@@ -11,20 +11,20 @@ use crate::error::{Answer, Fault};
 /// The scheme of such an identity.
 const SCHEME: &str = "sasl";
 
-/// A connector whose sessions log in by DIGEST-MD5.
+/// Returns a connector whose sessions log in by DIGEST-MD5.
 #[cfg(feature = "sasl")]
 pub(super) fn logged_in(connector: Connector, user: String, password: String) -> Connector {
     connector.with_sasl(zookeeper_client::SaslOptions::digest_md5(user, password))
 }
 
-/// Settings of a build without SASL do not ask for it.
+/// Settings of a build without SASL do not request it.
 #[cfg(not(feature = "sasl"))]
 pub(super) fn logged_in(connector: Connector, _: String, _: String) -> Connector {
     connector
 }
 
-/// Asks the server who this session is. One that knows no SASL answers a login as if it were well, and so
-/// does one that lets clients in whose login failed.
+/// Asks the server for the identity of this session. A server without SASL answers a login as if it were
+/// correct, and so does a server that admits clients after a failed login.
 pub(super) async fn check(client: &Client) -> Answer<()> {
     match client.list_auth_users().await {
         Ok(users) if users.iter().any(|user| user.scheme() == SCHEME) => Ok(()),
@@ -33,7 +33,8 @@ pub(super) async fn check(client: &Client) -> Answer<()> {
                 and the server lets such clients in (zookeeper.allowSaslFailedClients)";
             Err(Fault::NoLogin(Error::forbidden("log in by SASL", why)))
         }
-        // Before ZooKeeper 3.7 nobody can ask. Without an identity no node can be made.
+        // Servers before ZooKeeper 3.7 do not answer this question. Without an identity the session can create
+        // no node.
         Err(DriverError::Unimplemented) => Ok(()),
         Err(error) => Err(error.into()),
     }

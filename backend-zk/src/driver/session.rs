@@ -1,4 +1,4 @@
-//! The life of one session: opened, followed, closed or killed.
+//! The life of one session: it is opened, followed, and closed or killed.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -33,21 +33,21 @@ pub(crate) struct Driver {
     session: i64,
     lease: LeaseWriter,
     pub(super) request_timeout: Duration,
-    // Bounds the requests that a proof of contact may stand behind.
+    // Bounds the number of requests that may be ahead of a proof of contact.
     pub(super) throttle: Throttle,
     pub(super) link: Arc<LinkLog>,
     pub(super) requests: Requests,
     pub(crate) rechecks: Rechecks,
     pub(super) acls: Acls<'static>,
     pub(super) watched: Arc<WatchedBytes>,
-    // Set for a watch session. Its server may lag behind the one that answered the nodes' session,
-    // so it syncs before it watches. Its end is not that of the nodes' session.
+    // Set for a watch session. Its server may lag behind the server of the nodes' session, so it syncs before
+    // it watches. Its end does not end the nodes' session.
     pub(super) only_watches: bool,
-    // The server's paths are longer than ours by this.
+    // The server's paths are longer than this client's by this length.
     pub(super) chroot_len: usize,
 }
 
-/// A session that was created, outside of the chroot as yet. Its creation is contact 0 of the lease.
+/// A session that was created, and is not in the chroot yet. Its creation is contact 0 of the lease.
 pub(crate) struct Connected {
     pub(crate) driver: Driver,
     pub(crate) sent: Moment,
@@ -55,16 +55,16 @@ pub(crate) struct Connected {
 }
 
 impl Driver {
-    /// Creates a session, with a lease of its own, or as a watch session of the client whose lease
-    /// is `beside`. It has no bound: the caller bounds the whole of connecting.
+    /// Creates a session with a new lease, or a watch session of the client whose lease is `beside`. It has no
+    /// bound: the caller bounds the whole of connecting.
     pub(crate) async fn connect(
         settings: &Settings,
         runtime: &Handle,
         beside: Option<&LeaseWriter>,
     ) -> Answer<Connected> {
         let tasks = Arc::new(Tasks::on(runtime));
-        // The wire has whole milliseconds. Rounded down, a server would seem to grant less than
-        // asked.
+        // The protocol has whole milliseconds. Rounded down, the granted TTL would seem shorter than the
+        // requested one.
         let millis = settings.ttl.as_nanos().div_ceil(1_000_000);
         let ask = Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX));
         let mut connector =
@@ -73,7 +73,7 @@ impl Driver {
         let relay = relay(settings, &tasks).await?;
         let hosts = relay.as_ref().map_or_else(|| settings.hosts.join(","), Relay::addresses);
         if let Some(relay) = &relay {
-            // Before any login: the relay expects it first.
+            // Before any login: the relay expects the secret first.
             connector = connector.with_auth(relay::SCHEME, relay.secret());
         }
         if let Some((user, password)) = login {
@@ -93,7 +93,7 @@ impl Driver {
         if beside.is_none() {
             settings.link.mended();
         }
-        // Open to all without a login, as with Curator. With a login, to that login only.
+        // Without a login open to all, as with Curator. With a login, open only to that login.
         let acls = if settings.logins.are_given() { Acls::creator_all() } else { Acls::anyone_all() };
         let driver = Driver {
             state: client.state_watcher(),
@@ -114,7 +114,7 @@ impl Driver {
         Ok(Connected { driver, sent, answered })
     }
 
-    /// As [`connect`](Self::connect), inside of the chroot.
+    /// As [`connect`](Self::connect), inside the chroot.
     pub(crate) async fn connect_inside(
         settings: &Settings,
         runtime: &Handle,
@@ -125,7 +125,7 @@ impl Driver {
         Ok(driver)
     }
 
-    /// Makes the chroot where it is missing. All paths are below it from then on.
+    /// Creates the chroot if it is missing. All later paths are below it.
     pub(crate) async fn enter(&self, chroot: Option<&str>) -> Answer<()> {
         let Some(chroot) = chroot else { return Ok(()) };
         self.make_path(chroot, NodeMode::Persistent).await?;
@@ -140,12 +140,12 @@ impl Driver {
         &self.lease
     }
 
-    /// The session's id, which our nodes have as `ephemeralOwner`.
+    /// Returns the session's id, which the client's nodes have as `ephemeralOwner`.
     pub(crate) fn session(&self) -> i64 {
         self.session
     }
 
-    /// Waits until it is connected, or the lease is lost.
+    /// Waits until the session is connected, or the lease is lost.
     pub(crate) async fn connected(&self) -> Answer<()> {
         if self.client()?.state() == SessionState::SyncConnected {
             return Ok(());
@@ -161,15 +161,15 @@ impl Driver {
         }
     }
 
-    /// Waits, after a request that failed, until it makes sense to ask again. It never returns at
-    /// once, since a server under load may refuse while the connection stands.
+    /// Waits, after a failed request, until the client should ask again. It never returns at once, since a
+    /// server under load may refuse requests without a break of the connection.
     pub(crate) async fn recovered(&self) -> Answer<()> {
         tokio::time::sleep(PAUSE).await;
         self.connected().await
     }
 
-    /// Cancelled when the connection is cut: by [`kill`](Self::kill), or by a
-    /// [`close`](Self::close) that found no end.
+    /// Returns a token that is cancelled when the connection is cut: by [`kill`](Self::kill), or by a
+    /// [`close`](Self::close) that did not end.
     pub(crate) fn killed(&self) -> CancellationToken {
         self.tasks.killed.clone()
     }
@@ -178,8 +178,7 @@ impl Driver {
         self.tasks.killed.is_cancelled()
     }
 
-    /// Suspends the lease and logs it whenever the connection is lost. Returns when the session is
-    /// over.
+    /// Suspends the lease and logs it whenever the connection is lost. Returns when the session has ended.
     pub(crate) async fn follow(&self) {
         let mut watcher = self.state.clone();
         let mut state = watcher.state();
@@ -200,10 +199,10 @@ impl Driver {
         reached(self.state.clone(), |state| state != SessionState::SyncConnected).await;
     }
 
-    /// Closes the session, in the background: the server then removes all that hangs on it. Callers
-    /// end the lease before, since requests under way hold the client until they see its end. A
-    /// request that nobody polls holds it without end, and the crate keeps the session alive for
-    /// it. In that case the connection is cut, and the session expires.
+    /// Closes the session, in the background: the server then removes its ephemeral nodes. Callers end the
+    /// lease before, since requests under way keep the client until they see the lost lease. A request that no
+    /// task polls keeps it without end, and the crate keeps the session alive for it. In that case this cuts
+    /// the connection, and the session expires.
     pub(crate) fn close(&self) {
         let Some(client) = self.client.lock().take() else { return };
         let held = Arc::downgrade(&client);
@@ -234,14 +233,14 @@ impl Driver {
         self.state.peek_state() == SessionState::SyncConnected
     }
 
-    /// Whether the crate reports the end of the session.
+    /// Returns whether the crate reports the end of the session.
     pub(crate) fn is_over(&self) -> bool {
         self.state.peek_state().is_terminated()
     }
 
-    /// Cuts the connection. Nothing more is sent, and the session expires on the server.
+    /// Cuts the connection. The client sends no more requests, and the session expires on the server.
     pub(crate) async fn kill(&self) {
-        // Before the last handle goes, or the tasks would close the session as they end.
+        // Before the last handle is dropped. Otherwise the tasks would close the session as they end.
         self.tasks.kill().await;
         self.client.lock().take();
     }
@@ -251,7 +250,7 @@ impl Driver {
     }
 }
 
-/// What logs a session in, at each dial.
+/// Returns a connector that logs a session in at each dial.
 fn logged_in(connector: Connector, settings: &Settings, user: String, password: &Secret) -> Connector {
     match settings.sasl {
         true => sasl::logged_in(connector, user, password.expose().to_owned()),
@@ -259,7 +258,7 @@ fn logged_in(connector: Connector, settings: &Settings, user: String, password: 
     }
 }
 
-/// The relay of a client that speaks TLS, or logs in by SASL: it puts the watches that are set again behind the login.
+/// Opens the relay of a client with TLS or SASL. With SASL it delays repeated watches until after the login.
 async fn relay(settings: &Settings, tasks: &Tasks) -> Answer<Option<Relay>> {
     if !settings.transport.is_tls() && !settings.sasl {
         return Ok(None);
@@ -271,8 +270,8 @@ async fn relay(settings: &Settings, tasks: &Tasks) -> Answer<Option<Relay>> {
     })
 }
 
-/// Keeps the relay until the client crate needs no connection any more, which is later than the last use
-/// of a client: its session is closed in the background.
+/// Keeps the relay until the client crate needs no connection any more. That is later than the last use of a
+/// client, because the session is closed in the background.
 async fn end_with_session(relay: Relay, state: StateWatcher, killed: CancellationToken) {
     killed.run_until_cancelled(reached(state, SessionState::is_terminated)).await;
     drop(relay);

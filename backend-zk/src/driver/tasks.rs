@@ -1,5 +1,5 @@
-//! The tasks that the client crate starts, kept in hand: the crate cannot end a connection without
-//! closing the session.
+//! The tasks of the client crate, which this module can end: the crate cannot end a connection without closing
+//! the session.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// The tasks of one session. They run on the runtime of its client, whichever runtime asks for it.
+/// The tasks of one session. They run on the runtime of its client, whichever runtime starts them.
 #[derive(Debug)]
 pub(super) struct Tasks {
     pub(super) runtime: Handle,

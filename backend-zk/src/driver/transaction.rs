@@ -1,4 +1,4 @@
-//! Several writes as one: all of them, or none.
+//! Several writes in one transaction: the server makes all of them, or none.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,12 +10,12 @@ use super::request::if_there;
 use super::{Driver, NodeMode, Stat, kind};
 use crate::error::Answer;
 
-/// A part of a transaction. `None` as a version means any.
+/// An operation of a transaction. `None` as a version means any version.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Operation<'a> {
-    /// The node is there, at this version.
+    /// Checks that the node exists, at this version.
     Check { path: &'a str, version: Option<i32> },
-    /// Makes a node.
+    /// Creates a node.
     Create { path: &'a str, data: &'a [u8], mode: NodeMode },
     /// Writes a node's data.
     Write { path: &'a str, data: &'a [u8], version: Option<i32> },
@@ -23,61 +23,61 @@ pub(crate) enum Operation<'a> {
     Delete { path: &'a str, version: Option<i32> },
 }
 
-/// What came of a transaction.
+/// The result of a transaction.
 #[derive(Debug)]
 pub(crate) enum Commit {
     Made {
         /// The stat of the node that its last [`Operation::Write`] wrote. All nodes that a transaction
         /// changes have the same number (`mzxid`).
         written: Option<Stat>,
-        /// The stat, before the transaction, of the node that was asked for.
+        /// The stat, before the transaction, of the requested node.
         before: Option<Stat>,
     },
-    /// Nothing was made.
+    /// No operation was made.
     Refused {
-        /// The place of the step that was refused.
+        /// The position of the refused operation.
         at: usize,
         why: Refusal,
-        /// What was read [behind](Beside::Behind) it.
+        /// The state of the node that was read [after](Beside::Behind) it.
         found: Option<InDirectory>,
     },
 }
 
-/// The stat of a directory, and then a node in it, of those that are there.
+/// The stat of a directory, and then a node in it; each only if it exists.
 pub(crate) type InDirectory = (Option<Stat>, Option<(Vec<u8>, Stat)>);
 
-/// What is read in the same trip as a transaction.
+/// A read in the same trip as a transaction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Beside<'a> {
     Nothing,
     /// The stat of this node, before the transaction.
     Before(&'a str),
-    /// A node behind the transaction, and before it the stat of its directory. A server answers the
-    /// requests of a session in their order, so it shows at least the state that the transaction met,
-    /// and needs no `sync`.
+    /// A node after the transaction, and before the node the stat of its directory. A server answers the
+    /// requests of a session in order. So the read shows at least the state that the transaction met, and needs
+    /// no `sync`.
     Behind {
         directory: &'a str,
         path: &'a str,
     },
 }
 
-/// Why a step was refused.
+/// Why an operation was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// The node, or its parent, is not there.
+    /// The node, or its parent, does not exist.
     Missing,
-    /// The node is there already.
+    /// The node already exists.
     Exists,
     /// The node has another version.
     OtherVersion,
     /// The node has children.
     HasChildren,
-    /// The parent goes with a session, and so can have no children.
+    /// The parent belongs to a session, so it cannot have children.
     ParentOfSession,
 }
 
 impl Refusal {
-    /// `None` where it is no answer to what the step demands.
+    /// Returns the refusal in an answer; `None` if the answer is another error.
     fn of(answer: &Error) -> Option<Self> {
         match answer {
             Error::NoNode => Some(Refusal::Missing),
@@ -91,8 +91,8 @@ impl Refusal {
 }
 
 impl Driver {
-    /// Carries the steps out, all or none. `in_flight` is set while the transaction may have been
-    /// sent and the server has not answered it: whoever gives it up then must take it for unknown.
+    /// Makes all steps, or none. `in_flight` is set while the transaction may have been sent and has no answer.
+    /// A caller that gives up during this must treat the outcome as unknown.
     pub(crate) async fn commit(
         &self,
         steps: &[Operation<'_>],
@@ -101,7 +101,7 @@ impl Driver {
     ) -> Answer<Commit> {
         self.request(kind::MULTI, async |client| {
             let mut all = self.transaction(&client, steps)?;
-            // All are called, and so queued, before the first is awaited.
+            // All methods are called, and so the requests queued, before the first answer is awaited.
             let before = match beside {
                 Beside::Before(path) => Some(client.check_stat(path)),
                 _ => None,
@@ -135,7 +135,7 @@ impl Driver {
         .await
     }
 
-    /// The same for a caller that need not know which step was refused.
+    /// The same for a caller that does not need the refused operation.
     pub(super) async fn multi(&self, kind: RequestKind, steps: &[Operation<'_>]) -> Answer<()> {
         self.request(kind, async |client| Ok(self.transaction(&client, steps)?.commit().await.map(drop)?))
             .await
@@ -157,7 +157,8 @@ impl Driver {
     }
 }
 
-/// A stat that may not be read is as good as none. It must not pass for the transaction's answer.
+/// Treats a stat that may not be read as missing, so that this refusal is not taken for the transaction's
+/// answer.
 fn readable(stat: Result<Option<Stat>, Error>) -> Result<Option<Stat>, Error> {
     match stat {
         Err(Error::NoAuth) => Ok(None),
@@ -165,7 +166,7 @@ fn readable(stat: Result<Option<Stat>, Error>) -> Result<Option<Stat>, Error> {
     }
 }
 
-/// A read that failed is as good as none: whoever needs it reads again.
+/// Treats a failed read as missing: a caller that needs it reads again.
 fn in_directory(
     directory: Result<Option<Stat>, Error>,
     node: Result<(Vec<u8>, Stat), Error>,

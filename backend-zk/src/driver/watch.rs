@@ -9,17 +9,17 @@ use zookeeper_client::{EventType, OneshotWatcher, StateWatcher, WatchedEvent};
 
 use super::{Driver, WatchBudget};
 
-/// An armed watch. It reports one event, once. Dropping it removes it from the server.
+/// A watch that is set. It reports one event, once. Dropping it removes it from the server.
 pub(crate) struct Watch {
     watcher: OneshotWatcher,
     killed: CancellationToken,
     budget: WatchBudget,
 }
 
-/// An armed watch, as the future of its event.
+/// A watch that is set, as the future of its event.
 pub(crate) type Armed = Pin<Box<dyn Future<Output = Event> + Send>>;
 
-/// What a watch saw.
+/// The event of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     Deleted,
@@ -34,12 +34,12 @@ pub(crate) enum Event {
 pub(crate) struct Connection(StateWatcher);
 
 impl Connection {
-    /// Whether the connection still stands.
+    /// Returns whether the connection has lasted until now.
     pub(crate) fn has_lasted(&mut self) -> bool {
         self.0.changed().now_or_never().is_none()
     }
 
-    /// Waits until it has not lasted: it broke, or another one came.
+    /// Waits until it has not lasted: it broke, or another one replaced it.
     pub(crate) async fn ended(&mut self) {
         self.0.changed().await;
     }
@@ -50,30 +50,30 @@ impl Driver {
         Watch { watcher, killed: self.killed(), budget: self.watched.armed(self.weight_of(path)) }
     }
 
-    /// Budget for a watch that has a substitute: looking again from time to time.
+    /// Returns the budget for a watch with a substitute, which is to read again from time to time.
     pub(crate) fn dispensable_budget(&self, path: &str) -> Option<WatchBudget> {
         self.watched.dispensable(self.weight_of(path))
     }
 
-    /// Budget for watches that a wait needs, in bytes of their paths.
+    /// Returns the budget for the watches of a wait, in bytes of their paths.
     pub(crate) fn wait_budget(&self, bytes: usize) -> Option<WatchBudget> {
         self.watched.needed(bytes)
     }
 
-    /// Whether the session watches nothing and is about to watch nothing.
+    /// Returns whether the session has no watches and is about to set none.
     pub(crate) fn is_idle(&self) -> bool {
         self.watched.is_zero()
     }
 
-    /// The bytes that a watched path counts for.
+    /// Returns the bytes that a watched path counts for.
     pub(crate) fn weight_of(&self, path: &str) -> usize {
         self.chroot_len + path.len()
     }
 
-    /// The present connection.
+    /// Returns the current connection.
     pub(crate) fn connection(&self) -> Connection {
         let mut state = self.state.clone();
-        // Marks the present state as seen, so that only a later one is a change.
+        // Marks the current state as seen, so that only a later state counts as a change.
         state.state();
         Connection(state)
     }
@@ -105,8 +105,8 @@ impl Watch {
 }
 
 fn settled(watcher: OneshotWatcher) -> impl Future<Output = Event> + Send {
-    // The crate's watcher panics when the task that serves the session is gone: killed by us, which
-    // callers check first, or dead by a panic of its own.
+    // The crate's watcher panics when the task of the session has ended. This driver may have killed the task,
+    // which callers check first, or the task itself has panicked.
     AssertUnwindSafe(watcher.changed()).catch_unwind().map(Event::of)
 }
 

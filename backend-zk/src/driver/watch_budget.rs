@@ -1,20 +1,19 @@
-//! The bound on what one session watches.
+//! The limit of the watches of one session.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The bytes of watched paths that the client crate can send in one message. On a new connection
-/// the crate sets all watches again, in several messages if they need it. It sends the second
-/// before the first is answered, under the same number. The first answer settles both, so the crate
-/// takes the second for an answer to nothing. It gives that connection up, and the next one too,
-/// until the session has expired.
+/// The bytes of watched paths that the client crate can send in one message. On a new connection the crate sets
+/// all watches again, if needed in several messages. It sends the second before the first is answered, under
+/// the same number. The first answer settles both, so the crate takes the second for an answer to no request.
+/// It gives that connection up, and the next one too, until the session has expired.
 const ONE_MESSAGE: usize = 128 * 1024;
 
-/// The part of that for watches with a substitute.
+/// The part of the limit for watches with a substitute.
 const DISPENSABLE: usize = ONE_MESSAGE / 2;
 
-/// The bytes of the paths that a session watches or is about to watch, each as often as it is
-/// watched.
+/// The bytes of all paths that a session watches or is about to watch. A path counts once for each of its
+/// watches.
 #[derive(Default)]
 pub(super) struct WatchedBytes(AtomicUsize);
 
@@ -31,12 +30,12 @@ impl Drop for WatchBudget {
 }
 
 impl WatchedBytes {
-    /// Budget for a watch that has a substitute: looking again from time to time.
+    /// Returns the budget for a watch with a substitute, which is to read again from time to time.
     pub(super) fn dispensable(self: &Arc<Self>, bytes: usize) -> Option<WatchBudget> {
         self.within(DISPENSABLE, bytes)
     }
 
-    /// Budget for watches that have none.
+    /// Returns the budget for watches without a substitute.
     pub(super) fn needed(self: &Arc<Self>, bytes: usize) -> Option<WatchBudget> {
         self.within(ONE_MESSAGE, bytes)
     }
@@ -47,7 +46,7 @@ impl WatchedBytes {
         Some(WatchBudget { of: Arc::clone(self), bytes })
     }
 
-    /// The budget of an armed watch, which counts even beyond the bound.
+    /// Returns the budget of a watch that is set, which counts even beyond the limit.
     pub(super) fn armed(self: &Arc<Self>, bytes: usize) -> WatchBudget {
         self.0.fetch_add(bytes, Ordering::Relaxed);
         WatchBudget { of: Arc::clone(self), bytes }

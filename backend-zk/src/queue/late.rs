@@ -64,7 +64,7 @@ impl Drop for CreateUnderWay<'_> {
     fn drop(&mut self) {
         let Some(mut connection) = self.connection.take() else { return };
         if !self.was_connected && connection.has_lasted() {
-            // There was no connection all the time: the request was not sent.
+            // No connection existed since the start of the create, so it was not sent.
             return;
         }
         let (session, queue, name) = (Arc::clone(self.session), self.queue.clone(), self.name);

@@ -29,7 +29,7 @@ impl Mode {
     }
 }
 
-/// What the headers of a scripted server's answers say: its cluster, and the revision of its keys. Each below 128.
+/// The headers of a scripted server's answers: its cluster, and the revision of its keys. Each is below 128.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct State {
     pub(super) cluster: u8,
@@ -68,7 +68,7 @@ pub(super) async fn answer(
     answers?.send_trailers(trailers).ok()
 }
 
-/// Takes a whole message off, if one has been read.
+/// Removes a whole message from the read bytes, if there is one.
 fn takes_message(read: &mut Vec<u8>) -> bool {
     let Some(prefix) = read.first_chunk::<PREFIX>() else { return false };
     let size = u32::from_be_bytes([prefix[1], prefix[2], prefix[3], prefix[4]]) as usize;
@@ -79,7 +79,7 @@ fn takes_message(read: &mut Vec<u8>) -> bool {
     is_whole
 }
 
-/// The answer to any request of this method: a header, and fields by their numbers.
+/// Returns the answer to any request of this method: a header, and fields by their numbers.
 fn message(method: &str, State { cluster, revision }: State) -> Bytes {
     let header = [0x0a, 8, 0x08, cluster, 0x10, 1, 0x18, revision, 0x20, 1];
     let fields: &[u8] = match method.rsplit('/').next() {
@@ -87,9 +87,9 @@ fn message(method: &str, State { cluster, revision }: State) -> Bytes {
         Some("LeaseGrant" | "LeaseKeepAlive") => &[0x10, 7, 0x18, 60],
         // The watch 1 is created.
         Some("Watch") => &[0x10, 1, 0x18, 1],
-        // It succeeded.
+        // The transaction has succeeded.
         Some("Txn") => &[0x10, 1],
-        // Nothing was found.
+        // No key was found.
         _ => &[],
     };
     let size = u8::try_from(header.len() + fields.len()).expect("short");

@@ -16,7 +16,7 @@ use crate::session::Session;
 
 const TTL: Duration = Duration::from_secs(60);
 
-/// A session that its renewal keeps.
+/// Opens a session that its renewal keeps alive.
 async fn kept(driver: &Driver) -> Arc<Session> {
     let session = Session::grant(&Handle::current(), driver, &Clock::tokio(), TTL).await.expect("granted");
     let session = Arc::new(session);
@@ -24,7 +24,7 @@ async fn kept(driver: &Driver) -> Arc<Session> {
     session
 }
 
-/// The server renews the lease all the time, as a server does whose older copy has it.
+/// The server renews the lease all the time, like a server whose older copy has the lease.
 #[tokio::test(start_paused = true)]
 async fn lease_ends_as_forgotten_at_the_first_answer_of_an_older_copy() {
     let scripted = Scripted::start(HOST, Mode::Answers);

@@ -105,6 +105,6 @@ async fn serve(stream: DuplexStream, mode: watch::Receiver<Mode>, state: watch::
 }
 
 async fn speaks(mut mode: watch::Receiver<Mode>) {
-    // A failed wait: the test has ended.
+    // A failed wait means that the test has ended.
     let _ = mode.wait_for(|mode| *mode != Mode::Silent).await;
 }

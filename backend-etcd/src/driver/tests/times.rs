@@ -1,4 +1,4 @@
-//! The times of the driver: how long it bears silence, and when it dials again.
+//! The times of the driver: how long it tolerates silence, and when it dials again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,7 +39,7 @@ pub(super) async fn ask(driver: &Driver) -> Result<(), Error> {
     driver.get(b"a").await.map(drop).map_err(Error::from)
 }
 
-/// The time that a request takes to fail, and its error.
+/// Returns the time that a request takes to fail, and its error.
 async fn fails(driver: &Driver) -> (Duration, Error) {
     let began = Instant::now();
     let error = ask(driver).await.expect_err("no answer");
@@ -121,7 +121,7 @@ async fn hanging_dial_ends_after_its_share_of_the_request_timeout() {
     let (hanging, good) = (Scripted::start(HOST, Mode::Hangs), Scripted::start(OTHER, Mode::Answers));
     let driver = connect(&[HOST, OTHER]).await;
     let began = Instant::now();
-    // The first goes to either server.
+    // The first request goes to either server.
     for _ in 0..2 {
         ask(&driver).await.expect("answered");
     }

@@ -1,4 +1,4 @@
-//! The times of the driver: how long it bears silence, and when it dials again.
+//! The times of the driver: how long it tolerates silence, and when it dials again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -109,7 +109,8 @@ async fn bound_of_a_hanging_dial_doubles_up_to_the_request_timeout() {
     let (server, reconnected) =
         connect("ttl=6s&request_timeout=3s&connect_timeout=10s").await.expect("connected");
     scripted.set(Mode::Down);
-    // The driver sees the end of its connection, and then a server that accepts and is silent.
+    // The driver sees the end of its connection, and then a server that accepts connections and does not
+    // answer.
     server.losses().next().await.expect("the driver lives");
     scripted.set(Mode::Silent);
     sleep(seconds(12)).await;
