@@ -1,4 +1,4 @@
-//! `BlockOn`: what threads see, on memory and on a server of each kind.
+//! `BlockOn` on threads, with memory and with a server of each kind.
 
 use std::future::{pending, ready};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -53,7 +53,7 @@ fn call_in_async_code_is_refused_and_changes_nothing() {
             every_shape_is_refused(&coordinator);
             assert_refused(held.release().block_on());
             assert_refused(held.lost().block_on());
-            // The task goes on, though the probe has used up its budget of steps.
+            // The task continues, although the probe has used up its budget of steps.
             tokio::task::yield_now().await;
             let other = coordinator.clone();
             tokio::spawn(async move { every_shape_is_refused(&other) }).await.expect("no panic");
@@ -110,7 +110,7 @@ fn bound_ends_a_wait_and_leaves_no_place_in_the_queue() {
     assert_eq!((late.kind(), late.is_retryable()), (ErrorKind::Timeout, false), "{late}");
     held.release().block_on().expect("held");
     drop(mutex.acquire().block_on().expect("the dropped wait has left the queue"));
-    // An answer that is there is not late, however short the time.
+    // An answer that is ready is not late, with any timeout.
     ready(Ok::<_, Error>(())).block_on_timeout(Duration::ZERO).expect("it is ready");
     let late = pending::<Result<()>>().block_on_timeout(Duration::ZERO).expect_err("it never is");
     assert_eq!(late.kind(), ErrorKind::Timeout);
@@ -205,7 +205,7 @@ fn lease_is_renewed_while_no_thread_calls() {
 /// A hold, a hand-over and a watch, each by a call that waits on its thread.
 fn threads_work_on(url: &str) -> Result<()> {
     let join = if url.contains('?') { '&' } else { '?' };
-    // A server that has just started is slow.
+    // A server is slow just after its start.
     let patient = "ttl=30s&connect_timeout=20s&request_timeout=10s";
     let url = format!("{url}{join}namespace=blocking-{}&{patient}", uuid::Uuid::new_v4());
     let (one, other) = (latchwork::connect(&url).block_on()?, latchwork::connect(&url).block_on()?);
@@ -234,20 +234,20 @@ fn threads_work_on_memory() {
     threads_work_on(&store()).unwrap_or_else(|error| panic!("{error}"));
 }
 
-/// Where the environment names servers, it names all that the test plays on.
+/// If the environment names a server, the test uses only the servers in the environment.
 fn threads_work_on_a_server(kind: Server) {
     let named = |kind: Server| std::env::var(kind.url_variable()).is_ok_and(|url| !url.is_empty());
     if !latchwork::compiled_backends().contains(&kind.name()) {
         return eprintln!("left out: this is a build without the feature {kind}");
     }
     if Server::ALL.into_iter().any(named) && !named(kind) {
-        return eprintln!("left out: the environment names servers, and none of {kind}");
+        return eprintln!("left out: the environment names servers, but none of {kind}");
     }
     let runtime = Runtime::new().expect("a runtime");
     let server =
         runtime.block_on(Started::start(kind, Options::default())).unwrap_or_else(|error| panic!("{error}"));
     threads_work_on(server.url()).unwrap_or_else(|error| panic!("{kind}: {error}"));
-    // A server of ours is killed by a task of its runtime.
+    // A server that the test started is killed by a task of its runtime.
     runtime.block_on(async move { drop(server) });
 }
 

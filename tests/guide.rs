@@ -1,5 +1,4 @@
-//! The guide names only what exists: the tests that it cites, and every kind of error, reason of
-//! loss and capability.
+//! The guide names only tests that exist, and lists every kind of error, reason of loss and capability.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -69,7 +68,7 @@ fn every_test_that_a_page_names_is_there() {
         if path.extension().is_none_or(|extension| extension != "md") {
             continue;
         }
-        // Metrics have a test of their own, conformance/tests/log.rs.
+        // Metrics have a separate test, conformance/tests/across/log.rs.
         named.extend(names_in(&read(&path)).into_iter().filter(|name| !name.starts_with("latchwork_")));
         // A page may name another page.
         declared.extend(path.file_stem().and_then(|stem| Some(stem.to_str()?.to_owned())));
@@ -77,17 +76,17 @@ fn every_test_that_a_page_names_is_there() {
     declared.extend(FOREIGN.map(str::to_owned));
     assert!(named.contains("lease_deadline_loss_is_final"), "this test misreads the pages: {named:?}");
     let unknown: Vec<_> = named.difference(&declared).collect();
-    assert!(unknown.is_empty(), "the guide names what does not exist: {unknown:?}");
+    assert!(unknown.is_empty(), "the guide names missing tests or fields: {unknown:?}");
 }
 
-/// The page shows the picture that stands beside it.
+/// The page contains the picture of the same folder.
 #[test]
 fn the_picture_of_failovers_is_in_its_page() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/guide");
     let picture = fs::read(folder.join("failover.png")).expect("the picture");
     assert!(
         page("failover.html").contains(&format!("base64,{}\"", base64(&picture))),
-        "make failover.html anew"
+        "make failover.html again"
     );
     assert!(picture.len() < 200 << 10, "{} bytes", picture.len());
 }

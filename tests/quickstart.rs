@@ -1,5 +1,5 @@
-//! The tests of the quickstart's own modules. An example is built either as a program or as tests,
-//! and this one is also run as a program.
+//! The tests of the quickstart's own modules. Cargo builds an example either as a program or as tests, and
+//! the quickstart must also run as a program.
 #![allow(dead_code, reason = "the quickstart itself does not run here")]
 
 #[path = "../examples/quickstart/event.rs"]

@@ -1,7 +1,6 @@
-//! Bad URLs and bad surroundings, as a user of the library meets them. On every backend of this
-//! build, the answer is a typed error that names what is wrong, comes in time, and never has the
-//! password. No test here needs a server: each backend's own tests have the URL that leads to
-//! another kind of server.
+//! Bad URLs and unavailable servers, as a user of the library meets them. On every backend of this build, the
+//! answer is a typed error that names the problem, comes in time, and never contains the password. No test of
+//! this file needs a server. Each backend's own tests use a URL of another kind of server.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -12,7 +11,7 @@ use latchwork_servers::{ClosedPort, Kind};
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
 
-/// In every URL here, and in no text that is shown.
+/// In every URL of these tests, and in no text that is shown.
 const PASSWORD: &str = "hunter2";
 /// The time that a busy machine adds to every bound.
 const NOISE: Duration = Duration::from_secs(5);
@@ -22,12 +21,12 @@ fn backends() -> impl Iterator<Item = Kind> {
     Kind::ALL.into_iter().filter(|kind| latchwork::compiled_backends().contains(&kind.name()))
 }
 
-/// The error of a connect. `--nocapture` shows it as a log would.
+/// Returns the error of a connect. `--nocapture` shows it in the form of a log.
 async fn refused(url: &str) -> Error {
     let error = latchwork::connect(url).await.expect_err(url);
     println!("{url}\n  {error}");
     assert_eq!(error.operation(), error.argument().is_none().then_some("connect"));
-    // The cause as the client crate prints it, and the chain as a service prints it.
+    // The cause in the form of the client crate, and the chain in the form of a service.
     assert!(!format!("{:?}", error.cause()).contains(PASSWORD), "{url}");
     let mut cause: Option<&dyn std::error::Error> = Some(&error);
     while let Some(error) = cause {
@@ -109,7 +108,7 @@ async fn what_a_backend_has_no_use_for_is_refused_by_name() {
 
 type Spoil = fn(&mut Config);
 
-/// A configuration that was filled in by hand is checked as a URL is.
+/// A configuration that a program filled in has the same checks as a URL.
 #[tokio::test]
 async fn a_configuration_made_by_hand_is_checked_too() {
     for kind in backends() {
@@ -175,8 +174,8 @@ async fn a_server_that_hangs_up_is_reported_in_time() {
     for kind in backends() {
         let started = Instant::now();
         let error = refused(&format!("{kind}://app:hunter2@{at}")).await;
-        // A server that is being stopped hangs up too, and so does a proxy without its server, so
-        // the error cannot say that the URL is wrong.
+        // A server that is stopping also closes connections, and so does a proxy without its server. So the
+        // error cannot blame the URL.
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         let text = error.to_string();
         assert!(
@@ -188,7 +187,7 @@ async fn a_server_that_hangs_up_is_reported_in_time() {
     }
 }
 
-/// A lazy client reports the same from its first operation, and again from the next.
+/// A lazy client reports the same from its first operation, and again from the next one.
 #[tokio::test]
 async fn a_lazy_client_reports_it_from_its_operations() {
     let closed = ClosedPort::take().unwrap();
@@ -200,16 +199,16 @@ async fn reports_it_from_its_operations(kind: Kind, at: SocketAddr) {
     let lazy = latchwork::connect_lazy(&url).expect("nothing is asked yet");
     let mutex = lazy.mutex("a").expect("a good key");
     for _ in 0..2 {
-        // It takes that long, and has tried to connect meanwhile on a busy machine too.
-        let error = mutex.acquire().within(Duration::from_secs(3)).await.expect_err("nobody is there");
+        // The deadline leaves enough time for a connect, also on a busy machine.
+        let error = mutex.acquire().within(Duration::from_secs(3)).await.expect_err("no server answers");
         println!("{url}\n  {error}");
         assert!(error.is_retryable() && error.key() == Some("a"), "{error}");
         assert!(error.to_string().contains(&at.to_string()), "{error}");
         assert!(!format!("{error} {error:?} {lazy:?} {mutex:?}").contains(PASSWORD));
     }
-    let tried = mutex.try_acquire().await.expect_err("nobody is there");
+    let tried = mutex.try_acquire().await.expect_err("no server answers");
     assert_eq!(tried.kind(), ErrorKind::Unavailable, "{tried}");
-    lazy.close().await.expect("there is nothing to leave");
+    lazy.close().await.expect("closed");
 }
 
 /// No arithmetic overflows on the longest durations.

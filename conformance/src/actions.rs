@@ -16,7 +16,7 @@ use crate::exclusive::{Guard, Lock};
 use crate::testbed::{Armed, Client};
 use crate::waits::{soon, until, within};
 
-/// Returns a plain mutex. A case that checks what a mutex does uses the mutex of its context instead.
+/// Returns a plain mutex. A case about the behaviour of mutexes uses the mutex of its context instead.
 pub(crate) fn mutex(client: &Client, key: &str) -> Lock {
     Adapter::Mutex.lock(&client.coordinator, key, None).expect("a good key")
 }

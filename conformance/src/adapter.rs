@@ -1,5 +1,5 @@
-//! Recipes that take the place of a mutex. A case that checks what a mutex does is played once with each adapter, on each
-//! backend.
+//! Recipes that take the place of a mutex. A case about the behaviour of mutexes is played once with each
+//! adapter, on each backend.
 
 use std::fmt;
 use std::sync::Arc;

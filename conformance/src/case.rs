@@ -14,11 +14,11 @@ pub struct Case {
     pub name: &'static str,
     /// The clause of the contract that it checks.
     pub clause: &'static str,
-    /// One line that says what the case checks.
+    /// One line that describes the check of the case.
     pub line: &'static str,
     /// The recipe that takes the place of the mutex.
     pub adapter: Adapter,
-    /// Whether it checks what a mutex does, and is played with each adapter.
+    /// Whether it is about the behaviour of mutexes, and is played with each adapter.
     pub adapted: bool,
     /// Whether no other case may run on the same server at the same time (it counts requests).
     pub alone: bool,

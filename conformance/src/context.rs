@@ -67,7 +67,8 @@ impl Context {
         Ok(Self { testbed, fixture, adapter, taken, keeps_time, left_out: OnceLock::new() })
     }
 
-    /// Returns whether the case waits until leases run out: in the clock class, and on a paused clock, where it takes no time.
+    /// Returns whether the case waits until leases run out: in the clock class, and on a paused clock, on
+    /// which waiting takes no time.
     pub(crate) fn keeps_time(&self) -> bool {
         self.testbed.is_paused() || self.keeps_time
     }
@@ -195,7 +196,8 @@ impl Context {
     }
 
     /// Connects a client whose lease ends during the case. If time is kept, the TTL is short. Otherwise
-    /// [`end_lease`](Context::end_lease) ends the lease, and the TTL is so long that no pause of the machine ends it before.
+    /// [`end_lease`](Context::end_lease) ends the lease, and the TTL is long enough that no pause of the
+    /// machine ends it before.
     pub(crate) async fn doomed(&self) -> Client {
         self.client_with(&self.config(self.doom())).await
     }

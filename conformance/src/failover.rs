@@ -140,7 +140,7 @@ impl<F: Copy> Plan<F> {
     /// Causes the failures one after the other; each gets its number.
     ///
     /// # Panics
-    /// If there is none.
+    /// If the plan has no failure.
     pub async fn carry_out(&self, mut cause: impl AsyncFnMut(usize, F) -> Failover) -> Vec<Failover> {
         let (mut next, mut caused) = (Instant::now(), Vec::new());
         let each = self.lasts / u32::try_from(self.failures.len()).expect("few");
@@ -331,7 +331,7 @@ mod tests {
             judge("key", records, &[FAILURE], false, allowed).is_ok()
         };
         let good = [hold(10, 90), hold(210, 220)];
-        assert!(verdict(&good, 10), "110 without a grant, where the servers took 100");
+        assert!(verdict(&good, 10), "no grant for 110, and the servers were away for 100");
         assert!(!verdict(&good, 9));
         assert!(!verdict(&[hold(10, 90), hold(80, 95), hold(210, 220)], 10));
     }

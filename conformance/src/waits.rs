@@ -23,8 +23,8 @@ pub(crate) async fn soon<F: Future>(what: &str, future: F) -> F::Output {
     within(PATIENCE, what, future).await
 }
 
-/// Runs tasks that report each of their holds. Each report has a bound; there is none for all of them, because a slow machine
-/// takes longer.
+/// Runs tasks that report each of their holds. Each report has a bound. All of them together have no bound,
+/// because a slow machine takes longer.
 pub(crate) async fn contend<F: Future<Output = ()> + Send + 'static>(
     tasks: usize,
     mut contender: impl FnMut(usize, UnboundedSender<()>) -> F,

@@ -1,7 +1,7 @@
-//! Every example, run as a user runs it: on memory, and on each server that the environment names.
+//! Runs every example as a user does: on memory, and on each server in the environment.
 //!
-//! Each checks what it claims, and ends with another code than 0 where that did not happen.
-//! `own_backend` is not here: it is a test target itself.
+//! Each example checks its claims, and ends with another code than 0 if one fails. `own_backend` is not here,
+//! because it is a test target itself.
 
 use std::path::PathBuf;
 use std::process::{ExitCode, Stdio};
@@ -26,9 +26,10 @@ const EXAMPLES: [&str; 12] = [
     "stop_on_loss",
 ];
 
-/// Examples that run at once. They wait for leases and for each other, and hardly need the processor.
+/// The number of examples that run at once. They wait for leases and for each other, and need little
+/// processor time.
 const AT_ONCE: usize = 16;
-/// None of them takes half a minute: after this one hangs.
+/// An example that runs longer than this hangs; none takes half a minute.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn main() -> ExitCode {
@@ -57,7 +58,7 @@ fn trial(name: impl Into<String>, run: impl FnOnce() -> Result<(), String> + Sen
     Trial::test(name, || run().map_err(Failed::from))
 }
 
-/// The server of the environment, or why there is none to run on.
+/// Returns the server in the environment, or the reason why the example cannot run.
 fn url_of(kind: Kind) -> Result<String, String> {
     if !latchwork::compiled_backends().contains(&kind.name()) {
         return Err(format!("this is a build without the feature {kind}"));
@@ -66,7 +67,7 @@ fn url_of(kind: Kind) -> Result<String, String> {
     std::env::var(variable).ok().filter(|url| !url.is_empty()).ok_or(format!("{variable} names no server"))
 }
 
-/// Built by the same cargo command as this test, beside it.
+/// Returns the command of an example, which the same cargo command has built in the same folder as this test.
 fn command(example: &str, arguments: &[String]) -> Result<Command, String> {
     let folder = built()?;
     let program = folder.join("examples").join(format!("{example}{}", std::env::consts::EXE_SUFFIX));
@@ -86,13 +87,13 @@ fn built() -> Result<PathBuf, String> {
     this.ancestors().nth(2).map(PathBuf::from).ok_or(format!("{} is in no target folder", this.display()))
 }
 
-/// Runs to its end, and ends well.
+/// Runs an example to its end, and checks its success.
 fn plays(example: &str, arguments: &[String]) -> Result<(), String> {
     ends_well(example, command(example, arguments)?)
 }
 
-/// On all servers of the environment at once, named by URLs with options of their own; where none
-/// is named, on those it finds.
+/// Runs on all servers of the environment at once, with options in their URLs. Without URLs the example uses
+/// the servers that it finds.
 fn quickstart() -> Result<(), String> {
     let mut command = command("quickstart", &[])?;
     for kind in Kind::ALL {
@@ -141,7 +142,7 @@ fn ends_in_order_on_sigterm() -> Result<(), String> {
     })
 }
 
-/// Within [`PATIENCE`]; what runs for longer is killed.
+/// Runs within [`PATIENCE`], and kills the example after that.
 fn bounded(work: impl Future<Output = Result<(), String>>) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let late = |_| Err(format!("the example has not ended after {PATIENCE:?}"));
@@ -150,7 +151,7 @@ fn bounded(work: impl Future<Output = Result<(), String>>) -> Result<(), String>
         .block_on(async { tokio::time::timeout(PATIENCE, work).await.unwrap_or_else(late) })
 }
 
-/// None can be added and forgotten here.
+/// A new example must be in the list.
 fn every_example_is_listed() -> Result<(), String> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../examples");
     let mut found: Vec<_> = std::fs::read_dir(&folder)

@@ -1,5 +1,4 @@
-//! Where a recipe lives on a coordinator: namespace, kind and key, encoded in one way for every
-//! backend.
+//! The address of a recipe on a coordinator: namespace, kind and key, encoded in one way for every backend.
 
 mod key;
 mod kind;
@@ -24,7 +23,7 @@ pub(crate) struct Namespace {
 }
 
 impl Namespace {
-    /// Not validated here: making an address does that.
+    /// The text is validated later, when an address is made.
     pub(crate) fn new(namespace: &str) -> Self {
         Self { text: namespace.to_owned(), coded: encode(namespace).into() }
     }
@@ -41,9 +40,9 @@ pub struct Address {
     // address.
     namespace: Arc<str>,
     kind: Kind,
-    // As the user wrote it, for errors and listings.
+    // The text of the user, for errors and listings.
     name: Arc<str>,
-    // As the server sees it.
+    // The text on the server.
     coded: Arc<str>,
 }
 
@@ -77,13 +76,14 @@ impl Address {
         Ok(Self { namespace: Arc::clone(&namespace.coded), kind, name, coded })
     }
 
-    /// Another kind's address of a key of ours, in the same namespace; `None` beside an exact name.
+    /// The address of a key of this library with another kind, in the same namespace. `None` for an exact
+    /// name.
     pub(crate) fn beside(&self, kind: Kind, key: &'static str) -> Option<Self> {
         let (namespace, name) = (Arc::clone(&self.namespace), Arc::<str>::from(key));
         (!self.is_exact()).then(|| Self { namespace, kind, coded: encode(key).into(), name })
     }
 
-    /// The same key in another namespace; an exact name stays what it is.
+    /// The same key in another namespace. An exact name does not change.
     pub(crate) fn moved_to(&self, namespace: &Namespace) -> Self {
         match self.is_exact() {
             true => self.clone(),

@@ -90,7 +90,7 @@ async fn connect_both(
     };
     let (old, new) = match join(connected(Side::Old), connected(Side::New)).await {
         (Ok(old), Ok(new)) => (old, new),
-        // One of no use stands on its server until it is closed, and is listed there.
+        // Without the other side this client is useless, and its server would list it until its lease ends.
         (Ok(connected), Err(error)) | (Err(error), Ok(connected)) => {
             if let Err(error) = connected.client.backend.close(Close::Orderly).await {
                 tracing::debug!(%error, "a client of one side could not be closed: it remains until its lease expires");

@@ -345,7 +345,7 @@ mod tests {
         let refused = || Some(Box::new(Other("connection refused", None)));
         for (cause, printed) in [
             (Other("no route", None), "unavailable: no answer (no route)"),
-            // A client crate whose error includes its cause, and one that leaves that to the chain.
+            // A client crate whose error includes its cause, and a crate that leaves the cause to the chain.
             (
                 Other("transport: connection refused", refused()),
                 "unavailable: no answer (transport: connection refused)",
@@ -357,7 +357,7 @@ mod tests {
         ] {
             let error = Error::new(ErrorKind::Unavailable, "no answer").because(cause);
             assert_eq!(chain(&error), printed);
-            // And an error of ours behind another.
+            // An error of this library as the cause of another one.
             let outer = Error::new(ErrorKind::Timeout, "not acquired").because(error);
             let (line, rest) = printed.split_once('\n').map_or((printed, ""), |(line, rest)| (line, rest));
             let outer_printed = chain(&outer);

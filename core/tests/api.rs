@@ -1,5 +1,5 @@
-//! What every public type promises: it can move between tasks, has `Debug`, and a guard may be
-//! dropped anywhere.
+//! The traits of every public type: it can move between tasks, has `Debug`, and a guard may be dropped
+//! anywhere.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -56,33 +56,33 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::common::private;
 
-// Any progress and any scheme will do.
+// The tests need any progress and any scheme.
 type MoveProgress = latchwork_core::MoveProgress<'static>;
 type Scheme = backend::Scheme<'static>;
-// Any result will do.
+// The tests need any result.
 type SingleFlight = backend::SingleFlight<Result<Lease>>;
 type SharedTask = backend::SharedTask<Result<Lease>>;
-// Any fact will do.
+// The tests need any fact.
 type Fact = facts::Fact<String>;
-// Any client will do.
+// The tests need any client.
 type Pass = backend::Pass<'static>;
-// Any lease will do.
+// The tests need any lease.
 type CellStore = latchwork_core::backend::decide::CellStore<u64>;
 
-// Any item will do.
+// The tests need any item.
 type Page = latchwork_core::Page<ListedKey>;
 type Listing = latchwork_core::Listing<ListedKey>;
-// Any state will do.
+// The tests need any state.
 type Watch = latchwork_core::recipes::Watch<Option<VersionedValue>>;
-// Any answer of a request will do.
+// The tests need any answer of a request.
 type Acquire = latchwork_core::recipes::Acquire<Option<MutexGuard>>;
 
-/// Traits that no `dyn` names.
+/// Traits that are never used as `dyn`.
 const OF_TYPES: [&str; 5] = ["Acquired", "BlockOn", "Fenced", "Guard", "Reentrant"];
 
 fn travels<T: Send + Sync + Unpin + Debug + 'static>() {}
 fn travels_unsized<T: Send + Sync + ?Sized + 'static>() {}
-// Only one task at a time has it.
+// Such a type belongs to one task at a time.
 fn moves_unsized<T: Send + ?Sized + 'static>() {}
 fn shows_itself<T: Debug + ?Sized>() {}
 fn is_send<T: Send + 'static>(value: T) -> T {
@@ -156,14 +156,14 @@ fn declared_in(folder: &Path, into: &mut BTreeSet<String>) {
     }
 }
 
-/// What a line of core's macro `guards!` declares: `    MutexGuard: Reentrant Fenced;`.
+/// Returns the name that a line of core's macro `guards!` declares: `    MutexGuard: Reentrant Fenced;`.
 fn guard(line: &str) -> Option<&str> {
     let (name, is) = line.strip_prefix("    ")?.strip_suffix(';')?.split_once(':')?;
     let words = |text: &str| text.chars().all(|char| char.is_alphanumeric() || char == ' ');
     (name.starts_with(char::is_uppercase) && words(name) && words(is)).then_some(name)
 }
 
-/// The test is that this compiles: no future is awaited.
+/// This test only has to compile: no future is awaited.
 #[test]
 fn every_future_can_be_spawned() {
     let runtime = runtime();
@@ -206,8 +206,8 @@ fn a_guard_that_outlives_its_runtime_is_dropped_in_peace() {
         (guard, loss)
     });
     runtime.shutdown_timeout(Duration::from_secs(5));
-    // Its renewal has ended. The hold stays held until its deadline, and no silence ends it
-    // earlier.
+    // The lease's renewal has ended. The guard is held until the deadline, even if the server is silent
+    // before.
     assert!(guard.is_held());
     coordinator.lease().clock().jump(coordinator.lease().ttl());
     assert_eq!(guard.check().expect_err("lost").lost_reason(), Some(LostReason::Expired));

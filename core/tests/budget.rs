@@ -1,5 +1,5 @@
-//! A task that acquires in a loop, without contention, lets others run: every operation takes part
-//! in tokio's cooperative budget.
+//! A task that acquires in a loop without contention lets other tasks run: every operation takes part in
+//! tokio's cooperative budget.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use crate::common::connected;
 /// Tokio lets a task do 128 operations in a row. An acquisition is at least one of them.
 const MOST: usize = 130;
 
-/// How often `again` ran, on a runtime of one thread, before another ready task did.
+/// Returns how often `again` ran, on a runtime of one thread, before another ready task ran.
 async fn before_others(mut again: impl AsyncFnMut()) -> usize {
     let ran = Arc::new(AtomicBool::new(false));
     tokio::spawn({

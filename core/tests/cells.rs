@@ -1,4 +1,4 @@
-//! Values and counts over a memory store: lost news, versions that fall, outcomes that nobody knows.
+//! Values and counts over a memory store: lost events, versions that fall, unknown outcomes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,7 +14,7 @@ fn text(cell: Option<VersionedValue>) -> Option<String> {
     cell.map(|cell| String::from_utf8(cell.value.to_vec()).expect("text"))
 }
 
-/// Between two tries it asks nobody who could tell of the close.
+/// The watch waits between two tries, so it has no request from which it could learn of the close.
 #[tokio::test(start_paused = true)]
 async fn a_close_in_an_outage_ends_a_watch_at_once() {
     let (client, link) = connected();
@@ -41,7 +41,7 @@ async fn news_that_are_lost_are_read_within_a_ttl() {
     link.drop_next_news(watched.address());
     written.write("unheard").await.unwrap();
     let early = tokio::time::timeout(Duration::from_secs(1), watch.changed()).await;
-    assert!(early.is_err(), "the news were not lost: {early:?}");
+    assert!(early.is_err(), "the event was not lost: {early:?}");
     let ttl = client.lease().ttl();
     let seen = tokio::time::timeout(ttl, watch.changed()).await.expect("within a TTL").unwrap();
     assert_eq!(text(seen).as_deref(), Some("unheard"));
@@ -92,7 +92,7 @@ async fn a_version_that_falls_ends_the_watch_as_forgotten_and_another_begins_ane
     assert_eq!(text(anew.changed().await.unwrap()).as_deref(), Some("restored"));
 }
 
-/// A deletion by another handle looks to this one like a server that has lost the count.
+/// A deletion by another handle looks like a server that has lost the count.
 #[tokio::test(start_paused = true)]
 async fn ids_of_a_count_that_fell_are_forgotten_until_they_are_new_to_the_handle() {
     let Clients { client, other, .. } = clients();
@@ -101,15 +101,15 @@ async fn ids_of_a_count_that_fell_are_forgotten_until_they_are_new_to_the_handle
     assert_eq!((ids.next_id().await.unwrap(), ids.next_id().await.unwrap()), (1, 2));
     assert!(theirs.delete().await.unwrap());
     for _ in 0..2 {
-        let error = ids.next_id().await.expect_err("this handle has given it out");
+        let error = ids.next_id().await.expect_err("this handle has already returned the id");
         assert_eq!(error.lost_reason(), Some(LostReason::Forgotten), "{error}");
     }
     assert_eq!(ids.next_id().await.unwrap(), 3);
     assert!(ids.delete().await.unwrap());
-    assert_eq!(ids.next_id().await.unwrap(), 1, "its own deletion is no loss");
+    assert_eq!(ids.next_id().await.unwrap(), 1, "an own deletion is not a loss");
 }
 
-/// The server of a cell is another one from some moment on, without the cell.
+/// The cell's server is replaced at some instant, and the new one does not have the cell.
 #[derive(Debug, Default)]
 struct Replaced(AtomicBool);
 
@@ -137,7 +137,7 @@ async fn cell_that_a_replaced_server_lacks_ends_watches_and_latches_as_forgotten
     let mut waiting = std::pin::pin!(latch.wait());
     assert!(tokio::time::timeout(Duration::from_millis(1), &mut waiting).await.is_err(), "one is missing");
     plant.0.store(true, Ordering::Relaxed);
-    // A read follows once a TTL at least.
+    // A read follows after at least a TTL.
     for error in [waiting.await.expect_err("forgotten"), watch.changed().await.expect_err("forgotten")] {
         assert_eq!(error.lost_reason(), Some(LostReason::Forgotten), "{error}");
     }
@@ -188,8 +188,8 @@ async fn an_add_that_too_many_others_followed_says_that_nobody_knows() {
         link.heal();
         let added = adding.await.unwrap();
         match known {
-            true => assert_eq!(added.unwrap(), 2, "with the sum of then"),
-            false => assert_eq!(added.expect_err("nobody knows").kind(), ErrorKind::OutcomeUnknown),
+            true => assert_eq!(added.unwrap(), 2, "with the sum at that time"),
+            false => assert_eq!(added.expect_err("unknown outcome").kind(), ErrorKind::OutcomeUnknown),
         }
         counter.delete().await.unwrap();
     }

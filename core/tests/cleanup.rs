@@ -1,5 +1,4 @@
-//! The end of a hold: a release reports the truth, and no leave keeps the next acquisition waiting
-//! for ever.
+//! The end of a hold: a release reports the truth, and no leave delays the next acquisition without a bound.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,12 +21,12 @@ fn config() -> Config {
 #[derive(Clone, Copy, Debug)]
 enum Leave {
     Forbidden,
-    /// The server is full until then, and refuses with an error that is not retryable.
+    /// Until this instant the server is full: it refuses with an error that is not retryable.
     FullUntil(tokio::time::Instant),
     /// The node has left already, and the backend reports that as an error.
     NotHeld,
     Panics,
-    /// The node is gone already. `loses`: the first reply that says so is lost.
+    /// The node is gone already. `loses`: the first reply that reports this is lost.
     FindsNothing {
         loses: bool,
     },
@@ -37,7 +36,7 @@ enum Leave {
     EndsWithTheLease,
     /// Every join reports that its lease was lost.
     NeverJoins,
-    /// A join never arrives and cannot be abandoned. Its node would have a lease of its own.
+    /// A join never arrives and cannot be abandoned. Its node would have a separate lease.
     CutOff,
 }
 
@@ -102,7 +101,7 @@ impl Plant for Faulty {
 }
 
 impl Faulty {
-    /// Refuses every request while the server does.
+    /// Refuses every request while the server is full.
     fn check(&self) -> Result<()> {
         match self.leave {
             Leave::Forbidden => Err(Error::forbidden("leaving", "planted")),
@@ -137,7 +136,7 @@ async fn a_backend_that_grants_no_lease_is_not_asked_in_a_tight_loop() {
 async fn a_leave_that_panics_does_not_keep_the_next_acquire_waiting() {
     let mutex = faulty(Leave::Panics).0.mutex("a").expect("a good key");
     drop(mutex.acquire().await.expect("acquired"));
-    // The node is still there, and the try must report that instead of waiting for the dead leave.
+    // The node is still in the queue, and the try must report that instead of waiting for the dead leave.
     assert!(mutex.try_acquire().await.expect("answered").is_none());
 }
 
@@ -167,7 +166,7 @@ async fn a_release_that_the_server_refuses_is_unknown() {
     let error = fails(guard.release().await, ErrorKind::OutcomeUnknown, "it is still in the queue");
     assert_eq!((error.operation(), error.key()), (Some("release"), Some("a")));
     assert!(error.to_string().contains("forbidden"), "the cause is missing: {error}");
-    // A second release answers the same.
+    // A second release gives the same answer.
     assert_eq!(guard.release().await.expect_err("still").kind(), ErrorKind::OutcomeUnknown);
 }
 
@@ -238,7 +237,7 @@ async fn a_leave_that_a_full_server_refused_succeeds_when_it_has_space() {
     assert_eq!(guard.release().await.expect_err("full").kind(), ErrorKind::OutcomeUnknown);
     drop(guard);
     let next = mutex.acquire().within(Duration::from_secs(3600)).await;
-    assert!(next.is_ok(), "{:?}: the live lease holds it for ever", next.err());
+    assert!(next.is_ok(), "{:?}: the live lease keeps the node for ever", next.err());
 }
 
 #[tokio::test(start_paused = true)]
@@ -263,8 +262,8 @@ async fn a_downgrade_that_a_full_server_refused_succeeds_when_it_has_space() {
     }
 }
 
-/// A least time keeps a writer's place from other writers, not from the readers that the writer
-/// itself lets in.
+/// A least time keeps a writer's place from other writers, but not from the readers that the writer itself
+/// admits.
 #[tokio::test(start_paused = true)]
 async fn a_downgrade_that_was_refused_is_not_put_off_to_the_end_of_a_least_time() {
     let (coordinator, ..) = faulty(Leave::FullUntil(tokio::time::Instant::now() + Duration::from_secs(3)));
@@ -275,7 +274,7 @@ async fn a_downgrade_that_was_refused_is_not_put_off_to_the_end_of_a_least_time(
     assert!(other.is_ok(), "{:?}", other.err());
 }
 
-/// Otherwise a client that shares a lock with many of its own tasks would never get it.
+/// Otherwise a client with many own tasks on a shared lock would never get it.
 #[tokio::test(start_paused = true)]
 async fn a_join_waits_for_earlier_leaves_and_not_for_later_ones() {
     let (coordinator, link) = connected();
@@ -297,8 +296,8 @@ async fn a_join_waits_for_earlier_leaves_and_not_for_later_ones() {
     assert!(!leaving.is_finished());
 }
 
-/// The fixed end counts from the send and the least time from the answer, so the least time keeps
-/// no lost hold.
+/// The fixed end counts from the send and the least time from the answer. The least time does not prolong a
+/// lost hold.
 #[tokio::test(start_paused = true)]
 async fn a_try_behind_a_hold_that_ended_before_its_least_time_waits_for_its_leave() {
     let (coordinator, link) = connected();
@@ -311,7 +310,7 @@ async fn a_try_behind_a_hold_that_ended_before_its_least_time_waits_for_its_leav
     while guard.is_held() {
         coordinator.lease().clock().jump(second / 100);
     }
-    // Released by hand: after a drop, the leave would wait for a margin.
+    // An explicit release, because after a drop the leave would wait for a margin.
     let lost = guard.release().await.expect_err("its fixed end has come");
     assert_eq!(lost.lost_reason(), Some(LostReason::MaxHold));
     let tried = mutex.try_acquire().await;
@@ -331,7 +330,7 @@ async fn an_acquire_behind_an_unanswered_leave_gives_up_in_time() {
     assert!(started.elapsed() < ttl + ttl / 2, "{:?}", started.elapsed());
 }
 
-/// The leave must not be in a long back-off then, which the try would have to wait for.
+/// Otherwise the leave could be in a long back-off, and the try would have to wait for it.
 #[tokio::test(start_paused = true)]
 async fn a_try_behind_a_leave_is_answered_when_the_server_is_back() {
     let mut config = config();
@@ -392,14 +391,14 @@ async fn a_release_whose_reply_was_lost_is_unknown_where_the_next_try_finds_noth
             fails(guard.release().await, expected, "it finds nothing");
         }
     }
-    // Whether a dropped release was sent is unknown.
+    // It is unknown whether a dropped release was sent.
     let (coordinator, ..) = faulty(Leave::FindsNothing { loses: true });
     let guard = coordinator.mutex("a").expect("a good key").acquire().await.expect("acquired");
     assert!(guard.release().now_or_never().is_none_or(|answer| answer.is_err()));
     fails(guard.release().await, ErrorKind::OutcomeUnknown, "in doubt");
 }
 
-/// A loss that only the client's own clock reports says nothing about the server, although it comes
+/// A loss by the client's own clock does not prove that the server removed the node, although the loss comes
 /// before the end of the wait.
 #[tokio::test(start_paused = true)]
 async fn a_release_that_the_end_of_its_own_lease_overtakes_is_unknown() {
@@ -409,12 +408,12 @@ async fn a_release_that_the_end_of_its_own_lease_overtakes_is_unknown() {
     link.cut();
     let mut release = std::pin::pin!(held.release());
     assert!(release.as_mut().now_or_never().is_none(), "nobody has answered");
-    // The task does not run in this time.
+    // The task does not run during this time.
     tokio::time::sleep(2 * coordinator.lease().ttl()).await;
     fails(release.await, ErrorKind::OutcomeUnknown, "nobody confirms");
 }
 
-/// The last request begins a little later, and has the time that is left.
+/// The last request begins a little later, and may use the remaining time.
 #[tokio::test(start_paused = true)]
 async fn an_acquire_that_gives_up_reports_what_became_of_its_last_request() {
     let (coordinator, ..) = faulty(Leave::Silent);

@@ -1,5 +1,5 @@
-//! A configuration means the same in a URL, in a table and in fields, and never another text than
-//! was written.
+//! A configuration means the same in a URL, in a table and in fields, and always has the text that was
+//! written.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ fn refused(url: &str) -> Option<&'static str> {
     Config::from_url(url).expect_err(url).argument()
 }
 
-/// Reads a table as a service does. Serde accepts it, and `validate` refuses it.
+/// Reads a table in the same way as a service. Serde accepts it, and `validate` refuses it.
 fn refused_table(fields: &str) -> Option<&'static str> {
     let config: Config = toml::from_str(fields).expect("a table");
     let json = serde_json::to_string(&toml::from_str::<toml::Table>(fields).expect("a table")).expect("JSON");
@@ -55,8 +55,7 @@ fn a_control_character_is_refused_by_name_and_never_dropped() {
             assert_eq!(refused(&format!("redis://h?ttl=1{c}0s")), Some("ttl"), "{c:?}");
         }
     }
-    // A table is checked in the same way: a password that was read from a file may end in a
-    // newline.
+    // A table has the same checks: a password that was read from a file may end in a newline.
     for field in ["namespace", "user", "password", "path", "label"] {
         for text in ["a\\tb", "secret\\n", "\\u001b[2J"] {
             let fields = format!("backend = \"redis\"\nhosts = [\"h\"]\n{field} = \"{text}\"");
@@ -122,7 +121,7 @@ async fn option_that_the_backend_does_not_have_is_refused_with_where_it_belongs(
     }
 }
 
-/// Has options.
+/// A backend with options.
 #[derive(Debug)]
 struct Other;
 
@@ -145,7 +144,7 @@ impl Connector for Other {
     }
 }
 
-/// The library reads back what it writes, for every backend.
+/// The library reads back its own output, for every backend.
 #[test]
 fn a_table_that_was_written_is_read() {
     for backend in ["memory", "redis", "zookeeper", "etcd"] {
@@ -157,7 +156,7 @@ fn a_table_that_was_written_is_read() {
     }
 }
 
-/// A URL with everything that the configuration has.
+/// A URL with every field of the configuration.
 fn written(config: &Config) -> String {
     let code = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
     let user = config.user.as_deref().map(code).unwrap_or_default();
@@ -178,14 +177,14 @@ fn written(config: &Config) -> String {
     url
 }
 
-/// Text that is always valid, with all characters that mean something in a URL.
+/// Text that is always valid, with every character that has a meaning in a URL.
 fn text() -> impl Strategy<Value = String> {
     proptest::string::string_regex("[a-zA-Z0-9/?#@:&=%+.,;\\\\ üß🔒~!*'()\\[\\]{}-]{1,12}")
         .expect("a good pattern")
 }
 
 fn config() -> impl Strategy<Value = Config> {
-    // A URL reads "a.0x" as a number, and "xn--a" as an invalid encoded name.
+    // A URL parser reads "a.0x" as a number, and "xn--a" as an invalid encoded name.
     let is_host =
         |name: &String| url::Host::parse(name).is_ok_and(|host| matches!(host, url::Host::Domain(_)));
     let host = ("[a-z][a-z0-9.-]{0,5}[a-z]".prop_filter("a host", is_host), "(:[1-9][0-9]{0,3})?")
@@ -228,7 +227,7 @@ proptest! {
         }
     }
 
-    /// Two texts are one namespace only where percent-encoding makes them the same bytes.
+    /// Two texts are one namespace only if percent-encoding makes them the same bytes.
     #[test]
     fn two_texts_are_never_one_namespace(texts in prop::collection::vec("([ab]|%6[12]|%[fF][eEfF]|%C3%BC|ü|%|\\t|\\n| |\\.|%2e|\u{fffd}){1,3}", 2..12)) {
         let mut seen = HashMap::new();
@@ -243,7 +242,7 @@ proptest! {
     }
 }
 
-/// The property above found this: such a host is refused in every form.
+/// The property above found this host. It is refused in every form.
 #[test]
 fn a_host_that_is_no_name_and_no_number_is_refused_in_a_url_and_in_a_table() {
     let mut table = Config::new("zookeeper");

@@ -1,5 +1,5 @@
-//! An acquisition that replicas are to confirm: when they are asked, and what becomes of it when
-//! they do not answer.
+//! Acquisitions that ask replicas for a confirmation: the time of the request, and the result if the replicas
+//! do not answer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What the replicas answer.
+/// The answer of the replicas.
 #[derive(Clone, Debug)]
 enum Answer {
     Confirmed,
@@ -72,7 +72,7 @@ async fn replicas_are_asked_once_for_each_admission_and_only_where_it_is_demande
     let mutex = client.mutex("a").expect("a good key");
     let held = mutex.acquire().await.expect("acquired");
     assert_eq!(replicas.asked(), 0);
-    // A waiter asks when it is admitted, and not before; a refused try does not ask.
+    // A waiter asks only when it is admitted; a refused try does not ask.
     let mut waits = Box::pin(mutex.acquire().min_replicas(2));
     assert!(tokio::time::timeout(SECOND, &mut waits).await.is_err());
     assert!(mutex.try_acquire().min_replicas(2).await.expect("answered").is_none());
@@ -98,19 +98,19 @@ async fn what_is_not_confirmed_is_no_hold_and_goes_to_the_next() {
     }
 }
 
-/// Others do not hold: the error must not say so.
+/// No other client holds the mutex, so the error must not say so.
 #[tokio::test(start_paused = true)]
 async fn a_deadline_bounds_the_confirmation_and_its_error_says_what_it_waited_for() {
     let (store, replicas) = (Memory::new(Clock::tokio()), Replicas::new(Answer::Silence));
     let client = replicas.client(&store);
     let (mutex, begun) = (client.mutex("a").expect("a good key"), Instant::now());
-    let error = mutex.acquire().min_replicas(3).within(SECOND).await.expect_err("nobody answers");
+    let error = mutex.acquire().min_replicas(3).within(SECOND).await.expect_err("no replica answers");
     assert_eq!((error.kind(), begun.elapsed()), (ErrorKind::Unavailable, SECOND), "{error}");
     assert!(error.to_string().contains("not yet confirmed by 3 replicas"), "{error}");
     let within = *replicas.within.lock();
     assert!(within < SECOND && within > SECOND * 9 / 10, "there is time for an answer: {within:?}");
     assert!(mutex.try_acquire().await.expect("answered").is_some(), "it was given back");
-    // Without a deadline, and in a long one, it has the time of one request.
+    // Without a deadline, or with a long one, the confirmation has the time of one request.
     for asking in [mutex.acquire(), mutex.acquire().within(100 * SECOND)] {
         let asking = asking.min_replicas(3);
         assert!(tokio::time::timeout(SECOND, asking).await.is_err());
@@ -144,7 +144,7 @@ async fn where_no_replica_can_be_asked_a_demand_is_refused_by_name() {
         }
         assert!(mutex.acquire().min_replicas(0).await.expect("nothing is demanded").is_held());
     }
-    // Before anything is sent.
+    // The refusal comes before any request.
     link.cut();
     fails(client.mutex("b").expect("a good key").acquire().min_replicas(1).await, refused, "refused");
 }

@@ -1,4 +1,4 @@
-//! Elections and groups over a memory store: lost news, numbers that fall, watches that are shared.
+//! Elections and groups over a memory store: lost events, numbers that fall, shared watches.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,7 +23,7 @@ async fn news_of_a_leader_that_are_lost_are_read_within_a_ttl() {
     link.drop_next_news(observed.address());
     let leader = stands.campaign(b"unheard").await.unwrap();
     let early = tokio::time::timeout(Duration::from_secs(1), observer.changed()).await;
-    assert!(early.is_err(), "the news were not lost: {early:?}");
+    assert!(early.is_err(), "the event was not lost: {early:?}");
     let seen = tokio::time::timeout(client.lease().ttl(), observer.changed()).await.expect("within a TTL");
     assert_eq!(data(seen.unwrap()), Some(b"unheard".to_vec()));
     drop(leader);
@@ -47,7 +47,7 @@ async fn observers_share_a_watch_that_goes_with_the_last_of_them() {
     assert_eq!(store.contents(), Vec::<String>::new());
 }
 
-/// Listings show sequence numbers that are lower by this, as after a restore of older data.
+/// Listings show sequence numbers that are lower by this number, as after a restore of older data.
 #[derive(Debug, Default)]
 struct Restored(AtomicU64);
 

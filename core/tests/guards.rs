@@ -22,7 +22,7 @@ async fn run_ends_when_one_of_an_owners_guards_is_released_by_another_task() {
     assert!(other.rwlock("a").unwrap().try_read().await.unwrap().is_some(), "others read now");
     assert!(!writer.is_held());
     let ended = tokio::time::timeout(Duration::from_secs(1), work).await;
-    assert!(ended.is_ok(), "the work of a released writer goes on together with other readers");
+    assert!(ended.is_ok(), "the readers of a released writer continue with other readers");
 }
 
 #[tokio::test(start_paused = true)]
@@ -40,7 +40,7 @@ async fn lost_ends_with_the_release_of_one_of_an_owners_guards() {
     assert_eq!(
         (ended, loss.ended()),
         (Some(Some(HoldState::Ended(Ended::Released))), Some(Ended::Released)),
-        "the release ends it, even if the node is lost later"
+        "the release ends the guard, even if the node is lost later"
     );
 }
 
@@ -66,7 +66,7 @@ async fn two_closes_both_wait_for_a_least_time() {
     assert!(again.is_err() && taken.is_none(), "{again:?}: left after 0.2 s of 5: {taken:?}");
 }
 
-/// At any instant one of the two tasks has a kept hold, since both acquire again.
+/// At any instant one of the two tasks has a kept hold, because both acquire again.
 #[tokio::test(start_paused = true)]
 async fn a_close_waits_for_earlier_least_times_and_not_for_later_ones() {
     let (client, _) = connected();
@@ -228,7 +228,7 @@ async fn a_hold_whose_fixed_end_was_before_a_close_was_lost_by_its_fixed_end() {
     assert_eq!(guard.check().unwrap_err().lost_reason(), Some(LostReason::MaxHold));
 }
 
-/// The drop is no release: work under the hold may go on (LEASE-MARGIN-BEFORE-LEAVE).
+/// The drop is not a release: work under the hold may continue (LEASE-MARGIN-BEFORE-LEAVE).
 #[tokio::test(start_paused = true)]
 async fn a_close_waits_for_a_hold_that_was_dropped_after_its_fixed_end() {
     for (released, how) in [(false, "dropped"), (true, "released")] {
@@ -251,7 +251,7 @@ async fn a_close_waits_for_a_hold_that_was_dropped_after_its_fixed_end() {
     }
 }
 
-/// The hold has left, so a later close has nothing to wait for.
+/// The hold has left, so a later close does not wait.
 #[tokio::test(start_paused = true)]
 async fn a_close_does_not_wait_for_a_hold_that_left_after_its_fixed_end() {
     let (client, _) = connected();
@@ -276,7 +276,7 @@ async fn a_downgrade_that_comes_after_the_fixed_end_is_lost() {
     assert!(reader.as_ref().is_err() || reader.as_ref().unwrap().is_held(), "{reader:?}");
 }
 
-/// A watcher's handle may be idle, polled, or in a task of its own.
+/// A watcher's handle may be idle, polled, or in a separate task.
 #[tokio::test(start_paused = true)]
 async fn a_watcher_is_notified_of_the_release_and_keeps_nothing_alive() {
     for released in [true, false] {
@@ -343,7 +343,7 @@ async fn work_under_a_hold_need_not_be_send_and_the_errors_are_the_librarys() {
     let lock = mutex.clone();
     let sent = tokio::spawn(async move { lock.acquire().with(async |hold| hold.token()).await });
     assert!(sent.await.unwrap().is_ok());
-    // A loss under the work is an error that names the key, also when only the release notices it.
+    // A loss during the work is an error with the key, also if only the release notices it.
     let lost = mutex
         .acquire()
         .with(async |_| {

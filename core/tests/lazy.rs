@@ -1,4 +1,4 @@
-//! A coordinator that connects at its first use, for services that start before their coordinator.
+//! A coordinator that connects at its first use, for services that start before their server.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use latchwork_core::{
 };
 use parking_lot::Mutex;
 
-/// A connector that takes its time, and first fails as planned.
+/// A connector that needs some time, and first fails as planned.
 #[derive(Debug)]
 struct Late {
     store: Memory,
@@ -82,7 +82,7 @@ async fn recipes_made_before_the_server_is_there_work_once_it_is() {
 
 #[tokio::test(start_paused = true)]
 async fn an_acquire_with_a_deadline_waits_for_the_server_until_then_and_one_without_for_a_ttl() {
-    // More failures than there are connects of 1 s within a TTL (10 s).
+    // The outage lasts longer than the connects of 1 s within a TTL (10 s).
     let down_for = |connects| {
         let server = Late::new(Duration::from_secs(1));
         server.failures.lock().extend(vec![ErrorKind::Unavailable; connects]);
@@ -90,7 +90,7 @@ async fn an_acquire_with_a_deadline_waits_for_the_server_until_then_and_one_with
     };
     let minute = Duration::from_secs(60);
     for deadline in [minute, Duration::MAX] {
-        assert!(down_for(20).acquire().within(deadline).await.expect("the server came in time").is_held());
+        assert!(down_for(20).acquire().within(deadline).await.expect("the server was up in time").is_held());
     }
     let error = down_for(200).acquire().within(minute).await.expect_err("not up");
     assert!(error.kind() == ErrorKind::Unavailable && error.cause().is_some(), "{error}");
@@ -141,7 +141,7 @@ async fn an_acquire_that_is_never_polled_does_not_keep_others_from_connecting() 
     let mut left_alone = Box::pin(a.acquire());
     assert!((&mut left_alone).now_or_never().is_none(), "it has begun to connect");
     assert!(b.try_acquire().await.expect("connected").is_some());
-    let guard = left_alone.await.expect("goes on where it was");
+    let guard = left_alone.await.expect("it continues");
     assert!(guard.is_held());
 }
 
@@ -205,13 +205,13 @@ async fn a_service_that_connects_lazily_is_tested_on_the_paused_clock_of_its_sto
     let coordinator = connect_lazy(&[memory::connector()], &config).expect("no I/O");
     let mutex = coordinator.mutex("a").expect("no I/O");
     let hour = Duration::from_secs(3600);
-    // The first operation, whose durations are given before the store is known.
+    // The first operation gets its durations before the store is known.
     let guard = mutex.acquire().within(hour).max_hold(hour).await.expect("acquired");
     tokio::time::sleep(hour + Duration::from_millis(1)).await;
     assert_eq!(guard.check().expect_err("its end has come").lost_reason(), Some(LostReason::MaxHold));
 }
 
-/// A time that was given before the store is known would be another instant on the store's clock.
+/// Otherwise a time that was given before the store is known would be another instant on the store's clock.
 #[tokio::test(start_paused = true)]
 async fn a_store_that_is_made_after_the_lazy_connect_must_be_on_the_same_clock() {
     let config = Config::from_url("memory://made-after-the-lazy-connect").expect("a good URL");

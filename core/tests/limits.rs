@@ -1,5 +1,5 @@
-//! Every recipe refuses what is too long, too short or zero, names the argument, and asks the
-//! server nothing.
+//! Every recipe refuses an argument that is too long, too short or zero. The error names the argument, and no
+//! request is sent.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ enum Bad {
 }
 
 impl Bad {
-    /// Sets it, but for [`Bad::Within`], which a try does not have.
+    /// Sets the option, except [`Bad::Within`], which a try does not have.
     fn of<T: Acquired>(&self, request: Acquire<T>) -> Acquire<T> {
         match self {
             Self::Label(label) => request.label(label.as_str()),
@@ -49,7 +49,7 @@ impl Bad {
     }
 }
 
-/// Acquires in every way. Each must be refused.
+/// Acquires in every way, and returns the errors.
 async fn refused(coordinator: &Coordinator, bad: &Bad) -> Vec<(&'static str, Error)> {
     let (mutex, rwlock) = (coordinator.mutex(KEY).expect("good"), coordinator.rwlock(KEY).expect("good"));
     let semaphore = coordinator.semaphore(KEY, 2).expect("good");

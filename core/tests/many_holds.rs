@@ -1,5 +1,5 @@
-//! Many holds that end at once. The leaves in flight are bounded, a leave that a join waits for
-//! goes first, and none is forgotten.
+//! Many holds that end at once. The number of concurrent leaves is bounded, a leave that a join waits for
+//! goes first, and no leave is forgotten.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -15,14 +15,14 @@ use latchwork_core::{Clock, Config, Coordinator, Ended, Error, ErrorKind, LostRe
 use tokio::time::{Instant, sleep, timeout};
 
 const HOLDS: usize = 1000;
-/// Longer than any test here takes on the paused clock.
+/// Longer than any test of this file takes on the paused clock.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 #[derive(Clone, Copy, Debug, Default)]
 enum Leave {
     Takes(Duration),
     Refused,
-    /// Never answered.
+    /// The leave has no answer.
     #[default]
     Silent,
 }
@@ -34,7 +34,7 @@ struct Leaves {
     now: AtomicUsize,
     most: AtomicUsize,
     all: AtomicUsize,
-    // How many had been sent when the client ended.
+    // The number of leaves that were sent before the client ended.
     at_close: AtomicUsize,
 }
 
@@ -145,7 +145,7 @@ async fn refused_leaves_are_repeated_a_few_at_a_time() {
     assert!(leaves.most() <= 2 * LEAVES_AT_ONCE, "{} requests at once", leaves.most());
 }
 
-/// All leaves together take longer than a try may.
+/// All leaves together take longer than the time of a try.
 #[tokio::test(start_paused = true)]
 async fn a_leave_that_a_join_waits_for_goes_first() {
     let ManyHolds { client, .. } = many_holds(Leave::Takes(Duration::from_millis(300)));
@@ -169,7 +169,7 @@ async fn a_close_behind_many_leaves_keeps_its_bound_and_leaves_nothing() {
 }
 
 const BURSTS: usize = 3000;
-/// So many of them are given back one by one.
+/// The number of holds that the close releases one by one.
 const SURPLUS: usize = BURSTS - IN_ONE_STEP;
 
 #[tokio::test(start_paused = true)]
@@ -178,9 +178,13 @@ async fn a_close_gives_back_in_bursts_what_is_too_much_for_one_step() {
     let guards = hold_all(&client, BURSTS).await;
     let (began, margin) = (Instant::now(), client.lease().margin());
     client.close().await.expect("closed");
-    assert_eq!((leaves.at_close(), leaves.all()), (SURPLUS, SURPLUS), "the end takes the others");
+    assert_eq!(
+        (leaves.at_close(), leaves.all()),
+        (SURPLUS, SURPLUS),
+        "the end of the client removes the others"
+    );
     assert!(leaves.most() <= LEAVES_AT_ONCE, "{} requests at once", leaves.most());
-    // Without a pause between the bursts.
+    // There is no pause between the bursts.
     let bursts = Duration::from_millis(10) * SURPLUS.div_ceil(LEAVES_AT_ONCE) as u32;
     assert!(began.elapsed() <= margin + bursts + bursts / 4, "{:?}", began.elapsed());
     assert!(guards.iter().all(|guard| guard.lost().ended() == Some(Ended::Lost(LostReason::Closed))));
@@ -226,7 +230,7 @@ async fn a_close_whose_server_is_away_returns_after_two_request_timeouts_however
             link.cut();
         }
         let (began, margin) = (Instant::now(), client.lease().margin());
-        // Memory ends the lease though the link is cut.
+        // Memory ends the lease although the link is cut.
         client.close().await.expect("closed");
         let bound = margin + 2 * Config::new("memory").request_timeout;
         assert!(began.elapsed() <= bound, "{:?}", began.elapsed());
@@ -239,7 +243,7 @@ async fn a_close_whose_server_is_away_returns_after_two_request_timeouts_however
 
 #[tokio::test(start_paused = true)]
 async fn a_close_that_is_dropped_at_any_instant_goes_on_and_leaves_each_node_once() {
-    // In the margin, as the first burst begins, and in the midst of it.
+    // In the margin, at the start of the first burst, and during it.
     let margin = many_holds(Leave::Refused).client.lease().margin();
     for millis in [0, 500, 1000, 1001, 1005, 1013, 1200] {
         let ManyHolds { client, other, leaves, .. } = many_holds(Leave::Takes(Duration::from_millis(10)));
@@ -271,7 +275,7 @@ async fn a_hold_that_its_owner_gives_back_meanwhile_is_not_left_again() {
     all_are_free(&other, BURSTS).await;
 }
 
-/// The first leave admits a waiter of the client itself, and another client stands behind that.
+/// The first leave admits a waiter of the closing client, and a waiter of another client is next.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_of_the_closing_client_that_gets_the_hand_off_hands_it_on() {
     let ManyHolds { client, other, leaves, .. } = many_holds(Leave::Takes(Duration::from_millis(10)));
@@ -293,8 +297,8 @@ async fn a_waiter_of_the_closing_client_that_gets_the_hand_off_hands_it_on() {
         let client = client.clone();
         async move { client.close().await }
     });
-    // Long before the client ends.
-    let first = behind.join_next().await.expect("some wait").expect("no panic");
+    // This is long before the client ends.
+    let first = behind.join_next().await.expect("a waiter").expect("no panic");
     assert!(first.is_held());
     assert_eq!(leaves.at_close(), 0, "the client has not ended");
     closing.await.expect("no panic").expect("closed");
@@ -302,7 +306,7 @@ async fn a_waiter_of_the_closing_client_that_gets_the_hand_off_hands_it_on() {
         next.expect("no panic").release().await.expect("held");
     }
     while let Some(ended) = own.join_next().await {
-        // Held by nobody: lost when it was admitted, or closed.
+        // The client does not hold: its hold was lost at the admission, or the client was closed.
         assert!(ended.expect("no panic").map_or(true, |guard| !guard.is_held()));
     }
     drop((guards, first));
@@ -319,11 +323,11 @@ async fn what_is_held_at_least_for_a_time_is_not_given_back_before_by_a_close_no
     client.close_now().await.expect("closed");
     assert_eq!(leaves.all(), 100, "all nodes that are not kept");
     for guard in &guards[IN_ONE_STEP..] {
-        assert!(!guard.is_held(), "the loss is reported all the same");
+        assert!(!guard.is_held(), "the loss is reported in any case");
     }
 }
 
-/// As one master of a cluster that is away: the leaves of its nodes are not answered.
+/// One master of a cluster is away: the leaves of its nodes have no answer.
 #[derive(Debug, Default)]
 struct PartAway {
     up_to: AtomicU64,
@@ -335,7 +339,7 @@ impl Plant for PartAway {
     async fn leave(&self, node: &dyn Node) -> Result<backend::Leave> {
         if node.state().sequence() <= self.up_to.load(Ordering::Relaxed) {
             self.tried.fetch_add(1, Ordering::Relaxed);
-            return Err(Error::new(ErrorKind::Unavailable, "planted: its master is away"));
+            return Err(Error::new(ErrorKind::Unavailable, "planted: the node's master is away"));
         }
         node.leave().await
     }
@@ -359,7 +363,7 @@ async fn what_is_dropped_on_a_server_that_is_there_does_not_wait_for_one_that_is
     };
     plant.up_to.store(last, Ordering::Relaxed);
     drop(away);
-    // Each has been tried, and some again.
+    // Each leave has been tried, and some again.
     while plant.tried.load(Ordering::Relaxed) < 8 * LEAVES_AT_ONCE {
         sleep(Duration::from_millis(10)).await;
     }

@@ -1,4 +1,4 @@
-//! A move whose sides promise different things, or refuse something.
+//! A move between sides with different capabilities, and a side that refuses a request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,10 +15,11 @@ use latchwork_core::{
 };
 use tokio::time::{sleep, timeout};
 
-/// Longer than anything here takes beside a step that stands.
+/// Longer than any operation of this file takes, except a step that is blocked.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A server with a replica that confirms, and perhaps refuses to remove nodes, or cannot have copies of values.
+/// A server with a replica that confirms. It may refuse to remove nodes, or be unable to keep copies of
+/// values.
 #[derive(Debug, Default)]
 struct Replicated {
     asked: AtomicU32,
@@ -45,12 +46,12 @@ impl Plant for Replicated {
     }
 }
 
-/// A store by the name of a backend.
+/// A store with the name of a backend.
 #[derive(Debug)]
 struct Named {
     name: &'static str,
     store: Memory,
-    // Of participants, and of operators where it matters to them.
+    // The plant of participants, and of operators if it affects them.
     plant: Option<Arc<Replicated>>,
 }
 
@@ -81,7 +82,7 @@ impl Connector for Named {
     }
 }
 
-/// One participant, its operator, and what is planted on the side that is called a Redis.
+/// One participant, its operator, and the plant of the side that is named redis.
 struct Moved {
     part: Coordinator,
     operator: Move,
@@ -109,14 +110,14 @@ impl Moved {
         self.part.mutex(key).expect("a good key")
     }
 
-    /// One phase forward, which the participant has brought about.
+    /// Takes one step forward, and checks that the participant lets it happen.
     async fn steps(&self, to: &str) {
         let stepped = timeout(PATIENCE, self.operator.advance(|_| {})).await;
         assert_eq!(stepped.unwrap_or_else(|_| panic!("no step to {to}")).expect("a step").as_str(), to);
         sleep(Duration::from_secs(1)).await;
     }
 
-    /// How many replicas were asked since the last look.
+    /// The number of replicas that were asked since the last call.
     fn asked(&self) -> u32 {
         self.plant.asked.swap(0, Ordering::Relaxed)
     }
@@ -135,7 +136,7 @@ async fn replicas_confirm_on_the_side_whose_url_asks_for_it_alone() {
     let by_hand = moved.mutex("hand").acquire().min_replicas(2).await.expect("free");
     assert_eq!(moved.asked(), 2);
 
-    // The other side has no replicas, and holds no step up by that.
+    // The other side has no replicas, which does not delay any step.
     for (phase, asked) in [("both-by-old", 1), ("both-by-new", 1), ("new", 0), ("done", 0)] {
         moved.steps(phase).await;
         assert!(moved.mutex(phase).acquire().await.expect("free").is_held(), "{phase}");
@@ -152,7 +153,7 @@ async fn replicas_of_the_new_side_confirm_as_its_url_says() {
     let held = moved.mutex("held").acquire().await.expect("free");
     assert_eq!(moved.asked(), 0);
     moved.steps("both-by-old").await;
-    assert_eq!(moved.asked(), 1, "of the node that the hold takes there");
+    assert_eq!(moved.asked(), 1, "of the hold's node on that side");
     for phase in ["both-by-new", "new", "done"] {
         moved.steps(phase).await;
         assert!(moved.mutex(phase).acquire().await.expect("free").is_held(), "{phase}");
@@ -173,7 +174,7 @@ async fn a_release_that_a_side_refuses_says_so_and_holds_no_step_up() {
     moved.steps("both-by-new").await;
 }
 
-/// They come into use in mid-move: once frozen, they could be used on neither side.
+/// Values are first used in mid-move. After a freeze they could be used on neither side.
 #[tokio::test(start_paused = true)]
 async fn values_that_the_other_side_cannot_have_are_named_before_they_are_frozen() {
     let plant = Replicated { has_no_copies: true, ..Replicated::default() };
@@ -186,10 +187,10 @@ async fn values_that_the_other_side_cannot_have_are_named_before_they_are_frozen
     let stays = matches!(&plan.blockers[..], [MoveBlocker::ValuesStay { lacks: "held_writes", .. }]);
     assert!(stays, "{:?}", plan.blockers);
     let advanced = timeout(PATIENCE, moved.operator.advance(|_| {})).await.expect("it ends");
-    let error = fails(advanced, ErrorKind::Conflict, "nobody could use them then");
+    let error = fails(advanced, ErrorKind::Conflict, "they would be usable on neither side");
     assert!(error.to_string().contains("held_writes"), "{error}");
     assert_eq!(counter.add(1).await.expect("it is used still"), 2);
-    // Without values it goes on; on the new side they may be used, and stay.
+    // Without values the move continues. On the new side values may be used, and then remain.
     assert!(counter.delete().await.expect("deleted"));
     moved.steps("both-by-new").await;
     counter.add(1).await.expect("it is used on the new side");

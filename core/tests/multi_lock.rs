@@ -1,4 +1,4 @@
-//! Several locks as one, on memory: what is refused, round trips, and what a lost lease does.
+//! Several locks as one, on memory: refusals, round trips, and the result of a lost lease.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ fn lock(coordinator: &Coordinator, keys: &[&str]) -> MultiLock {
     MultiLock::new(members(coordinator, keys)).expect("good members")
 }
 
-/// A lock of "a" at a coordinator, and "b" at another one, whose link this is.
+/// A lock of "a" at a coordinator, and of "b" at another one, with the link of the second.
 fn of_two_coordinators() -> (Coordinator, MultiLock, Link) {
     let store = Memory::new(Clock::tokio());
     let ((one, _), (two, link)) = (connected(&store, Some("one")), connected(&store, Some("two")));
@@ -45,7 +45,7 @@ async fn members_that_have_no_order_are_refused_by_name() {
         refused(members(&one, &["x", "y", "x"]))
             .starts_with("\"x\": invalid argument `members`: the lock is given twice")
     );
-    // One queue by two recipes.
+    // Two recipes of the same queue.
     let mut same = members(&one, &["x"]);
     same.push(one.mutex("x").unwrap().into());
     assert!(refused(same).contains("given twice"));
@@ -54,7 +54,7 @@ async fn members_that_have_no_order_are_refused_by_name() {
     let twice = refused([members(&named[0], &["x"]), members(&named[1], &["y"])].concat());
     assert!(twice.contains("`name`: two coordinators have the name \"a\""), "{twice}");
 
-    // Clones are one coordinator, and one of two may do without a name.
+    // Clones are one coordinator, and one of two coordinators may have no name.
     assert!(MultiLock::new([members(&one, &["x"]), members(&one.clone(), &["y"])].concat()).is_ok());
     assert!(MultiLock::new([members(&one, &["x"]), members(&named[0], &["x"])].concat()).is_ok());
     let error = lock(&one, &["x"]).acquire().within(Duration::ZERO).await.expect_err("zero");
@@ -74,7 +74,7 @@ async fn all_are_acquired_and_released_in_one_round_trip_each() {
     assert_eq!(guard.waited(), acquired);
     guard.release().await.unwrap();
     let released = begun.elapsed() - acquired;
-    // A delay is laid on each way.
+    // Each way has a delay.
     assert!(acquired <= 2 * TRIP && released <= 2 * TRIP, "{acquired:?}, {released:?}");
     assert_eq!(guard.addresses().iter().map(|address| address.name()).collect::<Vec<_>>(), ["c", "a", "b"]);
 }
@@ -120,7 +120,7 @@ async fn the_states_are_those_of_the_worst_member() {
     assert_eq!(guard.lost().key(), "b");
     link.heal();
     assert_eq!(guard.release().await.unwrap_err().lost_reason(), Some(LostReason::Expired));
-    // The member that was not lost is free again too.
+    // The member that was not lost is also free again.
     assert!(one.mutex("a").unwrap().try_acquire().await.unwrap().is_some());
 }
 

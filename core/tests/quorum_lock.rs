@@ -1,5 +1,4 @@
-//! One lock on a majority, on memory: what is refused, what it costs, outages, and servers that have
-//! forgotten.
+//! One lock on a majority, on memory: refusals, cost, outages, and servers that have forgotten their data.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -45,7 +44,7 @@ impl Servers {
         [(); COUNT].map(|()| self.client())
     }
 
-    /// With markers.
+    /// Starts servers that have markers.
     async fn initialized(members: usize) -> Self {
         let servers = Self::start(members);
         servers.client().lock().initialize().await.expect("initialized");
@@ -70,7 +69,7 @@ fn held(guard: &QuorumGuard) -> Vec<bool> {
 async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
     let from = Instant::now();
     while !is_so().await {
-        assert!(from.elapsed() < 10 * TTL, "not so: {what}");
+        assert!(from.elapsed() < 10 * TTL, "this did not happen: {what}");
         sleep(TRIP).await;
     }
 }
@@ -96,7 +95,7 @@ async fn members_that_are_no_quorum_are_refused_by_name() {
     assert!(twice.contains("`name`: two coordinators have the name \"one\""), "{twice}");
     let short = refused("x", &[&one, &two], TTL / 2);
     assert!(short.contains("`longest_ttl`: is 5s"), "{short}");
-    assert!(QuorumLock::new("x", [unnamed], TTL).is_ok(), "one needs no name");
+    assert!(QuorumLock::new("x", [unnamed], TTL).is_ok(), "a single coordinator needs no name");
 }
 
 #[tokio::test(start_paused = true)]
@@ -107,7 +106,7 @@ async fn servers_without_a_marker_count_after_the_longest_ttl_or_when_they_are_d
     let guard = lock.acquire().await.expect("acquired");
     assert!(from.elapsed() >= TTL && from.elapsed() < TTL + Duration::from_secs(2), "{:?}", from.elapsed());
     guard.release().await.unwrap();
-    // A client that comes later need not wait.
+    // A client that comes later does not wait.
     let from = Instant::now();
     drop(servers.client().lock().acquire().await.expect("acquired"));
     assert!(from.elapsed() < TRIP);
@@ -132,7 +131,7 @@ async fn other_terms_count_after_the_markers_are_deleted() {
 async fn an_acquisition_takes_as_long_as_the_slowest_of_the_fastest_majority_and_others_join_late() {
     let clients = Servers::initialized(5).await.client();
     let lock = clients.lock();
-    // The first acquisition of a client reads the markers too.
+    // The first acquisition of a client also reads the markers.
     let guard = lock.acquire().await.unwrap();
     until("all join", async || held(&guard) == [true; 5]).await;
     guard.release().await.unwrap();
@@ -164,7 +163,7 @@ async fn a_hold_outlives_a_minority_and_is_lost_with_the_majority() {
     sleep(3 * TTL).await;
     assert_eq!((held(&guard), guard.state()), (vec![true, false, true], HoldState::Held));
     assert!(guard.remaining() > TTL / 2 && others.lock().try_acquire().await.unwrap().is_none());
-    // What is missing is taken again.
+    // The hold takes the missing member again.
     clients.links[1].heal();
     until("it joins again", async || held(&guard) == [true; 3]).await;
 
@@ -175,7 +174,7 @@ async fn a_hold_outlives_a_minority_and_is_lost_with_the_majority() {
     assert_eq!(lost.await, Ended::Lost(LostReason::Expired));
     assert!(from.elapsed() <= TTL, "{:?}", from.elapsed());
     assert!(!guard.is_held() && guard.remaining().is_zero());
-    // What is left of it is given back, and a member that comes back does not revive it.
+    // The client gives the remaining members back, and a healed member does not revive the hold.
     until("all are free", async || others.lock().try_acquire().await.unwrap().is_some()).await;
     clients.links.iter().for_each(Link::heal);
     sleep(TTL).await;
@@ -187,7 +186,7 @@ async fn the_validity_is_that_of_the_qth_best_member() {
     let clients = Servers::initialized(3).await.client();
     let guard = clients.lock().acquire().await.unwrap();
     until("all join", async || held(&guard) == [true; 3]).await;
-    // Two are not renewed any more, the one since earlier than the other.
+    // Two members are no longer renewed, one of them for a longer time.
     clients.links[0].cut();
     sleep(TTL / 2).await;
     clients.links[1].cut();
@@ -200,7 +199,7 @@ async fn the_validity_is_that_of_the_qth_best_member() {
     left.sort_unstable();
     assert_eq!(guard.remaining(), left[1]);
     assert!(left[0] < left[1] && left[1] < left[2], "{left:?}");
-    assert_eq!(guard.state(), HoldState::Held, "a renewal of the second one is not overdue yet");
+    assert_eq!(guard.state(), HoldState::Held, "a renewal at the second member is not overdue yet");
     sleep(TTL / 4).await;
     assert_eq!(guard.state(), HoldState::Suspended);
 }
@@ -211,13 +210,13 @@ async fn a_server_that_has_forgotten_a_hold_does_not_count_until_the_hold_has_en
         let servers = Servers::initialized(3).await;
         let [one, two] = servers.clients();
         let locks = [&one, &two].map(|clients| if guarded { clients.lock() } else { clients.trusting() });
-        // The second one knows that all servers count.
+        // The second client knows that all servers count.
         drop(locks[1].acquire().await.unwrap());
         sleep(TRIP).await;
         one.links[2].cut();
         let guard = locks[0].acquire().await.unwrap();
         assert_eq!(held(&guard), [true, true, false]);
-        // Both servers can be reached by the second one. The first holder does not hear of it.
+        // The second client can reach both servers. The first client does not notice the loss of data.
         one.links[1].cut();
         servers.0[1].wipe();
         let second = locks[1].acquire().within(TTL / 2).await;
@@ -231,7 +230,7 @@ async fn a_server_that_has_forgotten_a_hold_does_not_count_until_the_hold_has_en
     }
 }
 
-/// As a service does that initializes at each start.
+/// A service that initializes at each start.
 #[tokio::test(start_paused = true)]
 async fn initialize_vouches_for_no_server_while_another_one_has_a_marker() {
     let servers = Servers::initialized(3).await;
@@ -239,11 +238,12 @@ async fn initialize_vouches_for_no_server_while_another_one_has_a_marker() {
     one.links[2].cut();
     let guard = one.lock().acquire().await.unwrap();
     assert_eq!(held(&guard), [true, true, false]);
-    // The first holder does not hear of it.
+    // The first client does not notice the loss of data.
     one.links[1].cut();
     servers.0[1].wipe();
     two.lock().initialize().await.unwrap();
-    // One server that is away is no reason to refuse, since another one shows that the quorum is not new.
+    // A server that is away is not a reason to refuse, because another marker shows that the quorum is not
+    // new.
     two.links[0].cut();
     two.lock().initialize().await.unwrap();
     two.links[0].heal();
@@ -271,7 +271,7 @@ async fn a_server_that_forgets_between_look_and_join_does_not_count() {
     sleep(TTL).await;
     one.links[0].cut();
     let guard = one.lock().acquire().await.unwrap();
-    // The second one's tries are under way as the servers forget.
+    // The servers forget while the second client's tries are under way.
     two.links.iter().for_each(|link| link.delay(TRIP));
     let trying = tokio::spawn(async move { lock.try_acquire().await });
     sleep(TRIP / 2).await;
@@ -305,7 +305,7 @@ async fn without_a_majority_it_fails_in_time_and_holds_nothing() {
     for mutex in others.lock().members() {
         assert!(mutex.queue().first(10).await.unwrap().is_empty(), "nothing is held");
     }
-    // With a majority it goes on.
+    // With a majority the lock works again.
     clients.links[0].heal();
     drop(lock.acquire().await.expect("three are up"));
 }
@@ -321,13 +321,13 @@ async fn contenders_hold_one_at_a_time_and_none_waits_for_ever() {
                 tokio::spawn(async move {
                     let lock = clients.lock();
                     for turn in 0..8 {
-                        // Whoever cannot reach one leaves it out.
+                        // A client that cannot reach a member leaves it out.
                         let down = (task + turn) % 7;
                         if let Some(link) = clients.links.get(down).filter(|_| members > 2) {
                             link.cut();
                         }
                         let guard = lock.acquire().await.expect("acquired");
-                        assert_eq!(inside.fetch_add(1, Ordering::AcqRel), 0, "two hold");
+                        assert_eq!(inside.fetch_add(1, Ordering::AcqRel), 0, "two clients hold");
                         sleep(Duration::from_millis(3 * task as u64)).await;
                         assert!(guard.is_held());
                         inside.fetch_sub(1, Ordering::AcqRel);
@@ -399,7 +399,7 @@ async fn a_dropped_acquisition_and_a_dropped_guard_leave_nothing() {
     until("it waits", async || one.lock().members()[0].queue().first(10).await.unwrap().len() == 2).await;
     waiting.abort();
     drop(guard);
-    // By the same client, at once.
+    // The same client acquires at once.
     drop(one.lock().try_acquire().await.unwrap().expect("free again"));
     sleep(TRIP).await;
     for mutex in one.lock().members() {

@@ -1,4 +1,4 @@
-//! A client in the registry, beside what the suite sees on every backend.
+//! The registration of a client: cases that the suite does not have for every backend.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,15 +22,15 @@ struct Stored {
     plants: Arc<Plants>,
 }
 
-/// What a request takes: others begin to wait for its answer meanwhile.
+/// The duration of a request. Other tasks begin to wait for its answer during this time.
 const ROUND_TRIP: Duration = Duration::from_millis(5);
 
-/// What goes wrong with the next requests.
+/// The faults of the next requests.
 #[derive(Debug, Default)]
 struct Plants {
-    /// The next joins fail so.
+    /// The next joins fail with these errors.
     joins: Mutex<VecDeque<ErrorKind>>,
-    /// The next change of a value waits in the driver, for so long.
+    /// The next change of a value waits in the driver for this time.
     change: Mutex<Option<Duration>>,
 }
 
@@ -95,7 +95,7 @@ impl Connector for Stored {
     async fn connect(&self, config: &Config) -> Result<Arc<dyn Backend>> {
         let (backend, link) = self.store.client(config)?;
         *self.link.lock() = Some(link);
-        // The first request behind the connect is delayed in the test that drops it.
+        // The first request after the connect is delayed in the test that drops it.
         tokio::task::yield_now().await;
         Ok(planted_on(backend, &self.plants))
     }
@@ -114,7 +114,7 @@ async fn a_client_that_comes_back_too_old_ends_and_its_holds_run_out() {
     link.cut();
     tokio::time::sleep(ttl + Duration::from_secs(1)).await;
     let operator = stored.operator(LAYOUT + 1).await;
-    assert_eq!(operator.raise_layout().await.expect("no older client is listed"), LAYOUT + 1);
+    assert_eq!(operator.raise_layout().await.expect("no client of an older build is listed"), LAYOUT + 1);
     operator.coordinator().close().await.expect("closed");
     assert_eq!(held.lost().await, Ended::Lost(LostReason::Expired));
     link.heal();
@@ -134,9 +134,9 @@ async fn what_a_client_sends_when_it_is_back_waits_until_it_has_read_again() {
     let counter = older.counter("c").expect("a good key");
     link.cut();
     tokio::time::sleep(older.lease().ttl() + Duration::from_secs(1)).await;
-    stored.operator(LAYOUT + 1).await.raise_layout().await.expect("no older client is listed");
+    stored.operator(LAYOUT + 1).await.raise_layout().await.expect("no client of an older build is listed");
     link.heal();
-    // Before it has entered anew, which it tries with a back-off.
+    // Its next registration is in a back-off.
     let mutex = older.mutex("a").expect("a good key");
     let (join, write) = tokio::join!(mutex.acquire().into_future(), counter.add(1));
     fails(join, ErrorKind::Misconfigured, "too old");
@@ -146,8 +146,9 @@ async fn what_a_client_sends_when_it_is_back_waits_until_it_has_read_again() {
     assert_eq!(newer.counter("c").expect("a good key").get().await.expect("read"), 0);
 }
 
-/// The client is cut off while its change waits to be sent, loses its place, and comes back before it is sent: behind
-/// what an operator has done, or copied, meanwhile.
+/// The client is cut off while its change waits in the driver. It loses its registration, and comes back
+/// before the change is sent. So the change would follow any work of an operator, or a copy, during this
+/// time.
 async fn late<T>(change: impl AsyncFnOnce(&Coordinator) -> Result<T>) -> Result<T> {
     let (stored, client, link) = Stored::with_client().await;
     let ttl = client.lease().ttl();
@@ -176,7 +177,7 @@ async fn a_change_that_was_sent_before_the_client_lost_its_place_has_an_unknown_
 async fn a_client_that_is_back_enters_as_soon_as_it_is_needed() {
     let (_, client, link) = Stored::with_client().await;
     link.cut();
-    // By now it tries four times a TTL.
+    // The client now tries four times per TTL.
     tokio::time::sleep(3 * client.lease().ttl()).await;
     link.heal();
     let began = tokio::time::Instant::now();
@@ -185,8 +186,8 @@ async fn a_client_that_is_back_enters_as_soon_as_it_is_needed() {
     assert_eq!(client.clients().first(10).await.expect("listed").len(), 1, "it is registered first");
 }
 
-/// A revocation of the lease is heard by the end of the client's node first, and a join on that lease
-/// is what says the rest.
+/// The client notices a revoked lease first by the end of its node; only a join on that lease reports the
+/// reason.
 #[tokio::test(start_paused = true)]
 async fn a_client_whose_lease_ends_as_it_enters_anew_tries_once_more_before_it_answers() {
     let (stored, operator, _) = Stored::with_client().await;
@@ -197,7 +198,7 @@ async fn a_client_whose_lease_ends_as_it_enters_anew_tries_once_more_before_it_a
     for failing in [once, again] {
         let listed = operator.backend().list(&clients, EntryPage::new(0, 10)).await.expect("listed");
         let last = listed.last().expect("both are listed").sequence;
-        // The lease ends under them, as the client hears from the server.
+        // The lease ends before these joins, and the server reports it to the client.
         stored.plants.joins.lock().extend(vec![ErrorKind::Lost(LostReason::Expired); failing]);
         assert!(operator.backend().revoke(&clients, last).await.expect("answered"));
         let answer = value.write(b"x").await;
@@ -254,7 +255,7 @@ async fn a_lazy_client_is_refused_by_its_first_operation_and_enters_once_it_may(
     assert_eq!(newer.clients().first(10).await.expect("listed").len(), 2);
 }
 
-/// A server may stand still for longer than a request waits, and not as long as a connect may take.
+/// A server may be silent for longer than a request timeout, but less than the connect timeout.
 #[tokio::test(start_paused = true)]
 async fn a_connect_goes_on_while_the_server_is_silent_until_its_time_is_over() {
     let (stored, watching, _) = Stored::with_client().await;
@@ -289,7 +290,7 @@ async fn a_connect_goes_on_while_the_server_is_silent_until_its_time_is_over() {
                 assert!(error.to_string().contains("registers itself"), "{error}");
             }
         }
-        // Nothing stays of the tries that nobody answered.
+        // Tries without an answer leave no registration.
         tokio::time::sleep(config(LAYOUT).ttl * 2).await;
         assert_eq!(registered().await, 1);
     }

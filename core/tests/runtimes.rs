@@ -1,5 +1,4 @@
-//! A client on more than one runtime: its background tasks belong to the runtime that it was made
-//! on.
+//! A client on more than one runtime: its background tasks belong to the runtime on which it was created.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +17,8 @@ use tokio::time::timeout;
 
 /// Long enough that a busy machine delays no renewal beyond it.
 const TTL: Duration = Duration::from_secs(2);
-/// Where a third of it is "at once", on a busy machine too, or where that is no time to wait for.
+/// For tests in which a third of it means "at once", also on a busy machine, and for waits that a test must
+/// not reach.
 const LONG: Duration = Duration::from_secs(6);
 /// Only an operation that never ends reaches this bound.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -33,14 +33,14 @@ fn config_of(ttl: Duration) -> Config {
     config
 }
 
-/// Whoever waits for a request's time is told from who answers at once.
+/// With this configuration a test can distinguish a wait for a request timeout from an immediate answer.
 fn slow_to_give_up() -> Config {
     let mut config = config_of(LONG);
     config.request_timeout = PATIENCE;
     config
 }
 
-/// A runtime that is driven all the time, and one that runs only inside its `block_on`.
+/// A runtime that always runs, and one that runs only inside its `block_on`.
 fn runtimes() -> [Runtime; 2] {
     let kept = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
     [kept, Builder::new_current_thread().enable_all().build().expect("a runtime")]
@@ -80,7 +80,7 @@ fn an_acquire_does_not_wait_for_ever_for_a_leave_on_a_runtime_that_is_not_driven
     let _ = in_the_end(&kept, mutex.acquire());
 }
 
-/// The acquisition of an owner is a task of the runtime that is not driven.
+/// The acquisition of an owner is a task of the runtime that does not run.
 #[test]
 fn an_owners_acquire_does_not_wait_for_ever_on_a_runtime_that_is_not_driven() {
     let [kept, passing] = runtimes();
@@ -107,7 +107,7 @@ fn a_reopened_lease_outlives_the_runtime_of_the_acquire_that_reopened_it() {
     let (client, link) = connected(&kept, &Memory::new(Clock::system()), &config_of(LONG));
     let mutex = client.mutex("a").expect("a good key");
     link.cut();
-    // As though the machine had slept for so long.
+    // The machine seems to have slept for this time.
     client.lease().clock().jump(LONG);
     in_the_end(&kept, async { client.lease().until_lost().await });
     link.heal();
@@ -154,7 +154,7 @@ fn is_gone<T>(answer: Result<T>) {
     assert!(!fails(answer, ErrorKind::RuntimeGone, "its runtime is gone").is_retryable());
 }
 
-/// As with a `static` coordinator, when each test has a runtime of its own.
+/// A `static` coordinator is used in this way if each test has a separate runtime.
 #[test]
 fn a_client_whose_runtime_is_gone_reports_it_at_once_in_every_operation() {
     let ([kept, _], [passing, _]) = (runtimes(), runtimes());
@@ -185,7 +185,7 @@ fn a_client_whose_runtime_is_gone_reports_it_at_once_in_every_operation() {
     is_gone(within(at_once, &kept, permits.clone().set_limit(2)));
     is_gone(within(at_once, &kept, guard.release()));
     is_gone(within(at_once, &kept, again.release()));
-    // Without renewal its holds expire, and the next client gets in.
+    // Without renewal the client's holds expire, and the next client is admitted.
     assert_eq!(in_the_end(&kept, reader.lost()), Ended::Lost(LostReason::Expired));
     drop(in_the_end(&kept, other.rwlock(key).expect("a good key").write()).expect("acquired"));
     drop((reader, permits));
@@ -233,19 +233,19 @@ fn a_close_is_bounded_whatever_the_backend_waits_for() {
     fails(in_the_end(&kept, client.close()), ErrorKind::Unavailable, "the backend confirms nothing");
 }
 
-/// Its join lands all the same, on a lease that lives on.
+/// The join still arrives, on a lease that lives on.
 #[test]
 fn a_try_that_is_dropped_with_its_runtime_leaves_nothing() {
     let [kept, passing] = runtimes();
     let store = Memory::new(Clock::system());
     let mut config = config_of(LONG);
-    // A quarter of it is longer than the answer is on its way: so long the clean-up awaits it.
+    // A quarter of it is longer than the delay of the answer; the clean-up waits for the answer that long.
     config.request_timeout = Duration::from_secs(8);
     let [(client, link), (other, _)] = [(); 2].map(|()| connected(&kept, &store, &config));
     let mutex = client.mutex("a").expect("a good key");
     assert!(store.contents().is_empty(), "{:?}", store.contents());
     link.delay(Duration::from_secs(1));
-    // The server has it, and its answer is on the way.
+    // The server has the node, and the answer is on the way.
     let has_landed = async {
         while store.contents().is_empty() {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -259,17 +259,17 @@ fn a_try_that_is_dropped_with_its_runtime_leaves_nothing() {
         }
     });
     drop(passing);
-    // What the join has made is given back.
+    // The client removes the node of the join.
     let _guard = in_the_end(&kept, other.mutex("a").expect("a good key").acquire()).expect("acquired");
 }
 
 #[test]
 fn a_quorum_is_widened_though_the_runtime_of_its_acquisition_has_ended() {
     let [kept, passing] = runtimes();
-    // The first member answers late, but in time.
+    // The first member answers late, but before the timeout.
     let members = members_of(&kept, LONG, LONG / 2, &["a", "b", "c"]);
     let lock = quorum(&members, LONG);
-    // It is asked first.
+    // The lock asks this member first.
     members[0].link.hold();
     let guard = passing.block_on(async { lock.acquire().await }).expect("a majority is quick");
     assert!(guard.sequences()[0].is_none(), "it answers later");
@@ -289,7 +289,7 @@ struct Member {
     link: Link,
 }
 
-/// One client of a server of its own for each name, on this runtime.
+/// For each name, one client of a separate server, on this runtime.
 fn members(runtime: &Runtime, ttl: Duration, names: &[&str]) -> Vec<Member> {
     members_of(runtime, ttl, ttl / 10, names)
 }

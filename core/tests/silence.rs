@@ -1,4 +1,4 @@
-//! A coordinator that does not answer: how long an acquisition and a release wait for it.
+//! A coordinator that does not answer: the time that an acquisition and a release wait for it.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::common::{Clients, clients, fails};
 /// Timers count whole milliseconds.
 const ROUNDING: Duration = Duration::from_millis(20);
 
-/// Two ways not to answer: requests fail at once, or stay without a reply.
+/// Two kinds of silence: requests fail at once, or have no reply.
 fn ways() -> [fn(&Link); 2] {
     [Link::cut, Link::hold]
 }
@@ -25,7 +25,7 @@ async fn a_waiter_in_the_queue_gives_up_a_ttl_and_a_request_after_the_last_answe
             let mutex = client.mutex("a").expect("a good key");
             async move { mutex.acquire().await }
         });
-        // While the server answers, it waits for as long as others hold.
+        // While the server answers, it waits as long as another client holds.
         sleep(10 * config.ttl).await;
         assert!(!waiting.is_finished());
         away(&link);
@@ -33,7 +33,7 @@ async fn a_waiter_in_the_queue_gives_up_a_ttl_and_a_request_after_the_last_answe
         fails(waiting.await.expect("no panic"), ErrorKind::Unavailable, "nobody answers");
         let took = began.elapsed();
         assert!(took <= config.ttl + config.request_timeout + ROUNDING, "{took:?}");
-        // Not before the lease is lost, since it keeps its place until then.
+        // It keeps its place until the lease is lost, and so does not end earlier.
         assert!(took >= config.ttl / 2, "{took:?}");
         drop(held);
     }
@@ -52,7 +52,7 @@ async fn an_acquire_without_a_node_gives_up_after_a_ttl() {
     }
 }
 
-/// Try and request end almost at the same time. Only the error of the request has host and cause.
+/// The try and the request end almost at the same time. Only the error of the request has host and cause.
 #[tokio::test(start_paused = true)]
 async fn error_of_a_try_includes_the_error_of_its_request() {
     let answers: [(fn(&Link), _); 2] =
@@ -108,7 +108,7 @@ async fn an_unconfirmed_release_ends_with_the_holds_deadline() {
         let began = Instant::now();
         fails(held.release().await, ErrorKind::OutcomeUnknown, "nobody answers");
         assert!(began.elapsed() <= config.ttl + ROUNDING, "{:?}", began.elapsed());
-        // The clean-up goes on in the background and removes the node.
+        // The clean-up continues in the background and removes the node.
         link.heal();
         link.resume();
         assert!(mutex.try_acquire().await.expect("answered").is_some());

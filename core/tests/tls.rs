@@ -1,6 +1,6 @@
 //! TLS of a client, against servers in this process.
 //!
-//! The test programs of the backends have the real servers; here are the files, and the provider.
+//! The test programs of the backends use real servers. These tests have the files and the crypto provider.
 
 use std::fs;
 use std::path::PathBuf;
@@ -44,8 +44,8 @@ impl Authority {
         self.listen(b"hello", served).await
     }
 
-    /// As [`serve`](Self::serve), and hangs up without a word: as one that ends TLS for others which are
-    /// down.
+    /// Like [`serve`](Self::serve), but closes the connection without data, like a TLS proxy with a server
+    /// that is down.
     async fn hang_up(&self) -> String {
         self.listen(b"", Arc::default()).await
     }
@@ -72,7 +72,7 @@ impl Authority {
         tokio::spawn(async move {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
-                // A refused client is no business of this server.
+                // This server ignores a refused client.
                 if let Ok(mut stream) = acceptor.accept(stream).await {
                     served.fetch_add(1, Ordering::SeqCst);
                     let _ = stream.write_all(greeting).await;
@@ -84,7 +84,7 @@ impl Authority {
     }
 }
 
-/// A folder with files, which goes with it.
+/// A folder with files, which is removed with this value.
 struct Files(PathBuf);
 
 impl Files {
@@ -121,7 +121,7 @@ impl Drop for Files {
     }
 }
 
-/// What the server says to a client on a new connection.
+/// Returns the server's text on a new connection.
 async fn greeting(transport: &Transport, address: &str) -> std::io::Result<String> {
     let mut text = String::new();
     transport.dial(address).await?.read_to_string(&mut text).await?;
@@ -164,7 +164,7 @@ async fn a_mistake_in_a_file_is_an_invalid_argument_that_names_the_field() {
     }
     for name in ["ca", "cert", "key"] {
         let mut config = files.config();
-        // A folder can be found, and not be read.
+        // A folder can be found, but cannot be read.
         for (path, says) in [(files.0.join("missing"), "missing"), (files.0.clone(), "cannot be read")] {
             *match name {
                 "ca" => &mut config.ca,
@@ -188,7 +188,7 @@ async fn what_is_renewed_on_disk_is_used_from_the_next_connection_on() {
     let transport = Transport::of(&files.config(), None).unwrap();
     assert_eq!(greeting(&transport, &address).await.unwrap(), "hello");
 
-    // Signed by somebody whom the server does not know.
+    // The server does not trust the issuer of this certificate.
     files.identity(&Authority::new().sign("client"));
     greeting(&transport, &address).await.expect_err("the new files are used");
     let failure = transport.failure().expect("it is TLS that failed");
@@ -198,7 +198,7 @@ async fn what_is_renewed_on_disk_is_used_from_the_next_connection_on() {
     assert_eq!(greeting(&transport, &address).await.unwrap(), "hello");
     assert!(transport.failure().is_none(), "it is over");
 
-    // In the middle of a renewal: a certificate without its key. The last good ones are used.
+    // The middle of a renewal: a certificate without its key. The last good files are used.
     files.write("cert", &authority.sign("half").0);
     assert_eq!(greeting(&transport, &address).await.unwrap(), "hello");
     files.write("ca", "gone");
@@ -206,8 +206,8 @@ async fn what_is_renewed_on_disk_is_used_from_the_next_connection_on() {
     assert_eq!(served.load(Ordering::SeqCst), 4);
 }
 
-/// An alert is a refusal. A server that only hangs up may be one that does not want this certificate, as
-/// long as no server has wanted it; behind that it is an outage, which ends.
+/// An alert is a refusal. If a server only closes the connection, it may refuse the certificate, until a
+/// server has accepted it. After that it is an outage, which ends.
 #[tokio::test]
 async fn a_hang_up_refuses_no_certificate_that_a_server_has_taken() {
     let authority = Authority::new();
@@ -227,7 +227,7 @@ async fn a_hang_up_refuses_no_certificate_that_a_server_has_taken() {
         assert!(with.failure().is_none(), "{:?}", with.failure());
     }
 
-    // Another certificate is another matter.
+    // A new certificate has not been accepted yet.
     files.identity(&authority.sign("renewed"));
     assert_eq!(greeting(&transport, &hanging).await.unwrap_or_default(), "");
     assert!(is_forbidden(&transport), "no client has taken the new one");
@@ -244,15 +244,15 @@ async fn another_name_is_expected_where_one_is_given() {
     greeting(&transport, &address).await.expect_err("another name");
     let failure = transport.failure().expect("it is TLS that failed");
     assert_eq!(failure.kind(), ErrorKind::WrongServer, "{failure}");
-    // By its address, though it is dialled by a name that the certificate has not.
+    // By its address, although the dialled name is not in the certificate.
     config.server_name = Some("127.0.0.1".to_owned());
     let transport = Transport::of(&config, None).unwrap();
     let dialled = address.replace("127.0.0.1", "localhost");
     assert_eq!(greeting(&transport, &dialled).await.unwrap(), "hello");
 }
 
-/// The process-wide default of rustls is neither needed nor used nor set. One test, since it is
-/// process-wide: first without one, then with one that nothing can be done with.
+/// The process-wide default of rustls is neither needed nor used nor set. It is one test, because the default
+/// is process-wide: first without one, then with a default that has no cipher suites.
 #[tokio::test]
 async fn no_process_wide_provider_is_needed_used_or_set() {
     let authority = Authority::new();

@@ -75,7 +75,7 @@ func openRedsync() (Client, error) {
 }
 
 func (redsyncs redsyncs) Lock(key string) (func() error, error) {
-	// Its 32 tries would give up among many contenders.
+	// With many contenders, the default of 32 tries would give up.
 	mutex := redsyncs.sync.NewMutex(key, redsync.WithTries(1_000_000), redsync.WithExpiry(30*time.Second))
 	release := func() error {
 		_, err := mutex.Unlock()

@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// tasks of M2.
+	// The tasks of M2.
 	tasks = 64
-	// candidates of one election.
+	// The candidates of one election.
 	candidates = 16
 	patience   = 20 * time.Second
 )
@@ -26,12 +26,12 @@ type Peer struct {
 
 // Client has its own connection and session.
 type Client interface {
-	// Lock acquires, and gives what releases.
+	// Lock acquires, and returns the function that releases.
 	Lock(key string) (release func() error, err error)
 	Close()
 }
 
-// play plays one measure; what goes wrong is a line too. The logic is that of the programs of other languages.
+// play plays one measure, and prints an error as a line too. The programs in other languages have the same logic.
 func (peer *Peer) play(measure string) {
 	var err error
 	switch measure {
@@ -62,7 +62,7 @@ func (peer *Peer) play(measure string) {
 func measured() time.Duration { return seconds("BENCH_SECS", "2") }
 func warm() time.Duration     { return seconds("BENCH_WARM", "0.5") }
 
-// freshKey is a key that no other run has.
+// freshKey returns a key that no other run has.
 func freshKey(measure string) string {
 	return fmt.Sprintf("%s-%x", strings.ToLower(measure), time.Now().UnixNano())
 }
@@ -171,7 +171,7 @@ func (peer *Peer) handOffs(measure string, contenders int) error {
 	return nil
 }
 
-// Workers are goroutines, and the first thing that went wrong in one.
+// Workers are goroutines, with the first error of one of them.
 type Workers struct {
 	group sync.WaitGroup
 	once  sync.Once

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Figures are the fields of a line besides those that name it.
+// Figures are the fields of a line, without the fields that name the line.
 type Figures map[string]any
 
 func setting(name, otherwise string) string {
@@ -19,7 +19,7 @@ func setting(name, otherwise string) string {
 	return otherwise
 }
 
-// seconds reads a variable that is a number of seconds.
+// seconds returns a variable that is a number of seconds.
 func seconds(name, otherwise string) time.Duration {
 	value, err := strconv.ParseFloat(setting(name, otherwise), 64)
 	if err != nil {
@@ -38,7 +38,7 @@ func (peer *Peer) print(measure, param, unit string, figures Figures) {
 	fmt.Println(string(line))
 }
 
-// timed gives p50, p99 and the longest of times in microseconds, and how many there are.
+// timed returns p50, p99, the longest time in microseconds, and the number of times.
 func timed(times []time.Duration) Figures {
 	n := len(times)
 	if n == 0 {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Room is what the contenders of one key share. All are in one process, so there is one clock.
+// Room is the shared state of the contenders of one key. All are in one process, so there is one clock.
 type Room struct {
 	recorded, over atomic.Bool
 	inside         atomic.Int64

@@ -1,5 +1,5 @@
-"""The measures of one peer. The same logic as in the programs of other languages; M2 has 16 threads,
-since more of them only wait for each other here."""
+"""The measures of one peer. The programs in other languages have the same logic. M2 has 16 threads,
+because more threads would only wait for each other here."""
 
 import random
 import threading
@@ -14,7 +14,7 @@ PATIENCE = 20
 
 
 def play(peer, measure):
-    """Plays one measure. What goes wrong is a line too."""
+    """Plays one measure, and prints an error as a line too."""
     try:
         if measure == "M1":
             uncontended(peer)
@@ -28,17 +28,17 @@ def play(peer, measure):
             counter_shared(peer)
         else:
             raise ValueError(f"no measure {measure}")
-    except Exception as error:  # whatever a library raises
+    except Exception as error:  # any error of a library
         show(peer, measure, "", "", error=repr(error)[:300])
 
 
 def fresh_key(measure):
-    """No other run has this key."""
+    """Returns a key that no other run has."""
     return f"{measure}-{random.getrandbits(32):08x}"
 
 
 def times_of(once):
-    """How long it takes, again and again."""
+    """Runs an operation repeatedly, and returns the durations."""
     times = []
     recorded = perf_counter() + seconds("BENCH_WARM", "0.5")
     end = recorded + seconds("BENCH_SECS", "2")
@@ -62,14 +62,14 @@ def uncontended(peer):
 
 
 def counter_alone(peer):
-    """One who adds."""
+    """One client adds."""
     with Clients(peer, 1) as clients:
         add, _ = peer.counter(clients[0], fresh_key("counter"))
         show(peer, "COUNTER", "1 task", "us", **timed(times_of(add)))
 
 
 def rate(peer, measure, param, unit, tasks, wrong=lambda done: None):
-    """Plays tasks beside each other, and shows what they did a second."""
+    """Plays tasks at the same time, and prints their rate per second."""
     done, over, workers = [0] * len(tasks), threading.Event(), Workers()
 
     def worker(number, task):
@@ -106,7 +106,7 @@ def throughput(peer):
 
 
 def counter_shared(peer):
-    """Many who add to one counter."""
+    """Many clients add to one counter."""
     with Clients(peer, CLIENTS) as clients:
         key = fresh_key("counter")
         counters = [peer.counter(client, key) for client in clients]
@@ -119,7 +119,7 @@ def counter_shared(peer):
 
 
 class Room:
-    """What the contenders of one key share; the lock itself protects it."""
+    """The shared state of the contenders of one key; the lock itself protects it."""
 
     def __init__(self, contenders):
         self.recorded = self.over = False
@@ -129,7 +129,7 @@ class Room:
         self.hand_offs, self.waits = [], []
 
     def enter(self, contender, asked):
-        """A contender has acquired."""
+        """Records that a contender has acquired."""
         now = perf_counter()
         self.overlaps += self.inside > 0
         self.inside += 1
@@ -144,7 +144,7 @@ class Room:
             self.hand_offs.append(now - self.released_at)
 
     def leave(self):
-        """It is about to release."""
+        """Records that the holder is about to release."""
         self.inside -= 1
         self.released_at = perf_counter()
 
@@ -173,7 +173,7 @@ def hand_offs(peer, contenders):
 
 
 def show_room(peer, room, took, error):
-    """The lines of M3."""
+    """Prints the lines of M3."""
     param, n = f"W={len(room.grants)}", sum(room.grants)
     least, most = min(room.grants), max(room.grants)
     show(peer, "M3_grants", param, "grants/s", value=n / took, n=n, self_regrants=room.self_regrants,
@@ -185,12 +185,12 @@ def show_room(peer, room, took, error):
 
 
 def with_error(error):
-    """The field of a line that went wrong."""
+    """Returns the additional field of a failed line."""
     return {"error": error} if error else {}
 
 
 class Clients(list):
-    """Clients of their own."""
+    """Separate clients."""
 
     def __init__(self, peer, count):
         super().__init__(peer.open() for _ in range(count))
@@ -203,22 +203,22 @@ class Clients(list):
         for client in self:
             try:
                 self.peer.close(client)
-            except Exception:  # it is over: what was measured stands
+            except Exception:  # the results exist already
                 pass
 
 
 class Workers:
-    """Threads, and the first thing that went wrong in one."""
+    """Threads, with the first error of one of them."""
 
     def __init__(self):
         self.threads, self.error = [], None
 
     def start(self, work, *arguments):
-        """Starts one."""
+        """Starts a thread."""
         def run():
             try:
                 work(*arguments)
-            except Exception as error:  # whatever a library raises
+            except Exception as error:  # any error of a library
                 self.error = self.error or repr(error)[:300]
 
         thread = threading.Thread(target=run, daemon=True)
@@ -226,7 +226,7 @@ class Workers:
         self.threads.append(thread)
 
     def join(self):
-        """Waits until all are through, and says what went wrong."""
+        """Waits until all threads have ended, and returns the first error."""
         end = perf_counter() + PATIENCE
         for thread in self.threads:
             thread.join(max(0.01, end - perf_counter()))

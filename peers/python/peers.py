@@ -1,4 +1,4 @@
-"""kazoo and redis-py, measured: peers.py NAME… Each measure prints a line of JSON."""
+"""Measures kazoo and redis-py: peers.py NAME… Each measure prints a line of JSON."""
 
 import logging
 import os
@@ -20,13 +20,13 @@ class Kazoo:
         self.recipe, self.name = recipe, f"kazoo-{recipe}"
 
     def open(self):
-        """A client with its session."""
+        """Opens a client with its session."""
         client = kazoo.client.KazooClient(hosts=setting("ZK_ADDR", ""), timeout=30)
         client.start(timeout=60)
         return client
 
     def lock(self, client, key):
-        """How to acquire and how to release."""
+        """Returns the functions that acquire and release."""
         path = f"/kazoo-{self.recipe}/{key}"
         if self.recipe == "lock":
             lock = client.Lock(path, "peer")
@@ -35,7 +35,7 @@ class Kazoo:
         return lock.acquire, lock.release
 
     def counter(self, client, key):
-        """How to add one and how to read."""
+        """Returns the functions that add one and read."""
         counter = client.Counter(f"/kazoo-counter/{key}")
         return lambda: counter + 1, lambda: counter.value
 
@@ -53,13 +53,13 @@ class RedisPy:
         self.recipe, self.name = recipe, f"redis-py-{recipe}"
 
     def open(self):
-        """A client that is connected."""
+        """Returns a connected client."""
         client = redis.Redis.from_url(setting("REDIS_URL", ""))
         client.ping()
         return client
 
     def lock(self, client, key):
-        """How to acquire and how to release."""
+        """Returns the functions that acquire and release."""
         lock = client.lock(key, timeout=30, blocking_timeout=60)
 
         def acquire():
@@ -69,7 +69,7 @@ class RedisPy:
         return acquire, lock.release
 
     def counter(self, client, key):
-        """How to add one and how to read."""
+        """Returns the functions that add one and read."""
         return lambda: client.incrby(key, 1), lambda: int(client.get(key))
 
     def close(self, client):
@@ -81,7 +81,7 @@ PEERS = [Kazoo("lock"), Kazoo("semaphore"), Kazoo("counter"), RedisPy("lock"), R
 
 
 def main():
-    """Plays the peers that the command line names."""
+    """Plays the peers of the command line."""
     logging.disable(logging.CRITICAL)
     by_name = {peer.name: peer for peer in PEERS}
     for name in sys.argv[1:]:
@@ -90,7 +90,7 @@ def main():
         for measure in setting("BENCH_MEASURES", "M1,M2,M3").split(","):
             measures.play(by_name[name], measure)
     sys.stdout.flush()
-    # Threads of a client that did not close would keep it.
+    # The threads of an open client would keep the process alive.
     os._exit(0)
 
 

@@ -1,16 +1,16 @@
-"""Lines of JSON, percentiles, and the terms of the run."""
+"""Lines of JSON, percentiles, and the parameters of the run."""
 
 import json
 import os
 
 
 def setting(name, otherwise):
-    """A variable of the environment, or a default."""
+    """Returns a variable of the environment, or a default."""
     return os.environ.get(name) or otherwise
 
 
 def seconds(name, otherwise):
-    """A variable that is a number of seconds."""
+    """Returns a variable that is a number of seconds."""
     return float(setting(name, otherwise))
 
 
@@ -24,7 +24,7 @@ def show(peer, measure, param, unit, **figures):
 
 
 def timed(times):
-    """p50, p99 and the longest of times in seconds, as microseconds, and how many there are."""
+    """Returns p50, p99, the longest time in microseconds, and the number, from times in seconds."""
     times = sorted(times)
     n = len(times)
     if n == 0:

@@ -1,1 +1,1 @@
-"""What `peers/run` is made of."""
+"""The parts of `peers/run`."""

@@ -1,4 +1,4 @@
-"""Builds the programs, each below the build folder."""
+"""Builds the programs, each in a folder below the build folder."""
 
 import json
 import os
@@ -10,22 +10,22 @@ from pathlib import Path
 
 
 class Missing(Exception):
-    """Something that nothing can do without."""
+    """A program or tool is missing."""
 
 
 def say(text):
-    """Tells what goes on, beside the results."""
+    """Prints progress on stderr, apart from the results."""
     print(text, file=sys.stderr, flush=True)
 
 
 @dataclass(frozen=True)
 class Program:
-    """How one is started; a peer's name follows."""
+    """The command that starts a program; the name of a peer follows."""
     command: tuple
 
 
 class Build:
-    """What is built, and where."""
+    """The built programs, and their folders."""
 
     def __init__(self, sources, folder):
         self.sources = sources
@@ -36,7 +36,7 @@ class Build:
         self.ours = None
 
     def programs(self, wanted):
-        """Builds ours, and those of the others that are wanted and can be; says what was left out."""
+        """Builds the project's program and the wanted peers, and reports each peer that cannot be built."""
         self.ours = self._ours()
         ways = {"rust": self._rust, "java": self._java, "go": self._go, "python": self._python}
         built = {"ours": Program((str(self.ours), "bench", "--json"))}
@@ -48,7 +48,7 @@ class Build:
         return built
 
     def draw(self, lines, picture):
-        """The picture of docs/benchmarks.md, by the project's own tool."""
+        """Draws the picture of docs/benchmarks.md with the project's own tool."""
         if not any('"M3_grants"' in line for line in lines.read_text(encoding="utf-8").splitlines()):
             say("no picture: hand-offs (M3) were not measured")
             return

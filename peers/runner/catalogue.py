@@ -1,11 +1,11 @@
-"""Every peer: which program measures it, on which server, as what, and what its promise lacks beside ours."""
+"""Every peer: its program, server and recipe, and the promises of Latchwork that it lacks."""
 
 from dataclasses import dataclass
 
 SERVERS = ("redis", "zookeeper", "etcd")
 MEASURES = ("M1", "M2", "M3", "COUNTER", "LATCH", "VALUE", "ELECTION", "QUORUM")
 
-# What is measured of each kind of recipe.
+# The measures of each group of recipes.
 GROUPS = {
     "lock": ("M1", "M2", "M3"),
     "several locks": ("M1",),
@@ -29,18 +29,18 @@ class Peer:
     program: str
     server: str
     group: str
-    # Which of ours it is compared with.
+    # The recipe of Latchwork with which it is compared.
     beside: str
-    # What our promise has and this one has not.
+    # The promises of Latchwork that it lacks.
     lacks: str
 
     @property
     def is_ours(self):
-        """Whether it is Latchwork's."""
+        """Whether it is a recipe of Latchwork."""
         return self.program == "ours"
 
     def measures(self, wanted):
-        """What of it is measured."""
+        """Returns its wanted measures."""
         return [measure for measure in GROUPS[self.group] if measure in wanted]
 
 
@@ -53,7 +53,7 @@ QUORUM = "latchwork-quorum-3"
 
 def _ours(server):
     locks = [(name, name, SAME) for name in ("latchwork-mutex", "latchwork-rw-write", "latchwork-semaphore")]
-    # Three mutexes as one are measured with the mutex.
+    # Three mutexes as one are measured together with the mutex.
     newer = [("several locks", "latchwork-multi-3")]
     newer += [(group, f"latchwork-{group}") for group in ("counter", "latch", "value", "election")]
     if server == "redis":
@@ -117,12 +117,12 @@ PEERS = [
 
 
 def chosen(only, servers, measures):
-    """The peers that are measured."""
+    """Returns the peers to measure."""
     return [peer for peer in PEERS
             if peer.server in servers and peer.measures(measures) and (only is None or only.search(peer.name))]
 
 
 def named(name, server):
-    """The peer of a line; a line of ours names its server too."""
+    """Returns the peer of a line; a line of Latchwork has the server in its name too."""
     name = name.removesuffix(f"-{server}") if name.startswith("latchwork-") else name
     return next((peer for peer in PEERS if peer.name == name and peer.server == server), None)

@@ -1,4 +1,4 @@
-"""Rounds: every program once in each, in an order that the round's number shuffles."""
+"""Rounds: every program runs once in each, in an order that depends on the round's number."""
 
 import datetime
 import json
@@ -13,13 +13,13 @@ from pathlib import Path
 from .build import say
 from .catalogue import chosen
 
-# Three mutexes as one are measured with the mutex.
+# Three mutexes as one are measured together with the mutex.
 WITH_ANOTHER = {"latchwork-multi-3": "latchwork-mutex"}
 RECIPES = {"latchwork-mutex": "mutex", "latchwork-rw-write": "rw-write", "latchwork-semaphore": "semaphore"}
 
 
 def play(wanted, servers, built, peers, file):
-    """Plays all rounds into a file of lines."""
+    """Plays all rounds, and writes their lines into a file."""
     environment = os.environ | servers.environment | {
         "BENCH_SECS": str(wanted.secs), "BENCH_W": wanted.contenders,
     }
@@ -40,7 +40,7 @@ def play(wanted, servers, built, peers, file):
 
 
 def _runs(peers, measures):
-    """Each program's runs, as a peer and what of it is measured."""
+    """Returns the runs of the programs, each as a peer and its measures."""
     names = {(peer.name, peer.server): peer for peer in chosen(None, {peer.server for peer in peers}, measures)}
     runs = {}
     for peer in peers:
@@ -58,7 +58,7 @@ def _play_one(peer, measures, program, environment, secs):
     else:
         command.append(peer.name)
     share, started = _cpu_share(), time.monotonic()
-    # A dozen measurements, their clients and a virtual machine's warm-up; one that hangs is no reason to.
+    # Enough for a dozen measurements, their clients and a virtual machine's warm-up, so a longer run hangs.
     limit = 240 + 15 * secs
     text, error = _output(command, environment | {"BENCH_MEASURES": ",".join(measures)}, limit)
     lines = []
@@ -66,7 +66,7 @@ def _play_one(peer, measures, program, environment, secs):
         try:
             lines.append(json.loads(line))
         except ValueError:
-            # What a library itself has to say.
+            # Output of a library itself.
             continue
     if error:
         lines.append({"peer": peer.name, "server": peer.server, "measure": "program", "error": error})
@@ -75,7 +75,7 @@ def _play_one(peer, measures, program, environment, secs):
 
 
 def _output(command, environment, limit):
-    """What a program prints, and what went wrong. It ends with all that it started."""
+    """Returns the output and the error of a program. After a timeout it kills the program with its children."""
     program = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True)
     error = None
@@ -95,7 +95,7 @@ def _output(command, environment, limit):
 
 
 def _warm_up(built, servers, environment):
-    """ZooKeeper's virtual machine compiles what is called often: what it does before is not measured."""
+    """Warms up: ZooKeeper's virtual machine compiles frequently called code, and earlier results do not count."""
     names = [f"raw-{server}" for server in servers.urls]
     if "rust" in built:
         environment = environment | {"BENCH_MEASURES": "M1,M2", "BENCH_SECS": "3"}
@@ -103,7 +103,7 @@ def _warm_up(built, servers, environment):
 
 
 def _cpu_share():
-    """The share of a core that a busy loop gets just now: 1.0 on an idle machine."""
+    """Returns the share of a core that a busy loop gets now: 1.0 on an idle machine."""
     wall, own = time.perf_counter(), time.process_time()
     while time.process_time() - own < 0.03:
         pass
@@ -111,7 +111,7 @@ def _cpu_share():
 
 
 def _run(wanted, servers):
-    """What a reader of the results must know."""
+    """Returns the facts that a reader of the results needs."""
     here = Path(__file__).resolve().parent
     return {
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
@@ -145,7 +145,7 @@ def _processor():
 
 
 def load(files):
-    """The lines of stored results, each with the file that it is in."""
+    """Returns the lines of stored results, each with its file."""
     lines = []
     for file in files:
         for line in Path(file).read_text(encoding="utf-8").splitlines():

@@ -1,4 +1,4 @@
-"""The servers of a run: the project's own program starts them, with the clocks that they have out of the box."""
+"""The servers of a run: the project's own program starts them with their default clocks."""
 
 import os
 import re
@@ -9,10 +9,10 @@ from pathlib import Path
 
 from .build import say
 
-# The quorum of three needs as many Redis servers; all else uses the first.
+# The quorum needs three Redis servers; all other recipes use the first one.
 KINDS = {"redis": "redis,redis,redis", "zookeeper": "zookeeper", "etcd": "etcd"}
 
-# A run writes millions of revisions, which etcd keeps unless it is told.
+# A run writes millions of revisions, which etcd keeps by default.
 ETCD = {
     "ETCD_AUTO_COMPACTION_MODE": "revision",
     "ETCD_AUTO_COMPACTION_RETENTION": "10000",
@@ -22,7 +22,7 @@ ETCD = {
 
 
 class Servers:
-    """Keeps the servers until its block ends; a kind that cannot be had is left out."""
+    """Runs the servers until its block ends, and leaves out a kind that cannot be started."""
 
     def __init__(self, program, kinds, data):
         self.program, self.kinds = program, kinds
@@ -41,16 +41,16 @@ class Servers:
 
     def __exit__(self, *_):
         for serving in self.started:
-            # Its end of input ends it, should a signal not reach it.
+            # The end of its input ends it too, if the signal is lost.
             serving.stdin.close()
             serving.terminate()
         for serving in self.started:
             serving.wait()
 
     def _start(self, kind):
-        # A server that the environment names is not for this.
+        # The run does not use the servers of the environment.
         environment = {name: value for name, value in os.environ.items() if not name.startswith("LATCHWORK_")}
-        # Where ./test unpacks the servers' programs if it may not install them.
+        # ./test unpacks the servers' programs here if it may not install them.
         unpacked = self.program.parent.parent / "servers" / "root"
         if unpacked.exists():
             environment["LATCHWORK_SERVER_DIR"] = str(unpacked)
@@ -72,7 +72,7 @@ class Servers:
 
     @property
     def environment(self):
-        """How the programs find the servers."""
+        """Returns the variables with which the programs find the servers."""
         variables = {}
         if "redis" in self.urls:
             urls = [f"redis://{addr}" for addr in self.urls["redis"]]
@@ -84,7 +84,7 @@ class Servers:
         return variables
 
     def versions(self):
-        """What the servers say that they are."""
+        """Returns the versions that the servers report."""
         asks = {"redis": _redis, "zookeeper": _zookeeper, "etcd": _etcd}
         return {kind: asks[kind](urls[0]) for kind, urls in self.urls.items()}
 

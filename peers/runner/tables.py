@@ -1,4 +1,4 @@
-"""Tables of the stored lines, with ours beside each peer, and what the peers' promises lack."""
+"""Tables of the stored lines: Latchwork compared with each peer, and the promises that the peers lack."""
 
 import statistics
 from collections import defaultdict
@@ -11,7 +11,7 @@ Medians over rounds; [lowest..highest] of the rounds. **x**: ours is so many tim
 most once, and so on. Where it is empty, the promise is the same; elsewhere the ratio has the price of what is lacking in it.
 """
 
-# What a row shows of a measure: a field, its unit, its divisor, and whether more is better.
+# The figure of a measure in a row: its field, unit and divisor, and whether more is better.
 RATE, TIME = ("value", 1, True), ("p50", 1, False)
 COLUMNS = {
     "lock": [("M1", "1 task", "pair µs", TIME), ("M2", None, "64 at once, pairs/s", RATE)],
@@ -21,7 +21,7 @@ COLUMNS = {
     "value": [("VALUE", None, "until the last of 16 has heard, µs", TIME)],
     "election": [("ELECTION_grants", None, "16 candidates, hand-overs/s", RATE),
                  ("ELECTION_handoff", None, "hand-over µs", TIME)],
-    # Ours is measured with three clients of one server, Redisson's with three servers.
+    # Latchwork is measured with three clients of one server, Redisson with three servers.
     "quorum": [("QUORUM", "1 task", "a majority of three and back µs", TIME)],
 }
 
@@ -45,16 +45,16 @@ class Figures:
                     self.contenders.add(int(param.removeprefix("W=")))
 
     def peers(self, server, group):
-        """Those of a kind on a server that have a figure."""
+        """Returns the peers of a group on a server that have a figure."""
         measured = {peer for peer, _, _ in self.by_row}
         return [peer for peer in PEERS if peer.server == server and peer.group == group and peer in measured]
 
     def of(self, peer, measure, param):
-        """The figures of the rounds."""
+        """Returns the figures of the rounds."""
         return self.by_row.get((peer, measure, param), [])
 
     def ratio(self, peer, column):
-        """How many times as fast ours is."""
+        """Returns how many times as fast Latchwork is."""
         measure, param, _, (_, _, more_is_better) = column
         ours = named(peer.beside, peer.server)
         figures, beside = self.of(peer, measure, param), self.of(ours, measure, param)
@@ -66,7 +66,7 @@ class Figures:
         return own / theirs if more_is_better else theirs / own
 
     def cell(self, peer, column):
-        """A figure, its range, and ours beside it."""
+        """Returns a figure with its range, and its ratio to Latchwork."""
         measure, param, _, _ = column
         figures = self.of(peer, measure, param)
         if not figures:
@@ -79,7 +79,7 @@ class Figures:
 
 
 def _figure(line):
-    """The one figure of a line that is shown; of grants those to another contender."""
+    """Returns the one figure of a line that is shown; for grants, only those to another contender."""
     if line.get("measure", "").endswith("_grants"):
         if not line.get("n") or line.get("value") is None:
             return None
@@ -104,7 +104,7 @@ def _row(cells):
 
 
 def report(lines):
-    """All tables, as Markdown."""
+    """Returns all tables as Markdown."""
     figures = Figures(lines)
     parts = [*_runs(lines), INTRO]
     for server in SERVERS:
@@ -136,7 +136,7 @@ def _table(figures, server, group):
 
 
 def _verdicts(figures, peers, columns):
-    """For each column ours beside the fastest of those with the same promise, and of the others."""
+    """For each column, compares Latchwork with the fastest peer with the same promise, and with the other peers."""
     told = []
     for column in columns:
         beside = []
@@ -164,7 +164,7 @@ def _runs(lines):
 
 
 def _troubles(lines):
-    """What must not be, and how busy the machine was with other things."""
+    """Returns the errors, and the load of the machine by other programs."""
     told = sorted({f"- {line.get('peer')} {line.get('measure')} {line.get('param', '')}: "
                    + (line.get("error") or f"{line['overlaps']} times two held at once")
                    for line in lines if line.get("error") or line.get("overlaps")})
@@ -177,7 +177,7 @@ def _troubles(lines):
 
 
 def catalogue():
-    """Every peer, and what it lacks."""
+    """Returns every peer with the promises that it lacks."""
     rows = [_row(["server", "recipe", "peer", "in", "lacks"]), _row(["---"] * 5)]
     rows += [_row([peer.server, peer.group, peer.name, peer.program, peer.lacks]) for peer in PEERS]
     return "\n".join(rows)

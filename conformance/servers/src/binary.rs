@@ -302,7 +302,7 @@ fn zookeeper_args(
         // The best collector for a program that runs for minutes on few cores.
         "-XX:+UseSerialGC",
         "-XX:TieredStopAtLevel=1",
-        // Without it, each question for the role is a line, and the end of the log has nothing else.
+        // Otherwise each query of the role writes a line, and the end of the log contains no other text.
         "-Dorg.slf4j.simpleLogger.log.org.apache.zookeeper.server.NIOServerCnxn=warn",
         "-cp",
         program.class_path.as_deref().unwrap_or_default(),

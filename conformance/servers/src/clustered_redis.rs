@@ -178,7 +178,7 @@ impl ClusteredRedis {
     /// # Panics
     /// If the servers were not [started for cuts](Self::start_cuttable).
     pub fn cut(&self, server: usize) {
-        assert!(server < SERVERS, "there is no server {server}");
+        assert!(server < SERVERS, "server {server} does not exist");
         self.crossings.as_ref().expect("started for cuts").cut(server);
     }
 
@@ -229,7 +229,7 @@ impl ClusteredRedis {
     /// [`ServerError::Stopped`] if it does not run.
     ///
     /// # Panics
-    /// If there is no such server. Each method with a server panics so.
+    /// If the server does not exist. Each method with a server panics in this case.
     pub async fn kill(&self, server: usize) -> Result<(), ServerError> {
         self.servers[server].kill().await
     }

@@ -31,8 +31,8 @@ enum Role {
 /// not trust its reads. A member of etcd that is cut off answers no linearizable read, and knows no leader after 600 ms.
 ///
 /// A ZooKeeper server that gets a connection from a server with a lower number closes it and connects back to the address that
-/// the other server named, without the proxy. So the proxies remove that address, as servers before release 3.5 did. Then
-/// the server uses the address of its own configuration, which is a proxy.
+/// the other server named, without the proxy. So the proxies remove that address, as servers before release
+/// 3.5 did. Then the server uses the address in its own configuration, which is a proxy.
 #[derive(Debug)]
 pub struct Ensemble {
     kind: Kind,
@@ -101,7 +101,7 @@ impl Ensemble {
     /// Returns the `host:port` of a server for clients.
     ///
     /// # Panics
-    /// If there is no such server. Each method with a server panics so.
+    /// If the server does not exist. Each method with a server panics in this case.
     pub fn addr(&self, server: usize) -> String {
         self.servers[server].binary.addr()
     }
@@ -164,13 +164,13 @@ impl Ensemble {
     /// Cuts a server off from all others, like a network partition: no bytes pass, and no connection closes. Clients still
     /// reach the server.
     pub fn cut(&self, server: usize) {
-        assert!(server < self.size(), "there is no server {server}");
+        assert!(server < self.size(), "server {server} does not exist");
         self.hold(|link| link.from == server || link.to == server);
     }
 
     /// Cuts only the link between two servers.
     pub fn cut_between(&self, one: usize, other: usize) {
-        assert!(one.max(other) < self.size(), "there is no such server");
+        assert!(one.max(other) < self.size(), "such a server does not exist");
         self.hold(|link| (link.from, link.to) == (one, other) || (link.from, link.to) == (other, one));
     }
 

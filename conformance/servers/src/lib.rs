@@ -9,7 +9,7 @@
 //!    also if this process is killed first. `LATCHWORK_SERVER_DIR` may name a folder with unpacked Debian packages, which is
 //!    searched before the machine's own folders.
 //!
-//! If there is none, [`ServerError::NotFound`] says what was tried and how to get a server.
+//! If there is no server, [`ServerError::NotFound`] lists the attempts, and ways to get a server.
 //!
 //! An action that a server does not support is refused. A test that stops a server asks for a separate one ([`Options::own`]); a
 //! test that depends on default clocks asks for them ([`Clocks::Default`]). A started program can be paused, stopped, and

@@ -171,7 +171,8 @@ mod tests {
         different.sort_unstable();
         different.dedup();
         assert_eq!(different.len(), 9);
-        // The system gives a listener that names no port one of those that connections get.
+        // A listener without a port gets a port of the range from which the system also takes the ports of
+        // connections.
         let dynamic =
             (0..200).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()).collect::<Vec<_>>();
         let lowest = dynamic.iter().map(|socket| socket.local_addr().unwrap().port()).min().unwrap();

@@ -185,7 +185,7 @@ impl WatchedRedis {
     /// # Panics
     /// If the servers were not [started for cuts](Self::start_cuttable).
     pub fn cut(&self, server: usize) {
-        assert!(server < SERVERS, "there is no server {server}");
+        assert!(server < SERVERS, "server {server} does not exist");
         self.crossings.as_ref().expect("started for cuts").cut(server);
     }
 
@@ -250,7 +250,7 @@ impl WatchedRedis {
     /// [`ServerError::Stopped`] if it does not run.
     ///
     /// # Panics
-    /// If there is no such server. Each method with a server panics so.
+    /// If the server does not exist. Each method with a server panics in this case.
     pub async fn kill(&self, server: usize) -> Result<(), ServerError> {
         self.servers[server].kill().await
     }
@@ -330,7 +330,7 @@ impl WatchedRedis {
         acts && says("num-slaves", SERVERS - 1) && says("num-other-sentinels", SENTINELS - 1)
     }
 
-    /// Returns what a server reports about its role; empty if it does not run.
+    /// Returns the server's report about its role; empty if it does not run.
     async fn info(&self, server: usize) -> String {
         let addr = self.servers[server].binary.addr();
         probe::ask_redis(&addr, "INFO replication\r\n").await.unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Ensembles of three ZooKeeper or etcd servers: cuts, kills, and who leads then.
+//! Ensembles of three ZooKeeper or etcd servers: cuts, kills, and the next leader.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use tokio::time::timeout;
 
 use crate::servers::PATIENCE;
 
-/// Who leads, and all others, once they follow.
+/// Returns the leader and the followers, after all other servers follow.
 async fn settled(ensemble: &Ensemble) -> (usize, Vec<usize>) {
     let settled = async {
         loop {
@@ -21,7 +21,7 @@ async fn settled(ensemble: &Ensemble) -> (usize, Vec<usize>) {
     timeout(3 * PATIENCE, settled).await.expect("every server that does not lead follows")
 }
 
-/// Waits until these servers follow, and no other.
+/// Waits until exactly these servers follow.
 async fn follow(ensemble: &Ensemble, these: &[usize]) {
     let follow = async {
         while ensemble.followers().await != these {
@@ -39,7 +39,7 @@ async fn a_follower_that_is_cut_off_serves_a_while_then_stops_and_rejoins_when_h
 
     let begun = Instant::now();
     ensemble.cut(cut);
-    // It knows after its sync limit. A machine that takes long to ask may ask too late.
+    // The server knows it after its sync limit. A slow machine may ask too late.
     let serves = ensemble.serves(cut).await;
     assert!(serves || begun.elapsed() > Ensemble::SYNC_LIMIT / 2, "it cannot know yet that it is cut off");
     ensemble.wait_until_not_serving(cut).await.unwrap();
@@ -51,7 +51,7 @@ async fn a_follower_that_is_cut_off_serves_a_while_then_stops_and_rejoins_when_h
     assert_eq!(ensemble.leader().await.unwrap(), leader);
     follow(&ensemble, &followers).await;
 
-    // A leader that is cut off gives up, and the others choose.
+    // A leader that is cut off stops leading, and the others elect a new leader.
     ensemble.cut(leader);
     ensemble.wait_until_not_serving(leader).await.unwrap();
     let next = ensemble.leader().await.unwrap();
@@ -72,12 +72,13 @@ async fn members_of_an_etcd_cluster_are_cut_off_killed_and_come_back() {
 
     cluster.cut(followers[0]);
     cluster.wait_until_not_serving(followers[0]).await.unwrap();
-    // The majority has a leader. A machine that stalls for 600 ms has it elect another one.
+    // The majority keeps its leader, except that a stall of the machine for 600 ms makes it elect another
+    // one.
     assert_ne!(cluster.leader().await.unwrap(), followers[0]);
     cluster.heal();
     cluster.wait_until_serving(followers[0]).await.unwrap();
 
-    // One that comes back may have made the others choose again.
+    // The return of a server may have caused another election.
     let leader = cluster.leader().await.unwrap();
     cluster.cut(leader);
     cluster.wait_until_not_serving(leader).await.unwrap();
@@ -91,7 +92,7 @@ async fn members_of_an_etcd_cluster_are_cut_off_killed_and_come_back() {
     assert_ne!(next, leader);
     let last = (0..3).find(|server| ![leader, next].contains(server)).unwrap();
     cluster.kill(next).await.unwrap();
-    cluster.wait_until_not_serving(last).await.expect("one of three is no majority");
+    cluster.wait_until_not_serving(last).await.expect("one server of three is not a majority");
     tokio::try_join!(cluster.launch(leader), cluster.launch(next)).unwrap();
     cluster.wait_until_serving(last).await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! Tests of the servers that are started for tests, and of the proxy.
+//! Tests of the servers for tests, and of the proxy.
 //!
 //! `ensemble` needs more servers: `./test --faults` runs it.
 

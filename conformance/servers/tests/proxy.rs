@@ -1,5 +1,5 @@
-//! The fault proxy before a server that echoes. Every wait is for an event; what must not happen is
-//! proved by something that happens after it on the same path.
+//! The fault proxy before a server that echoes. Every wait is for an event. To prove that something does not
+//! happen, a test waits for a later event on the same path.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -53,10 +53,10 @@ async fn cut_closes_all_and_refuses_new_ones_until_resume() {
     Client::connect(&proxy).await.says("after").await;
 }
 
-/// The link's task finds the cut, and what it held, at once: it may take up either first.
+/// The link's task gets the cut and the held bytes at the same time, and may process either first.
 #[tokio::test]
 async fn nothing_passes_behind_a_cut_that_is_healed_at_once() {
-    // A task takes up the cut first, mostly.
+    // A task usually processes the cut first.
     const ROUNDS: usize = 200;
     let (echo, proxy) = start().await;
     let mut beside = Client(TcpStream::connect(&echo.addr).await.unwrap());
@@ -65,7 +65,7 @@ async fn nothing_passes_behind_a_cut_that_is_healed_at_once() {
         client.says(".").await;
         proxy.hold(Direction::ToServer);
         client.send("late").await;
-        // It is read meanwhile.
+        // During this, the proxy reads the bytes.
         beside.says("x").await;
         proxy.cut();
         proxy.resume();
@@ -107,8 +107,7 @@ async fn held_requests_reach_the_server_only_after_resume_and_in_order() {
     client.says("0").await;
     proxy.hold(Direction::ToServer);
     client.send("1").await;
-    // A reply that comes from the server all the same shows that only one direction is held, and
-    // that time went by.
+    // A reply of the server proves that only one direction is held, and that time has passed.
     Client(TcpStream::connect(&echo.addr).await.unwrap()).says("x").await;
     client.send("2").await;
     assert_eq!(echo.received(), "0x");
@@ -146,8 +145,8 @@ async fn a_new_connection_waits_while_held_and_is_forgotten_when_its_client_give
     assert_eq!(echo.connections.load(Ordering::SeqCst), 0);
     gone.0.shutdown().await.unwrap();
     drop(gone);
-    // The proxy has seen the end of the one before it answers this one, whose bytes came later on
-    // the same runtime.
+    // The proxy has seen the end of the first connection before it answers this one, whose bytes came later
+    // on the same runtime.
     Client(TcpStream::connect(&echo.addr).await.unwrap()).says("!").await;
     proxy.resume();
     patient.receive("patient").await;
@@ -237,7 +236,7 @@ async fn a_parked_request_lands_late_after_its_client_has_gone() {
     client.is_closed().await;
     let mut again = Client::connect(&proxy).await;
     again.says("leave|").await;
-    // A cut of the clients does not touch what is already underway.
+    // A cut of the clients does not affect a request that is already under way.
     proxy.sever();
     again.is_closed().await;
     assert_eq!(echo.received(), "before|leave|");
@@ -303,7 +302,7 @@ async fn a_narrow_way_takes_its_time_and_is_wide_again_when_resumed() {
     let (mut echo, proxy, mut client) = connected().await;
     client.says("first").await;
     assert_eq!(proxy.asked(), 5);
-    // A hundred bytes a second.
+    // The bandwidth is a hundred bytes a second.
     proxy.narrow(Direction::ToServer, Some(100));
     let began = Instant::now();
     client.send(&"x".repeat(50)).await;

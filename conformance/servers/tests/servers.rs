@@ -1,6 +1,5 @@
-//! Servers started from this machine's programs. Run with `LATCHWORK_SERVER_DIR` or with the
-//! programs installed; there is no silent skip: without them these tests fail and say how to get
-//! them.
+//! Servers from this machine's programs. The tests need `LATCHWORK_SERVER_DIR` or installed programs. They
+//! are never skipped silently: without programs they fail, and describe how to get a server.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -11,13 +10,13 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// How long a busy machine may take for what must happen.
+/// The time that a busy machine may need for an expected event.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The time for an answer.
 const ASK: Duration = Duration::from_secs(2);
 
-/// What a server answers within this time, if it answers.
+/// Returns the server's answer, or `None` if there is none within this time.
 async fn ask(addr: &str, request: &str) -> Option<String> {
     timeout(ASK, async {
         let mut stream = TcpStream::connect(addr).await.ok()?;
@@ -32,7 +31,7 @@ async fn ask(addr: &str, request: &str) -> Option<String> {
     .flatten()
 }
 
-/// What a server answers that must answer: it is asked again if it is slow. It never refuses.
+/// Returns the answer of a server that must answer. A slow server is asked again; a refusal fails.
 async fn answer(addr: &str, request: &str) -> String {
     let answered = async {
         loop {
@@ -64,7 +63,7 @@ async fn answers(server: &Server) -> bool {
     ask(server.addr(), question).await.is_some_and(|said| said.contains(answer))
 }
 
-/// It answers, on a busy machine a little later.
+/// Asserts that the server answers, on a busy machine a little later.
 async fn must_answer(server: &Server) {
     let (question, part) = probe(server.kind());
     let said = answer(server.addr(), question).await;
@@ -78,7 +77,7 @@ async fn life_of_a_server(kind: Kind) {
     assert_eq!(server.url(), format!("{kind}://{}", server.addr()));
     assert!(
         !server.addr().ends_with(&format!(":{}", kind.default_port())),
-        "a default port is not ours to take"
+        "a test must not take a default port"
     );
     must_answer(&server).await;
     let first = server.pid().expect("it runs");
@@ -89,7 +88,7 @@ async fn life_of_a_server(kind: Kind) {
     must_answer(&server).await;
 
     server.restart().await.unwrap();
-    // On the same port again.
+    // The server has the same port again.
     must_answer(&server).await;
     assert_ne!(server.pid(), Some(first));
 
@@ -162,7 +161,7 @@ async fn a_program_that_ends_at_once_is_reported_with_its_log() {
 #[tokio::test]
 async fn a_server_that_ended_by_itself_can_be_started_again() {
     let server = own(Kind::Redis).await;
-    // It answers nothing: the connection ends with it.
+    // The server does not answer: the connection ends with it.
     assert_eq!(ask(server.addr(), "SHUTDOWN NOSAVE\r\n").await, None);
     ends("the server", || server.pid().is_some()).await;
     server.launch().await.unwrap();
@@ -177,10 +176,10 @@ async fn two_servers_of_a_kind_are_two_servers() {
     assert_eq!(answer(two.addr(), "GET a\r\n").await, "$-1\r\n");
 }
 
-/// Whether a process lives: one that is dead and not yet collected does not.
+/// Whether a process lives. A dead process that is not collected yet does not live.
 fn lives(pid: u32) -> bool {
     let state = if Path::new("/proc/self/stat").exists() {
-        // The state follows the name, which is in brackets and may hold anything.
+        // The state follows the name, which is in brackets and may contain any text.
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         stat.rsplit(')').next().unwrap_or_default().trim().to_owned()
     } else {
@@ -191,7 +190,7 @@ fn lives(pid: u32) -> bool {
     !state.is_empty() && !state.starts_with('Z')
 }
 
-/// Waits for the end of something that no event announces.
+/// Waits for an end that causes no event.
 async fn ends(what: &str, lives: impl Fn() -> bool) {
     timeout(PATIENCE, async {
         while lives() {
@@ -202,8 +201,7 @@ async fn ends(what: &str, lives: impl Fn() -> bool) {
     .unwrap_or_else(|_| panic!("{what} lives on"));
 }
 
-/// Runs this test program again as a process that starts a server, says which, and waits to be
-/// killed.
+/// Runs this test program again as a process that starts a server, reports it, and waits until it is killed.
 #[tokio::test]
 async fn a_server_dies_with_the_process_that_started_it_even_if_that_is_killed() {
     const CHILD: &str = "LATCHWORK_TEST_START_AND_WAIT";
@@ -223,7 +221,7 @@ async fn a_server_dies_with_the_process_that_started_it_even_if_that_is_killed()
     let mut lines =
         tokio::io::AsyncBufReadExt::lines(tokio::io::BufReader::new(starter.stdout.take().unwrap()));
     let (pid, addr) = loop {
-        let line = lines.next_line().await.unwrap().expect("it says what it started");
+        let line = lines.next_line().await.unwrap().expect("it reports its server");
         if let Some((_, started)) = line.split_once("started ") {
             let (pid, addr) = started.split_once(' ').unwrap();
             break (pid.parse::<u32>().unwrap(), addr.to_owned());
@@ -234,6 +232,6 @@ async fn a_server_dies_with_the_process_that_started_it_even_if_that_is_killed()
     starter.kill().await.unwrap();
     let end = timeout(PATIENCE, connection.read(&mut [0; 8])).await.expect("the server lives on");
     assert!(matches!(end, Ok(0) | Err(_)), "{end:?}");
-    // A process ends a moment after its connections.
+    // A process ends shortly after its connections.
     ends("the server", || lives(pid)).await;
 }

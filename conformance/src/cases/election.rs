@@ -60,8 +60,8 @@ async fn cost<F: Future<Output = ()>>(context: &Context, round: impl Fn() -> F) 
 
 cases! {
     "ELECTION-TERM" alone =>
-    /// to stand and resign, or to join and leave a group, costs as many requests as to acquire and release a mutex; new
-    /// data costs one request
+    /// a candidature and a resignation, or joining and leaving a group, costs as many requests as acquiring
+    /// and releasing a mutex; new data costs one request
     async fn election_term_costs_what_a_mutex_costs(context) {
         let client = context.quiet().await;
         if !counts(context).await {

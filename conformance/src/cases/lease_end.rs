@@ -46,8 +46,8 @@ cases! {
     /// an expiry, whether the guard is kept or dropped; after a release, at once
     async fn lease_fixed_end_has_a_margin(context) {
         let other = &context.client().await;
-        // At the same time, on separate keys. Each TTL is so long that no late renewal ends the lease before, and the last margin is so
-        // long that it can be distinguished from a release.
+        // At the same time, on separate keys. Each TTL is long enough that no late renewal ends the lease
+        // before, and the last margin is long enough to distinguish it from a release.
         let each = [(LONG_TTL, "kept"), (LONG_TTL, "dropped"), (QUIET_TTL, "released")].map(|(ttl, how)| async move {
             let client = context.client_with(&context.config(ttl)).await;
             context.take_others(how).await;
@@ -248,7 +248,7 @@ cases! {
     async fn lease_renewal_death_is_a_loss(context) {
         let client = context.doomed().await;
         let guard = acquire(&context.mutex(&client, "a")).await;
-        assert_eq!(client.link.kill_renewal(), context.can(Fault::KillRenewal), "Fixture::can must match what the fixture supports");
+        assert_eq!(client.link.kill_renewal(), context.can(Fault::KillRenewal), "Fixture::can must match the fixture");
         if !context.can(Fault::KillRenewal) {
             // Here all of the client's tasks die, as with the runtime that they ran on.
             latchwork_core::crash(&client.coordinator).await;

@@ -102,7 +102,7 @@ fn narrow(context: &Context, client: &Client, bytes: u64) {
     let all = bytes as f64 * MANY as f64;
     let time = client.ttl().as_secs_f64() * TAKES;
     let is_narrow = client.link.narrow((all / time) as u32);
-    assert_eq!(is_narrow, context.can(Fault::Narrow), "Fixture::can must match what the fixture supports");
+    assert_eq!(is_narrow, context.can(Fault::Narrow), "Fixture::can must match the fixture");
     if !is_narrow {
         context.leave_out("the fixture cannot limit the bandwidth");
     }

@@ -178,8 +178,8 @@ pub fn is_long() -> bool {
     std::env::var(LONG).is_ok_and(|value| value == "1")
 }
 
-/// Returns the plays of all cases, in a fixed order: with each adapter if a case checks what a mutex does. Cases of the long tier are
-/// included only if [`LONG`] is set.
+/// Returns the plays of all cases, in a fixed order: with each adapter if a case is about the behaviour of
+/// mutexes. Cases of the long tier are included only if [`LONG`] is set.
 pub fn all() -> Vec<Case> {
     let mut cases = of_both_tiers();
     cases.retain(|case| is_long() || !case.long);

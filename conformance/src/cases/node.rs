@@ -206,7 +206,7 @@ pub(super) async fn counts(context: &Context) -> bool {
     assert_eq!(
         counted.is_ok(),
         context.can(Fault::CountRequests),
-        "Fixture::can must match what the fixture supports: {counted:?}"
+        "Fixture::can must match the fixture: {counted:?}"
     );
     if counted.is_err() {
         context.leave_out("the fixture does not count requests");

@@ -68,7 +68,7 @@ cases! {
         let queue = context.queue("a");
         let guard = acquire(&context.mutex(&client, "a")).await;
         let planted = context.fixture.plant(&queue).await;
-        assert_eq!(planted.is_ok(), context.can(Fault::Plant), "Fixture::can must match what the fixture supports: {planted:?}");
+        assert_eq!(planted.is_ok(), context.can(Fault::Plant), "Fixture::can must match the fixture: {planted:?}");
         if planted.is_err() {
             context.leave_out("the fixture cannot plant foreign entries");
         }

@@ -101,7 +101,7 @@ cases! {
         let waiter = queue_up(&context.mutex(&waiting, "a"), 2).await;
         let sequence = listing(&context.mutex(&holder, "a")).await[1].sequence;
         let dropped = waiting.link.drop_wake(&context.queue("a"), sequence);
-        assert_eq!(dropped, context.can(Fault::DropWake), "Fixture::can must match what the fixture supports");
+        assert_eq!(dropped, context.can(Fault::DropWake), "Fixture::can must match the fixture");
         if !dropped {
             context.leave_out("the fixture cannot drop a wake-up");
         }

@@ -33,11 +33,7 @@ const VICTIM: &str = "a victim";
 /// The configuration of a client process, or `None` where the testbed has no processes and says so.
 pub(super) fn processes(context: &Context, ttl: Duration) -> Option<Config> {
     let config = context.fixture.process_config();
-    assert_eq!(
-        config.is_some(),
-        context.can(Fault::Processes),
-        "Fixture::can must match what the fixture supports"
-    );
+    assert_eq!(config.is_some(), context.can(Fault::Processes), "Fixture::can must match the fixture");
     match config {
         Some(_) => assert!(!context.testbed.connectors().is_empty(), "a child process needs a connector"),
         None => context.leave_out("the fixture has no client processes"),

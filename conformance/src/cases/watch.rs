@@ -241,7 +241,7 @@ cases! {
         }
         leave(&enters(&one, &group, Claim::Shared).await.1).await;
         let compacted = context.fixture.compact().await;
-        assert_eq!(compacted.is_ok(), context.can(Fault::Compact), "Fixture::can must match what the fixture supports: {compacted:?}");
+        assert_eq!(compacted.is_ok(), context.can(Fault::Compact), "Fixture::can must match the fixture: {compacted:?}");
         if compacted.is_err() {
             // Played as a cut alone.
             context.leave_out("the server has no history to compact");

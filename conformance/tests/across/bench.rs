@@ -1,5 +1,5 @@
-//! The benchmark, quickly: on memory what it prints is there, and parses; on each server it
-//! measures, and what it sends raw is what ours sends.
+//! The benchmark in short runs: on memory its output is complete and parses; on each server it measures, and
+//! its raw requests are the same as the requests of Latchwork.
 
 use std::process::Command;
 #[cfg(any(feature = "redis", feature = "zookeeper", feature = "etcd"))]
@@ -19,14 +19,14 @@ fn bench(args: &[&str]) -> (bool, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_latchwork-conformance"));
     let quick = "bench --backend memory --secs 0.05 --warm 0.01 --held 20 --held-secs 0.1";
     command.args(quick.split(' '));
-    // What the harness would say is not for us.
+    // Variables of the benchmark harness would change the options.
     for variable in ["MEASURES", "SECS", "WARM", "W", "M5_N", "M5_SECS"] {
         command.env_remove(format!("BENCH_{variable}"));
     }
     let output = command.args(args).output().expect("the program starts");
     let complaints = String::from_utf8_lossy(&output.stderr).into_owned();
     eprint!("{complaints}");
-    (output.status.success(), String::from_utf8(output.stdout).expect("what it prints is UTF-8"), complaints)
+    (output.status.success(), String::from_utf8(output.stdout).expect("the output is UTF-8"), complaints)
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn an_unknown_measure_is_refused_by_its_name() {
     assert!(!good && printed.is_empty() && complaints.contains("M9"));
 }
 
-/// The measure, what its requests are called, and who asks for the same.
+/// The measure, the name of its request counts, and the two peers with the same requests.
 #[cfg(any(feature = "redis", feature = "zookeeper", feature = "etcd"))]
 const BESIDE_RAW: [(&str, &str, [&str; 2]); 5] = [
     ("M1", "uncontended", ["latchwork-mutex", "raw-same"]),
@@ -147,8 +147,8 @@ const BESIDE_RAW: [(&str, &str, [&str; 2]); 5] = [
     ("VALUE_write", "write", ["latchwork-value", "raw-same"]),
 ];
 
-/// One short round of what is sent raw beside ours, on a server of our own: others' requests would
-/// be counted too.
+/// One short round of raw requests next to Latchwork, on a separate server, because the counts would include
+/// the requests of other clients.
 #[cfg(any(feature = "redis", feature = "zookeeper", feature = "etcd"))]
 async fn plays_on(kind: Kind, connector: Arc<dyn Connector>) {
     let server = Server::start(kind, Options::new().own()).await.unwrap_or_else(|error| panic!("{error}"));
@@ -195,8 +195,8 @@ async fn plays_on(kind: Kind, connector: Arc<dyn Connector>) {
     assert!(of("latchwork-mutex", "M4", "W=2").value > Some(0.0));
 }
 
-/// A participant asks each side for what a plain client of it asks, and for nothing else; where it holds
-/// on both, it reads the stage once more. Both servers are our own.
+/// A participant sends each side the requests that a plain client sends there, and no others. If it holds on
+/// both sides, it reads the stage once more. Both servers are separate.
 #[cfg(any(feature = "redis", feature = "zookeeper", feature = "etcd"))]
 async fn moves(kinds: [Kind; 2], connectors: Vec<Arc<dyn Connector>>) {
     let mut targets = Vec::new();
@@ -204,7 +204,8 @@ async fn moves(kinds: [Kind; 2], connectors: Vec<Arc<dyn Connector>>) {
         let server =
             Server::start(kind, Options::new().own()).await.unwrap_or_else(|error| panic!("{error}"));
         let mut config = Config::from_url(server.url()).unwrap();
-        // Renewals are requests too, of all clients: none comes in between. No ZooKeeper grants as much.
+        // Renewals of all clients would be counted too, so the TTL is long. ZooKeeper does not grant such a
+        // TTL.
         if !kinds.contains(&Kind::Zookeeper) {
             config.ttl = Duration::from_secs(600);
         }
@@ -212,22 +213,22 @@ async fn moves(kinds: [Kind; 2], connectors: Vec<Arc<dyn Connector>>) {
     }
     let [old, new]: [Target; 2] = targets.try_into().expect("two");
     let moment = Duration::from_millis(100);
-    // Long enough for a renewal in between to count little, where a busy machine makes few.
+    // Long enough that a renewal changes the mean little, also on a busy machine with few acquisitions.
     let plan = Plan { time: 5 * moment, warm: moment, ..Plan::default() };
     let bench = Bench { targets: vec![old.moving_to(new)], plan };
-    // The second finds the moves where the first has left them.
+    // The second job begins with the moves in the phase in which the first job left them.
     for job in bench.jobs(&[Measure::Moving], &[Recipe::Mutex, Recipe::Semaphore]) {
         let mut summary = Summary::default();
         summary.add(bench.play(&job).await);
         let shown = summary.to_string();
         assert!(summary.is_good(), "{shown}");
         assert!(!shown.contains("MISSED"), "{job}:\n{shown}");
-        // Each of five phases, on either side.
+        // Five phases, each with two sides.
         assert_eq!(shown.matches(": met").count(), 10, "{job}:\n{shown}");
     }
 }
 
-/// Request counts over many acquisitions, so that a renewal in between changes little: tier 2.
+/// Request counts over many acquisitions, so that a renewal changes them little: tier 2.
 #[cfg(any(feature = "redis", feature = "zookeeper", feature = "etcd"))]
 mod larger {
     use super::*;

@@ -1,6 +1,8 @@
-//! Compares the guide's tables of events, spans and metrics with the vocabulary, with what is emitted, and with the sources.
+//! Compares the guide's tables of events, spans and metrics with the vocabulary, with the emitted events, and
+//! with the sources.
 //!
-//! A test that listens runs in a separate process: a place in the sources without a listener at its first use stays silent.
+//! A test with a listener runs in a separate process, because a place in the sources without a listener at
+//! its first use stays silent.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -16,7 +18,7 @@ use crate::complete::places::{read, sources};
 
 /// The pages with tables of events, spans and metrics.
 const TABLES: [&str; 3] = ["observing", "observing_moves", "metrics"];
-/// The pages for the person on call, which name some of them.
+/// The pages for the person on call, which name some events, spans and metrics.
 const ON_CALL: [&str; 4] = ["on_call", "outages", "on_call_servers", "rolling_upgrades"];
 
 /// The text of some pages of the guide.
@@ -31,7 +33,7 @@ fn rows(prefix: &str) -> Vec<Vec<String>> {
     rows.map(|line| line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect()).collect()
 }
 
-/// Names as the guide writes them.
+/// Returns names in the form of the guide.
 fn quoted<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     names.into_iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
@@ -95,7 +97,7 @@ fn the_page_on_call_names_what_there_is() {
     }
 }
 
-/// Each event of a hold's life is emitted as the vocabulary has it: name, level, words and fields.
+/// Each event of a hold's life has the name, level, words and fields of the vocabulary.
 #[tokio::test]
 async fn the_life_of_a_hold_is_logged_as_the_vocabulary_has_it() {
     if !own_process!() {
@@ -106,7 +108,8 @@ async fn the_life_of_a_hold_is_logged_as_the_vocabulary_has_it() {
     let client = connect(&[memory::connector()], &config).await.expect("connected");
     let mutex = client.mutex("a").expect("a good key");
     let hold = mutex.acquire().await.expect("free");
-    // Both times are long enough for the store to answer first: else it is another end, or none.
+    // Both times are long enough for the store to answer first. Otherwise the acquisition would have another
+    // end, or none.
     let error = mutex.acquire().within(Duration::from_millis(500)).await.expect_err("held");
     let late = log.nth("latchwork.not_acquired", 1).await;
     assert!(
@@ -115,7 +118,7 @@ async fn the_life_of_a_hold_is_logged_as_the_vocabulary_has_it() {
     );
     hold.release().await.expect("released");
     let short = mutex.acquire().max_hold(Duration::from_millis(500)).await.expect("free");
-    // Said when it happens: the guard is there, and nobody looks at it.
+    // The event comes at the loss, although no call uses the guard.
     let lost = log.nth("latchwork.hold.lost", 1).await;
     assert_eq!(
         (lost.field("key"), lost.field("token")),
@@ -148,7 +151,7 @@ async fn the_life_of_a_hold_is_logged_as_the_vocabulary_has_it() {
     assert!(log.undocumented().is_empty(), "{:#?}", log.undocumented());
 }
 
-/// What a client registers is in the table: names, kinds, labels, units and texts.
+/// The table has all metrics that a client registers: names, kinds, labels, units and texts.
 #[tokio::test]
 async fn what_a_client_counts_is_described_as_the_table_has_it() {
     if !own_process!() {
@@ -183,7 +186,7 @@ async fn what_a_client_counts_is_described_as_the_table_has_it() {
         let labels: Vec<_> = found.labels.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!((metric.kind, metric.labels), (found.kind, labels.as_slice()), "{found:?}");
     }
-    // Memory has no connection that breaks.
+    // Memory has no connection, so these two metrics are missing.
     let counted: BTreeSet<_> = series.iter().map(|found| found.name.as_str()).collect();
     let without: Vec<_> =
         METRICS.iter().map(|metric| metric.name).filter(|name| !counted.contains(name)).collect();
@@ -196,8 +199,8 @@ fn sides(name: &str) -> MoveConfig {
     MoveConfig::new(at("old"), at("new"), name)
 }
 
-/// What participants and operators of a move count, from before it until it is done: the phase, the epoch, the
-/// acknowledgements, who is late and waited for, and on which side holds end.
+/// The metrics of participants and operators of a move, from before it until it is done: the phase, the
+/// epoch, the acknowledgements, the late and awaited members, and the side on which holds end.
 #[tokio::test]
 async fn a_move_is_counted_from_its_beginning_to_its_end() {
     if !own_process!() {
@@ -223,13 +226,13 @@ async fn a_move_is_counted_from_its_beginning_to_its_end() {
         let mutex = part.mutex(phase).expect("a good key");
         let taken = operator.advance(|told| seen.push((told.to_string(), of("waits_for", &[]))));
         assert_eq!(taken.await.expect("a step").as_str(), phase);
-        // It has acknowledged the first phase too, to which no step led.
+        // The member has also acknowledged the first phase, which is not the result of a step.
         let reached = log.nth("latchwork.move.reached", log.count("latchwork.move.phase") + 1).await;
         assert_eq!((reached.field("phase"), reached.field("epoch")), (phase, &*epoch.to_string()));
         assert_eq!((in_phase(phase), of("participants", &[])), (1.0, 1.0), "{phase}");
         assert_eq!((of("epoch", &[]), of("participants_late", &[])), (f64::from(epoch), 0.0), "{phase}");
         assert_eq!((of("steps_total", &[("phase", phase)]), of("waits_for", &[])), (1.0, 0.0), "{phase}");
-        // An operator removes a hold: it ends on the side that gives the tokens.
+        // An operator removes a hold: the hold ends on the side that gives the tokens.
         let hold = mutex.acquire().await.expect("free");
         let before = of("losses_total", &[("backend", "memory"), ("side", side)]);
         assert!(mutex.force_release(hold.token().as_u64()).await.expect("asked"), "{phase}");
@@ -239,7 +242,7 @@ async fn a_move_is_counted_from_its_beginning_to_its_end() {
         assert_eq!(of("losses_total", &[("side", side)]), before + 1.0, "{phase}");
     }
     assert!(of("acknowledged_timestamp_seconds", &[]) > 1.7e9);
-    // It waited for the member, whenever it said so.
+    // The count of awaited members is 1 in each report of the wait.
     let waited: Vec<_> = seen.iter().filter(|(told, _)| told.contains("waits for 1")).collect();
     assert!(!waited.is_empty() && waited.iter().all(|(_, figure)| *figure == 1.0), "{seen:?}");
     operator.close().await.expect("closed");
@@ -252,7 +255,7 @@ async fn a_move_is_counted_from_its_beginning_to_its_end() {
     assert!(log.undocumented().is_empty(), "{:#?}", log.undocumented());
 }
 
-/// Only the vocabulary writes at info or above, and what it has for backends, some backend uses.
+/// Only the vocabulary writes at info or above, and some backend uses each of its events for backends.
 #[test]
 fn the_sources_write_nothing_loud_beside_the_vocabulary() {
     let folders = ["core/src", "backend-redis/src", "backend-zk/src", "backend-etcd/src"];

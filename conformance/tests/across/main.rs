@@ -1,4 +1,4 @@
-//! Tests over all backends, of what the suite prints, and of lists that must be complete.
+//! Tests over all backends, of the suite's output, and of lists that must be complete.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
-//! Host names are resolved at each dial: a client whose server has moved to another address comes back to
-//! it there, and keeps what it holds.
+//! Host names are resolved at each dial: a client whose server has moved to another address reconnects there,
+//! and keeps its holds.
 //!
-//! Each test runs in a process and a mount namespace of its own, with a file of its own in the place of `/etc/hosts`.
-//! Where the system gives no namespace (`unshare -rm`), it says so and checks nothing.
+//! Each test runs in a separate process and mount namespace, with its own file in the place of `/etc/hosts`.
+//! If the system gives no namespace (`unshare -rm`), the test reports that and checks nothing.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -22,17 +22,18 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use crate::connectors;
 
-/// Names the file of hosts to the process within the namespace.
+/// The variable with the path of the hosts file, for the process in the namespace.
 const HOSTS: &str = "LATCHWORK_TEST_HOSTS";
 
-/// Where a server is first, and then.
+/// The first and the second address of a server.
 const FIRST: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 const THEN: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
 
-/// A client comes back in far less, but on a busy machine.
+/// A client reconnects much faster, except on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// Starts a test again in a namespace of its own, where its host has its first address. Returns true there.
+/// Starts a test again in a separate namespace, where its host has its first address. Returns `true` in that
+/// namespace.
 fn is_in_namespace(test: &str, host: &str) -> bool {
     if std::env::var_os(HOSTS).is_some() {
         return true;
@@ -42,7 +43,7 @@ fn is_in_namespace(test: &str, host: &str) -> bool {
     let known = fs::read_to_string("/etc/hosts").unwrap_or_default();
     fs::write(&hosts, format!("{known}\n{FIRST} {host}\n")).expect("written");
     if !in_namespace(&hosts).arg("true").output().is_ok_and(|output| output.status.success()) {
-        // Past the test harness, which shows what a test says only if it fails.
+        // Directly to stderr: the test harness shows the output of a test only if it fails.
         let mut out = std::io::stderr();
         let _ = writeln!(out, "NOT CHECKED: {test} (no mount namespace: unshare -rm)");
         return false;
@@ -56,7 +57,7 @@ fn is_in_namespace(test: &str, host: &str) -> bool {
     false
 }
 
-/// A command whose `/etc/hosts` is this file. What runs there begins with its first argument.
+/// Returns a command whose `/etc/hosts` is this file. Its first argument is the program.
 fn in_namespace(hosts: &Path) -> Command {
     let mut command = Command::new("unshare");
     let script = r#"mount --bind "$0" /etc/hosts && exec "$@""#;
@@ -64,7 +65,7 @@ fn in_namespace(hosts: &Path) -> Command {
     command
 }
 
-/// Gives a name its second address, in one write of one byte: whoever reads sees the one or the other.
+/// Gives a name its second address, in one write of one byte, so that every reader sees one of the two.
 fn move_away(name: &str) {
     let hosts = std::env::var_os(HOSTS).expect("within the namespace");
     let text = fs::read_to_string(&hosts).expect("it is there");
@@ -74,7 +75,7 @@ fn move_away(name: &str) {
     file.write_all_at(&[b'0' + THEN.octets()[3]], digit as u64).expect("written");
 }
 
-/// Where a server is reached, while this lives.
+/// A forwarder at one address of a server, which works until it is dropped.
 struct Door {
     came: Arc<AtomicUsize>,
     task: JoinHandle<()>,
@@ -91,7 +92,7 @@ impl Door {
         let (came, to): (Arc<AtomicUsize>, _) = (Arc::default(), to.to_owned());
         let count = Arc::clone(&came);
         let task = tokio::spawn(async move {
-            // They end with this task.
+            // The connections end with this task.
             let mut open = JoinSet::new();
             loop {
                 let (mut client, _) = listener.accept().await.expect("a listener");
@@ -106,7 +107,7 @@ impl Door {
         Self { came, task }
     }
 
-    /// Ends it: behind this, nothing goes through.
+    /// Stops the forwarder. Afterwards no data passes.
     async fn shut(mut self) {
         self.task.abort();
         let ended = (&mut self.task).await;
@@ -123,7 +124,7 @@ async fn listeners() -> ([TcpListener; 2], u16) {
     loop {
         let first = TcpListener::bind((FIRST, 0)).await.expect("loopback has all these addresses");
         let port = first.local_addr().expect("bound").port();
-        // Another program may have that one.
+        // Another program may use this port at the second address.
         if let Ok(then) = TcpListener::bind(SocketAddr::from((THEN, port))).await {
             return ([first, then], port);
         }
@@ -150,7 +151,7 @@ async fn a_server_that_moves_is_found(kind: Kind, tls: bool) {
     if !is_in_namespace(&test, &name) {
         return;
     }
-    // It is checked by its name, wherever it is.
+    // The certificate is checked by name, at any address.
     let certificates = tls.then(|| Certificates::of(&[name.as_str()], Validity::Now).expect("made"));
     let options = match &certificates {
         Some(certificates) => Options::new().tls(certificates.server(false)),
@@ -166,7 +167,7 @@ async fn a_server_that_moves_is_found(kind: Kind, tls: bool) {
     assert!(first.came() > 0 && then.came() == 0);
     first.shut().await;
     let other = client.mutex("other").expect("a key");
-    // The control: the name is all that leads to the other address.
+    // The control: without the change of the name, the client cannot reach the other address.
     let nobody = other.acquire().within(Duration::from_millis(700)).await;
     assert!(nobody.is_err() && then.came() == 0, "no server listens at the first address: {nobody:?}");
     move_away(&name);

@@ -1,5 +1,5 @@
-//! Passwords are never seen: not in `Debug`, not in errors, not in the log of this library or of a client
-//! crate at any level, not in what a server shows of its clients.
+//! No password is shown: not in `Debug`, not in errors, not in the log of this library or of a client crate
+//! at any level, and not in the server's information about its clients.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use latchwork_servers::{Kind, Options, Server};
 
 use crate::connectors;
 
-/// What no text may hold: the right password, and a wrong one.
+/// The texts that no output may contain: the right password, and a wrong one.
 const SECRETS: [&str; 2] = ["hunter2-right", "hunter3-wrong"];
 
-/// Everything that is logged in this process from now on.
+/// Records everything that this process logs from now on.
 fn listen() -> Text {
     let log = Text::default();
     let writer = log.clone();
@@ -29,7 +29,8 @@ fn listen() -> Text {
     log
 }
 
-/// A server of each kind that knows `app` with the right password. A ZooKeeper reads it in `folder`.
+/// Starts a server of each kind on which `app` has the right password. ZooKeeper reads the password in
+/// `folder`.
 async fn server(kind: Kind, folder: &Path) -> Server {
     let user = ["--user", "app", "on", ">hunter2-right", "~*", "&*", "+@all"];
     let options = match kind {
@@ -59,7 +60,7 @@ fn jaas(folder: &Path) -> [String; 2] {
     [format!("-Djava.security.auth.login.config={}", file.display()), provider.to_owned()]
 }
 
-/// Lives a life with each login, and answers every text that a user or a log may see of it.
+/// Runs a client with each login, and returns every text that a user or a log may see of it.
 async fn texts(kind: Kind, server: &Server, options: &str) -> Vec<String> {
     let proxy = Proxy::start(server.addr()).await.expect("a port");
     let url = |login: &str| {
@@ -95,7 +96,7 @@ async fn texts(kind: Kind, server: &Server, options: &str) -> Vec<String> {
             Err(error) => seen.push(format!("{error} {error:?} {error:#?} {:?}", error.cause())),
         }
     }
-    // The panic of a caller who unwraps.
+    // The panic of a caller that unwraps the error.
     let unwrapped = tokio::spawn(async move { connect(&connectors(), &wrong).await.expect("it is wrong") });
     if let Err(error) = unwrapped.await {
         let panic = error.into_panic();
@@ -104,8 +105,8 @@ async fn texts(kind: Kind, server: &Server, options: &str) -> Vec<String> {
     seen
 }
 
-/// What is seen of the login at Sentinels, the right one and a wrong one. The server is none, and says so
-/// only to whom it knows.
+/// The texts of the login at Sentinels, with the right and with a wrong password. The server is not a
+/// Sentinel, and reports that only after the login.
 async fn texts_of_sentinels(server: &Server) -> Vec<String> {
     let mut seen = Vec::new();
     for password in SECRETS {
@@ -123,7 +124,7 @@ async fn texts_of_sentinels(server: &Server) -> Vec<String> {
     seen
 }
 
-/// What users, operators and those who are sent elsewhere see of a move, both of whose sides have a login.
+/// The texts of a move for users, operators and redirected clients. Both sides have a login.
 async fn texts_of_a_move(server: &Server) -> Vec<String> {
     let side = |namespace: &str| -> Config {
         let (login, addr) = (SECRETS[0], server.addr());
@@ -155,7 +156,7 @@ async fn texts_of_a_move(server: &Server) -> Vec<String> {
     seen
 }
 
-/// Holds, waits, is cut off, comes back, and closes.
+/// Acquires, waits, is cut off, reconnects, and closes.
 async fn of_a_life(client: &Coordinator, proxy: &Proxy) -> Vec<String> {
     let mutex = client.mutex("secrets").expect("a key");
     let hold = mutex.acquire().await.expect("free");
@@ -202,7 +203,7 @@ async fn no_password_is_shown_to_anybody() {
         }
     }
     let log = log.text();
-    // The control: it heard this library and the client crates.
+    // The control: the log has lines of this library and of the client crates.
     for heard in ["latchwork_redis", "zookeeper_client", "h2::"] {
         assert!(log.contains(heard), "the log has no line of {heard}");
     }

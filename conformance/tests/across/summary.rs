@@ -33,7 +33,7 @@ fn summary(reports: &Path, cases: Selection) -> Summary {
     Summary::of(report::read(reports).expect("read"), expected)
 }
 
-/// One result that is not there, of whatever backend, case and adapter, makes the summary fail.
+/// One missing result of any backend, case and adapter makes the summary fail.
 #[test]
 fn a_missing_result_of_any_adapter_shows_and_fails() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -68,7 +68,7 @@ fn what_was_not_asked_for_is_named_and_does_not_fail() {
     assert!(half.is_some_and(|line| line.contains("ok 1.0s")), "{table}");
 }
 
-/// Runs of parts, each with a report of its own, are put together to the whole.
+/// The reports of partial runs add up to the whole.
 #[test]
 fn reports_of_several_runs_add_up_and_a_failure_in_one_stays() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -91,8 +91,8 @@ fn reports_of_several_runs_add_up_and_a_failure_in_one_stays() {
     }
 }
 
-/// A topology of which a part is expected is never shown as if the whole suite had been played, and of
-/// that part nothing may be missing.
+/// A topology with an expected part is never shown as a run of the whole suite, and no result of this part
+/// may be missing.
 #[test]
 fn a_part_shows_how_much_was_played_and_misses_nothing_of_it() {
     let cases = cases::all();
@@ -131,7 +131,7 @@ fn what_is_no_report_is_named() {
     }
 }
 
-/// All backends and topologies of the long tier, with as many reasons and excuses as there may be.
+/// All backends and topologies of the long tier, with the largest possible number of reasons and excuses.
 fn success() -> (Vec<Row>, Expected) {
     let whole = ["memory", "redis", "zookeeper", "etcd"];
     let parts = [&selection::TOPOLOGIES[..], &["own", "own-too"]].concat();
@@ -148,11 +148,11 @@ fn success() -> (Vec<Row>, Expected) {
 }
 
 fn excused(row: &Row) -> Row {
-    let excused = Some("the machine stood still for 3.0 s".to_owned());
+    let excused = Some("the machine stopped for 3.0 s".to_owned());
     Row { failure: Some("lost".to_owned()), excused, ..row.clone() }
 }
 
-/// 57 lines, and three of the program: where the matrix is, and how many passed and failed.
+/// 57 lines, and three of the program: the place of the matrix, and the numbers of passed and failed cases.
 #[test]
 fn success_takes_at_most_60_lines() {
     let (mut rows, expected) = success();
@@ -227,14 +227,14 @@ fn an_excused_failure_waits_for_another_result() {
         let summary = summary(&rows);
         let counts = summary.counts();
         assert_eq!((counts.failed, counts.excused), outcome, "{since}");
-        let line = format!("one::{title}: the machine stood still for 3.0 s, {since}\n");
+        let line = format!("one::{title}: the machine stopped for 3.0 s, {since}\n");
         for text in [summary.brief(), summary.matrix()] {
             assert!(text.contains(&line), "{text}");
         }
     }
 }
 
-/// The program writes the matrix to a file, and its exit code says whether something failed or was excused.
+/// The program writes the matrix to a file, and its exit code reports failures and excuses.
 #[cfg(feature = "bench")]
 #[test]
 fn the_program_ends_with_the_sums_and_its_code() {

@@ -1,6 +1,5 @@
-//! TLS on real servers: what works, and what each mistake is called. The guide has the table of the
-//! mistakes, and this test reads it: every row is made on every backend, and its error is what the table
-//! says.
+//! TLS on real servers: successful connections, and the error of each mistake. The guide has the table of the
+//! mistakes. This test reads it, makes every mistake on every backend, and compares the error.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +10,7 @@ use latchwork_servers::{Authority, Certificates, Kind, Options, Server, Validity
 
 use crate::connectors;
 
-/// The scheme of a kind with TLS.
+/// Returns the scheme of a kind with TLS.
 fn secured(kind: Kind) -> String {
     match kind {
         Kind::Redis => "rediss".to_owned(),
@@ -37,7 +36,7 @@ async fn refusal(url: &str) -> Error {
     }
 }
 
-/// A server with certificates of its own.
+/// A server with separate certificates.
 struct Secured {
     server: Server,
     certificates: Certificates,
@@ -57,7 +56,7 @@ impl Secured {
         format!("{scheme}://{addr}?{options}{PATIENT}")
     }
 
-    /// The URL of a client that trusts it; `more` options stand behind.
+    /// Returns the URL of a client that trusts the server, with `more` options.
     fn url(&self, more: &str) -> String {
         self.at(&(self.certificates.trusting() + more))
     }
@@ -67,7 +66,7 @@ impl Secured {
     }
 }
 
-/// A server may not have shaken hands yet when a busy machine's default is over: a JVM warms up by that.
+/// On a busy machine a handshake can take longer than the default timeout, because a JVM is slow at first.
 const PATIENT: &str = "&connect_timeout=20s";
 
 /// Each mistake, and the error that it makes. `demanding` asks its clients for certificates.
@@ -85,11 +84,11 @@ async fn mistakes(kind: Kind, demanding: &Secured) -> BTreeMap<&'static str, Err
         let server = Secured::new(kind, certificates, false).await;
         seen.insert(mistake, refusal(&server.url("")).await);
         if mistake.ends_with("another name") {
-            // And the way out.
+            // The advice of the error works.
             let coordinator =
                 open(&server.url("&server_name=elsewhere")).await.expect("the server has this other name");
             coordinator.close().await.expect("closed");
-            // What the system trusts does not include the tests' authority.
+            // The system's authorities do not include the tests' authority.
             seen.insert(
                 "no trusted authority signed the server's certificate",
                 refusal(&server.at("")).await,
@@ -136,7 +135,8 @@ async fn every_mistake_is_called_what_the_guide_says(kind: Kind) {
     table.all_made();
 }
 
-/// A client that is cut off while its certificate is renewed comes back with the new one, and not before.
+/// A client that is cut off while its certificate is renewed reconnects with the new certificate, and not
+/// before.
 async fn a_renewed_certificate_is_used_at_the_next_reconnect(kind: Kind) {
     let server = Secured::new(kind, Certificates::new().expect("made"), true).await;
     let proxy =
@@ -165,11 +165,11 @@ async fn a_renewed_certificate_is_used_at_the_next_reconnect(kind: Kind) {
     coordinator.close().await.expect("closed");
 }
 
-/// In the environment of a process that this program starts: what it connects to.
+/// The variable with the URL, for a process that this program starts.
 const URL: &str = "LATCHWORK_TEST_SYSTEM_TRUSTS";
 
-/// A client without `ca` trusts whom its system trusts, which is said to a process of its own by
-/// `SSL_CERT_FILE`: that of the tests' authority, and that of another one.
+/// A client without `ca` trusts the authorities of its system. A separate process gets them by
+/// `SSL_CERT_FILE`: first the tests' authority, then another one.
 async fn without_a_file_those_are_trusted_whom_the_system_trusts(kind: Kind) {
     if let Ok(url) = std::env::var(URL) {
         match open(&url).await {

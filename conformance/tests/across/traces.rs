@@ -1,4 +1,4 @@
-//! What the log of a service shows of its locks.
+//! The spans of locks in the log of a service.
 
 use std::time::Duration;
 

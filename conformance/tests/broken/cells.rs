@@ -96,7 +96,7 @@ pub(super) const CONTROLS: &[Control] = &[
         .passes("watch_order_shows_the_latest_in_the_end"),
 ];
 
-/// Another write is made than the client asked for.
+/// Makes another write than the client requested.
 pub(super) struct Writes(pub(super) fn(&CellWrite) -> CellWrite);
 
 #[async_trait]
@@ -114,7 +114,7 @@ fn deleting_any(write: &CellWrite) -> CellWrite {
     if write.value.is_none() { over_any(write) } else { write.clone() }
 }
 
-/// The condition is compared when a write is sent, and not when it arrives.
+/// Compares the condition when a write is sent, and not when it arrives.
 fn late_over_any(write: &CellWrite) -> CellWrite {
     if write.value.as_deref() == Some(b"late") { over_any(write) } else { write.clone() }
 }
@@ -169,7 +169,7 @@ impl Defect for ComparesByItself {
         honest.write_cell(cell, &over_any(write)).await
     }
 
-    /// Counts are changed by writes too.
+    /// This defect changes counts by writes too.
     async fn change_count(&self, _: &dyn Backend, _: CountChange<'_>) -> Result<Option<Decided>> {
         Ok(None)
     }
@@ -184,7 +184,7 @@ impl Defect for Unheld {
     }
 }
 
-/// A server that has only a part of the keys does this.
+/// The behaviour of a server that has only a part of the keys.
 struct OneKeyOnly;
 
 #[async_trait]
@@ -198,7 +198,7 @@ impl Defect for OneKeyOnly {
     }
 }
 
-/// Looks whether the client holds, then writes without the hold.
+/// Checks whether the client holds, then writes without the hold.
 struct LooksByItself;
 
 #[async_trait]
@@ -211,7 +211,7 @@ impl Defect for LooksByItself {
     }
 }
 
-/// The cells that a client wrote go with it.
+/// Deletes the cells that a client wrote when the client ends.
 #[derive(Default)]
 struct TakesAlong(Mutex<Vec<Address>>);
 
@@ -232,7 +232,7 @@ impl Defect for TakesAlong {
     }
 }
 
-/// A write whose reply was lost is sent again, without its condition.
+/// Sends a write again without its condition, if its reply was lost.
 struct SendsAgain;
 
 #[async_trait]
@@ -262,7 +262,7 @@ impl Defect for NeverSure {
     }
 }
 
-/// A lost reply is reported as a refusal.
+/// Reports a lost reply as a refusal.
 struct TellsFailure;
 
 #[async_trait]
@@ -276,7 +276,7 @@ impl Defect for TellsFailure {
         }
     }
 
-    /// Counts are changed by writes too.
+    /// This defect changes counts by writes too.
     async fn change_count(&self, _: &dyn Backend, _: CountChange<'_>) -> Result<Option<Decided>> {
         Ok(None)
     }

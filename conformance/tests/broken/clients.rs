@@ -1,4 +1,4 @@
-//! CLIENT- and LAYOUT-: a registry that is broken, or a stamp.
+//! CLIENT- and LAYOUT-: a broken registry, or a broken stamp.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex};
@@ -96,7 +96,7 @@ impl Defect for Remembers {
     }
 }
 
-/// The second time, a client registers elsewhere.
+/// Registers a client at another address the second time.
 #[derive(Default)]
 struct RegistersOnce(Mutex<HashSet<Arc<str>>>);
 
@@ -112,7 +112,7 @@ impl Defect for RegistersOnce {
     }
 }
 
-/// No client sees a stamp as it connects, and each writes its own.
+/// Shows no stamp to clients that connect, so each writes its own.
 #[derive(Default)]
 struct StampsAnew(Mutex<HashSet<usize>>);
 
@@ -130,7 +130,7 @@ impl Defect for StampsAnew {
     }
 }
 
-/// Lists one client alone.
+/// Lists only one client.
 enum ListsOne {
     First,
     Last,
@@ -150,7 +150,7 @@ impl Defect for ListsOne {
     }
 }
 
-/// Readers do not see this field of a stamp: the mark of a move, or the epoch.
+/// Hides a field of a stamp from readers: the mark of a move, or the epoch.
 struct SeesNo(&'static str);
 
 #[async_trait]
@@ -169,7 +169,7 @@ impl Defect for SeesNo {
     }
 }
 
-/// A stage is written over another than the one that was read.
+/// Writes a stage over any version, not only over the one that was read.
 struct WritesOverAny;
 
 #[async_trait]
@@ -181,7 +181,7 @@ impl Defect for WritesOverAny {
     }
 }
 
-/// Each client reads the stamp once, except operators.
+/// Lets each client read the stamp only once, except operators.
 #[derive(Default)]
 struct ReadsOnce {
     operators: Mutex<HashSet<usize>>,

@@ -45,7 +45,7 @@ pub(super) const CONTROLS: &[Control] = &[
         .passes("counter_add_changes_what_is_there"),
 ];
 
-/// Another change is made than the client asked for.
+/// Makes another change than the client requested.
 struct Asks(fn(CountRequest) -> CountRequest);
 
 #[async_trait]
@@ -55,7 +55,7 @@ impl Defect for Asks {
     }
 }
 
-/// Takes each request for a separate operation.
+/// Counts each request as a separate operation.
 #[derive(Default)]
 struct MakesAgain(AtomicU64);
 
@@ -90,7 +90,7 @@ impl Defect for KeepsOne {
     }
 }
 
-/// Begins a new count if the cell holds something else.
+/// Begins a new count if the cell has other content.
 struct Overwrites;
 
 #[async_trait]
@@ -104,7 +104,7 @@ impl Defect for Overwrites {
     }
 }
 
-/// Sends a request, and says then that its server cannot change a count.
+/// Sends a request, and then reports that the server cannot change a count.
 struct AsksAndDeclines;
 
 #[async_trait]

@@ -40,7 +40,7 @@ pub(crate) trait Defect: Send + Sync + 'static {
         Box::new(memory)
     }
 
-    /// The address at which the client of this number looks for a queue or a cell.
+    /// The address that the client with this number uses for a queue or a cell.
     fn address(&self, queue: &Address, _client: usize) -> Address {
         queue.clone()
     }
@@ -131,12 +131,12 @@ pub(crate) trait Defect: Send + Sync + 'static {
         honest.watch_cell(cell)
     }
 
-    /// Another state than the honest one, for a new node.
+    /// Returns a different state for a new node.
     fn state(&self, _node: &Arc<dyn Node>) -> Option<Arc<NodeWriter>> {
         None
     }
 
-    /// The state that a node shows now.
+    /// Returns the state that a node shows.
     fn shown<'a>(&self, node: &'a BrokenNode) -> &'a NodeState {
         match &node.own {
             Some(own) => own,
@@ -144,7 +144,7 @@ pub(crate) trait Defect: Send + Sync + 'static {
         }
     }
 
-    /// A node was made.
+    /// Runs after a node was made.
     fn made(&self, _node: &Arc<BrokenNode>) {}
 
     async fn admitted(&self, node: &BrokenNode) -> Result<()> {

@@ -1,4 +1,4 @@
-//! ELECTION- and GROUP-: node data, listings and watches of queues that are wrong.
+//! ELECTION- and GROUP-: wrong data, listings and watches of queues.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -70,7 +70,7 @@ pub(super) const CONTROLS: &[Control] = &[
         .passes("group_watch_tells_what_differs"),
 ];
 
-/// Data come with a separate request.
+/// Writes data with a separate request after the join.
 struct WritesBehindTheJoin;
 
 #[async_trait]
@@ -86,7 +86,7 @@ impl Defect for WritesBehindTheJoin {
     }
 }
 
-/// A write of data comes again when its node is gone, and reaches the nodes that exist then.
+/// Sends a write of data again when its node is gone, to the nodes that exist then.
 #[derive(Default)]
 struct WritesToTheNext(Arc<Mutex<Vec<Weak<BrokenNode>>>>);
 
@@ -102,7 +102,7 @@ impl Defect for WritesToTheNext {
             honest.state().until_lost().await;
             let nodes = nodes.lock().unwrap_or_else(PoisonError::into_inner).clone();
             for other in nodes.iter().filter_map(Weak::upgrade) {
-                // A node that is gone takes nothing.
+                // The write has no effect on a removed node.
                 let _gone = other.honest.write_data(&late).await;
             }
         });

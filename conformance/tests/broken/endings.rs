@@ -1,4 +1,4 @@
-//! Ends of leases and holds that go wrong.
+//! Wrong ends of leases and holds.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -26,7 +26,7 @@ impl Defect for RefusesWhileSuspended {
     }
 }
 
-/// A node that is lost for this reason leaves at once.
+/// A node leaves at once when it is lost for this reason.
 pub(super) struct LeavesWhenLost(pub(super) LostReason);
 
 impl Defect for LeavesWhenLost {
@@ -40,8 +40,7 @@ impl Defect for LeavesWhenLost {
     }
 }
 
-/// Hears of no removal, and from its leave of this number on answers as though the node had been
-/// there.
+/// Reports no removal. From the leave of this number on, it answers as if the node had existed.
 pub(super) struct Believes {
     pub(super) asks: u32,
 }
@@ -59,7 +58,7 @@ impl Defect for Believes {
     }
 }
 
-/// A leave whose reply was lost is reported as one that was not sent, and the next finds nothing.
+/// Reports a leave without a reply as not sent; the next leave finds no node.
 pub(super) struct ForgetsThatItAsked;
 
 #[async_trait]
@@ -75,7 +74,7 @@ impl Defect for ForgetsThatItAsked {
     }
 }
 
-/// The client ends its own side, and sends the server nothing.
+/// Ends the client's own side, and sends no request to the server.
 pub(super) struct ClosesHere;
 
 #[async_trait]
@@ -85,7 +84,7 @@ impl Defect for ClosesHere {
     }
 }
 
-/// The client ends, whether it reached the server or not.
+/// Ends the client, also if the server was not reached.
 pub(super) struct ClosesOnce;
 
 #[async_trait]
@@ -99,7 +98,8 @@ impl Defect for ClosesOnce {
     }
 }
 
-/// Removes no node of a client before its close ends. Then it answers no client until all are removed.
+/// Removes no node of a client before its close ends. Then no client gets an answer until all nodes are
+/// removed.
 #[derive(Default)]
 pub(super) struct EndsInOneStall {
     nodes: AtomicU32,
@@ -145,7 +145,7 @@ impl Defect for NeverReopens {
     }
 }
 
-/// Its reach is everything: the first join after a loss is the registry's.
+/// Affects everything, because the first join after a loss is a registration.
 pub(super) struct WaitsBehindItself;
 
 #[async_trait]

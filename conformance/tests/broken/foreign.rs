@@ -1,8 +1,9 @@
-//! NODE-FOREIGN: a store in which foreign entries can be planted. The memory store has no place for them, so
-//! the plants are kept next to it: an honest backend does not look at them, the broken one takes them for nodes.
+//! NODE-FOREIGN: a store in which foreign entries can be planted. The memory store has no place for such
+//! entries, so they are kept next to it. An honest backend does not read them; the broken one lists them as
+//! nodes.
 //!
-//! WATCH-ORDER: the same store can be made to forget its history. It keeps none, so an honest watch does not
-//! notice. The broken watch is ended by its server then, and says nothing.
+//! WATCH-ORDER: the store can also compact its history. It keeps no history, so an honest watch does not
+//! notice. With the broken watch, the server then ends the watch without a report.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -153,7 +154,7 @@ impl Defect for CountsPlants {
     }
 }
 
-/// A compaction ends the watches of cells in silence.
+/// Ends the watches of cells without a report at a compaction.
 #[derive(Default)]
 pub(super) struct ForgetsWatches(Compactions);
 

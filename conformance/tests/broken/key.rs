@@ -1,4 +1,4 @@
-//! KEY-: addresses that meet, or that should and do not.
+//! KEY-: addresses that collide, or that should be equal and are not.
 
 use std::sync::Arc;
 
@@ -61,7 +61,7 @@ fn if_counter(cell: &Address, as_kind: impl Fn(&Address, Kind) -> Address) -> Ad
     if cell.kind() == Kind::Counter { as_kind(cell, Kind::Value) } else { cell.clone() }
 }
 
-/// An exact address is every client's own.
+/// Makes an exact address different for each client.
 fn put_away(queue: &Address, client: usize) -> Address {
     match queue.is_exact() {
         true => address(&format!("client-{client}"), queue.kind(), queue.name()),
@@ -69,7 +69,7 @@ fn put_away(queue: &Address, client: usize) -> Address {
     }
 }
 
-/// An exact address of this kind is every client's own.
+/// Makes an exact address of this kind different for each client.
 fn put_away_if(queue: &Address, client: usize, kind: Kind) -> Address {
     if queue.kind() == kind { put_away(queue, client) } else { queue.clone() }
 }
@@ -93,7 +93,7 @@ fn exact_of_kind(address: &Address, kind: Kind) -> Address {
     }
 }
 
-/// A read-write lock at an exact address is a mutex there.
+/// Makes a mutex of a read/write lock at an exact address.
 fn exact_mutex_if_rwlock(queue: &Address) -> Address {
     if queue.kind() == Kind::RwLock { exact_of_kind(queue, Kind::Mutex) } else { queue.clone() }
 }
@@ -102,7 +102,7 @@ fn in_namespace(queue: &Address, namespace: &str) -> Address {
     if queue.is_exact() { queue.clone() } else { address(namespace, queue.kind(), queue.name()) }
 }
 
-/// Looks for a queue elsewhere.
+/// Uses another address for a queue.
 struct Renames(fn(&Address, usize) -> Address);
 
 impl Defect for Renames {

@@ -1,4 +1,4 @@
-//! LEASE-: leases that go wrong. The table; the defects are in `states.rs` and `endings.rs`.
+//! LEASE-: the table of wrong leases. The defects are in `states.rs` and `endings.rs`.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Joins that are repeated, and leaves that go wrong.
+//! Repeated joins, and wrong leaves.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -13,7 +13,7 @@ use latchwork_core::backend::{Backend, Join, Joined, Leave, Node, NodeId, Patien
 use super::defect::Defect;
 use super::wrapper::BrokenNode;
 
-/// Another join is made than the client asked for.
+/// Makes another join than the client requested.
 pub(super) struct Joins(pub(super) fn(&Join) -> Join);
 
 #[async_trait]
@@ -28,7 +28,7 @@ pub(super) fn as_another_if_repeated(join: &Join) -> Join {
     Join { id, repeated: false, ..join.clone() }
 }
 
-/// A node does not know that a request of its join may still be on its way.
+/// Hides from a node that a request of its join may still be on its way.
 pub(super) fn as_the_first(join: &Join) -> Join {
     Join { repeated: false, ..join.clone() }
 }
@@ -37,7 +37,7 @@ pub(super) fn without_data(join: &Join) -> Join {
     Join { data: Arc::default(), ..join.clone() }
 }
 
-/// An abandoned attempt's node is removed, and nothing kept of it.
+/// Removes an abandoned attempt's node without a tombstone.
 pub(super) struct NoTombstone;
 
 #[async_trait]
@@ -51,7 +51,7 @@ impl Defect for NoTombstone {
     }
 }
 
-/// A leave that is repeated removes the first node by then.
+/// A repeated leave removes the first node of the queue.
 #[derive(Default)]
 pub(super) struct LeavesNewer(Mutex<HashMap<u64, Arc<dyn Node>>>);
 
@@ -77,7 +77,7 @@ impl Defect for LeavesNewer {
     }
 }
 
-/// A leave of these nodes is answered, and not carried out.
+/// Answers a leave of these nodes without carrying it out.
 pub(super) struct NeverLeaves(pub(super) fn(&BrokenNode) -> bool);
 
 #[async_trait]
@@ -119,7 +119,7 @@ impl Defect for IgnoresAbandon {
     }
 }
 
-/// A holder's leave is carried out long after it was asked for.
+/// Carries out a holder's leave long after the request.
 pub(super) struct LeavesLate;
 
 #[async_trait]

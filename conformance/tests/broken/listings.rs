@@ -1,4 +1,4 @@
-//! Listings of queues and of keys that are wrong.
+//! Wrong listings of queues and of keys.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use latchwork_core::{Address, ListedKey, Page, QueuePrefix, Result};
 use super::defect::Defect;
 use super::wrapper::ALL;
 
-/// Another page is read than was asked for.
+/// Reads another page than the client requested.
 pub(super) struct Pages(pub(super) fn(EntryPage) -> EntryPage);
 
 #[async_trait]
@@ -20,7 +20,7 @@ impl Defect for Pages {
     }
 }
 
-/// Pages like these are empty.
+/// Returns an empty page for pages like these.
 pub(super) struct EmptyPages(pub(super) fn(EntryPage) -> bool);
 
 #[async_trait]
@@ -30,7 +30,7 @@ impl Defect for EmptyPages {
     }
 }
 
-/// Another listing is answered than was read.
+/// Changes the listing that was read.
 pub(super) struct Lists(pub(super) fn(&mut Vec<QueueEntry>));
 
 #[async_trait]
@@ -42,13 +42,13 @@ impl Defect for Lists {
     }
 }
 
-/// Shows the labels of other clients in another way.
+/// Shows different labels of other clients.
 pub(super) fn foreign_labels(entries: &mut [QueueEntry], shown: fn(&str) -> String) {
     let foreign = entries.iter_mut().filter(|entry| entry.label.starts_with("someone"));
     foreign.for_each(|entry| entry.label = shown(&entry.label));
 }
 
-/// Shows other times than the leases have left.
+/// Shows wrong remaining times of leases.
 pub(super) fn leases(entries: &mut [QueueEntry], shown: fn(Duration) -> Duration) {
     entries.iter_mut().for_each(|entry| entry.lease_left = entry.lease_left.map(shown));
 }
@@ -61,7 +61,7 @@ pub(super) fn number_downwards(entries: &mut [QueueEntry]) {
     entries.iter_mut().for_each(|entry| entry.sequence = (1 << 52) - entry.sequence);
 }
 
-/// Each node of a page has the data of the one before it; the first, of the last.
+/// Gives each node of a page the data of the node before it, and the first node the data of the last.
 pub(super) fn shift_data(entries: &mut [QueueEntry]) {
     let data: Vec<_> = entries.iter().map(|entry| Arc::clone(&entry.data)).collect();
     for (entry, before) in entries.iter_mut().zip(data.last().into_iter().chain(&data)) {
@@ -69,7 +69,7 @@ pub(super) fn shift_data(entries: &mut [QueueEntry]) {
     }
 }
 
-/// The head of a queue looks like its last node.
+/// Shows the last node of a queue as its head.
 pub(super) struct ShowsTheLast;
 
 #[async_trait]
@@ -83,7 +83,7 @@ impl Defect for ShowsTheLast {
     }
 }
 
-/// While the server does not answer, a listing shows the last one again.
+/// Repeats the last listing while the server does not answer.
 #[derive(Default)]
 pub(super) struct ListsFromMemory(Mutex<Vec<QueueEntry>>);
 
@@ -101,16 +101,16 @@ impl Defect for ListsFromMemory {
     }
 }
 
-/// Another page of the keys with this is answered than was read.
+/// Returns another page of the keys that have this.
 pub(super) struct ListsKeys {
     pub(super) with: KeysWith,
-    /// How many keys are read at least.
+    /// The smallest number of keys to read.
     pub(super) at_least: usize,
     pub(super) answered: fn(Page<ListedKey>) -> Page<ListedKey>,
 }
 
 impl ListsKeys {
-    /// The first page is the last.
+    /// The first page also ends the listing.
     pub(super) fn in_one_page(with: KeysWith, at_least: usize) -> Self {
         Self { with, at_least, answered: |page| Page::new(page.items, None) }
     }
@@ -134,7 +134,7 @@ impl Defect for ListsKeys {
     }
 }
 
-/// A listing reads each cell.
+/// A listing counts as a use of each cell.
 pub(super) struct ListingUses;
 
 #[async_trait]

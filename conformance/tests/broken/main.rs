@@ -59,7 +59,7 @@ const OWNERS: &str =
     "kept by core's ledger above every backend: its own tests play each rule on the code that runs";
 
 fn main() -> ExitCode {
-    // What panics here is meant to; its message is in the result.
+    // The panics of cases are intended; their messages are in the results.
     std::panic::set_hook(Box::new(|_| {}));
     let mut trials: Vec<_> =
         controls().into_iter().map(|control| trial(control.name, move || caught(&control))).collect();
@@ -89,7 +89,7 @@ struct Control {
     name: &'static str,
     /// The title of the case that must fail: with a plain mutex, unless it names an adapter.
     case: &'static str,
-    /// The title of an unrelated case that must pass: the defect is not wider than its name.
+    /// The title of an unrelated case that must pass: the defect affects no more than its name says.
     beside: &'static str,
     reach: Reach,
     /// Makes the defect that all clients of one testbed share.

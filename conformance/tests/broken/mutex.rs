@@ -1,4 +1,4 @@
-//! MUTEX- and CAPABILITIES: the recipe's promises, broken below it.
+//! MUTEX- and CAPABILITIES: backends that break the recipe's promises.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -69,7 +69,7 @@ pub(super) const CONTROLS: &[Control] = &[
         .passes("mutex_is_fair"),
 ];
 
-/// The first waiter whose turn comes is sent to the end of the queue, once.
+/// Sends the first waiter whose turn comes to the end of the queue, once.
 #[derive(Default)]
 struct SendsToTheEnd(AtomicBool);
 
@@ -113,7 +113,7 @@ impl Defect for TryJoins {
     }
 }
 
-/// Once a client waits, a try comes in as though the lock were free.
+/// Admits a try as if the lock were free, after a client has begun to wait.
 #[derive(Default)]
 struct TryOvertakes(AtomicBool);
 
@@ -129,7 +129,7 @@ impl Defect for TryOvertakes {
     }
 }
 
-/// Tries at the same time refuse each other.
+/// Refuses tries that run at the same time.
 #[derive(Default)]
 struct TriesRefuseEachOther(AtomicUsize);
 
@@ -150,7 +150,7 @@ impl Defect for TriesRefuseEachOther {
     }
 }
 
-/// No answer is taken for a no.
+/// Reports a missing answer as a refusal.
 struct SilenceRefuses;
 
 #[async_trait]
@@ -163,7 +163,7 @@ impl Defect for SilenceRefuses {
     }
 }
 
-/// Claims other capabilities than the backend has.
+/// Reports other capabilities than the backend has.
 pub(super) struct Claims(pub(super) fn(Capabilities) -> Capabilities);
 
 impl Defect for Claims {
@@ -172,7 +172,7 @@ impl Defect for Claims {
     }
 }
 
-/// Redis does this if `WAIT` is sent on a connection that has written nothing.
+/// Redis behaves in this way if `WAIT` is sent on a connection without writes.
 struct ConfirmsUnasked;
 
 #[async_trait]

@@ -1,4 +1,5 @@
-//! NODE-: queues that go wrong. The table; the defects are in `order.rs`, `waits.rs`, `leaves.rs` and `listings.rs`.
+//! NODE-: the table of wrong queues. The defects are in `order.rs`, `waits.rs`, `leaves.rs` and
+//! `listings.rs`.
 
 use std::sync::Arc;
 
@@ -63,7 +64,7 @@ pub(super) const CONTROLS: &[Control] = &[
     broken("a_departure_wakes_every_waiter", || Arc::new(Herd::one_of(1)))
         .fails("node_wait_a_departure_costs_the_same_behind_few_and_many")
         .passes("mutex_is_fair"),
-    // One waiter of fifty does not show in the cost of a departure: the next three defects pass that case.
+    // The cost of a departure does not show one waiter in fifty: the next three defects pass that case.
     broken("a_few_in_a_thousand_look_at_every_departure", || Arc::new(Herd::one_of(50)))
         .fails("node_wait_a_thousand_released_one_by_one")
         .passes("node_wait_a_departure_costs_the_same_behind_few_and_many"),

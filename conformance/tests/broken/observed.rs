@@ -1,4 +1,4 @@
-//! NODE-DATA, NODE-QUEUES, WATCH-QUEUE, CELL-EPHEMERAL, CELL-LIST, CELL-IDLE: the view of other clients, broken.
+//! NODE-DATA, NODE-QUEUES, WATCH-QUEUE, CELL-EPHEMERAL, CELL-LIST, CELL-IDLE: wrong views of other clients.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +37,7 @@ pub(super) const CONTROLS: &[Control] = &[
     broken("queues_have_one_page", || Arc::new(ListsKeys::in_one_page(KeysWith::Nodes, 0)))
         .fails("node_queues_are_listed_by_the_beginning_of_their_keys")
         .passes("node_data_is_listed_and_replaced"),
-    // All cells of the case that passes are in one page of five.
+    // The passing case has all its cells in one page of five.
     broken("cells_have_one_page", || Arc::new(ListsKeys::in_one_page(KeysWith::Cell, 5)))
         .fails("cell_list_is_by_the_beginning_of_keys")
         .passes("cell_list_tells_how_long_each_stays"),
@@ -101,7 +101,7 @@ pub(super) struct WritesNoData;
 #[async_trait]
 impl Defect for WritesNoData {
     async fn write_data(&self, node: &BrokenNode, _: &Arc<[u8]>) -> Result<()> {
-        // As many requests, with the data that it has.
+        // The number of requests is the same, but the data do not change.
         node.honest.write_data(&node.join.data).await
     }
 }
@@ -110,7 +110,7 @@ fn idle(time: Duration) -> CellLife {
     CellLife::Idle(TimeToIdle::new(time).expect("within the bounds"))
 }
 
-/// An idle cell has another life, made of its time.
+/// Gives an idle cell another life, made from its time.
 fn idling(write: &CellWrite, life: fn(Duration) -> CellLife) -> CellWrite {
     match write.life {
         CellLife::Idle(time) => CellWrite { life: life(time.get()), ..write.clone() },
@@ -123,7 +123,7 @@ fn idle_if_it_stays(write: &CellWrite) -> CellWrite {
     CellWrite { life, ..write.clone() }
 }
 
-/// Idle cells that are written under a hold go with its client.
+/// Binds idle cells that are written under a hold to the client.
 struct IdlesWithItsHolder;
 
 #[async_trait]
@@ -133,7 +133,7 @@ impl Defect for IdlesWithItsHolder {
     }
 }
 
-/// Cells are read by a write that the store refuses: it does not count as a use.
+/// Reads cells by a write that the store refuses, which does not count as a use.
 struct ReadIsNoUse;
 
 #[async_trait]

@@ -1,4 +1,4 @@
-//! Sequence numbers and admission that are wrong.
+//! Wrong sequence numbers and admissions.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::defect::Defect;
 use super::states::{lost_never, report_when_lost};
 use super::wrapper::{ALL, BrokenNode};
 
-/// How often these backends look.
+/// The interval of re-checks of these backends.
 pub(super) const LOOK: Duration = Duration::from_millis(10);
 
 fn numbered(node: &Arc<dyn Node>, sequence: u64) -> Option<Arc<NodeWriter>> {
@@ -20,7 +20,7 @@ fn numbered(node: &Arc<dyn Node>, sequence: u64) -> Option<Arc<NodeWriter>> {
     Some(own)
 }
 
-/// A function of the honest sequence number.
+/// Changes the honest sequence number.
 pub(super) struct Numbers(pub(super) fn(u64) -> u64);
 
 impl Defect for Numbers {
@@ -29,7 +29,7 @@ impl Defect for Numbers {
     }
 }
 
-/// A counter for each lease.
+/// Counts separately for each lease.
 #[derive(Default)]
 pub(super) struct OwnCounters(Mutex<Vec<(Lease, u64)>>);
 
@@ -46,7 +46,7 @@ impl Defect for OwnCounters {
     }
 }
 
-/// A counter that an empty queue forgets.
+/// Forgets the counter when the queue is empty.
 #[derive(Default)]
 pub(super) struct Restarts(Mutex<u64>);
 
@@ -66,7 +66,7 @@ impl Defect for Restarts {
     }
 }
 
-/// Joins like these are admitted at once.
+/// Admits joins like these at once.
 pub(super) struct Admits(pub(super) fn(&Join) -> bool);
 
 #[async_trait]
@@ -84,7 +84,7 @@ pub(super) fn at_once(joined: Joined) -> Joined {
     }
 }
 
-/// A reader looks at holders only, not at the waiters before it.
+/// Admits a reader by the holders only, and ignores the waiters before it.
 pub(super) struct ReadersPassWriters;
 
 #[async_trait]
@@ -97,7 +97,7 @@ impl Defect for ReadersPassWriters {
     }
 }
 
-/// A reader that waits is admitted only when it is the first of all.
+/// Admits a waiting reader only when it is the first of all.
 pub(super) struct ReadersOneByOne;
 
 #[async_trait]
@@ -114,7 +114,7 @@ impl Defect for ReadersOneByOne {
     }
 }
 
-/// A heavy claim is content with one permit.
+/// Makes a heavy claim ask for one permit.
 pub(super) fn for_one_permit(join: &Join) -> Join {
     let claim = match join.claim {
         Claim::Permits(_) => Claim::Permits(1),
@@ -123,7 +123,7 @@ pub(super) fn for_one_permit(join: &Join) -> Join {
     Join { claim, ..join.clone() }
 }
 
-/// Any waiter comes in for which the holders leave enough permits.
+/// Admits any waiter for which the holders leave enough permits.
 pub(super) struct OvertakesPermits;
 
 #[async_trait]
@@ -161,7 +161,7 @@ async fn until_predecessor_left(node: &BrokenNode) -> Result<()> {
     Ok(())
 }
 
-/// The end of the node before it counts as the admission.
+/// Admits a node when the node before it ends.
 pub(super) struct AnyPredecessorAdmits;
 
 #[async_trait]
@@ -171,7 +171,7 @@ impl Defect for AnyPredecessorAdmits {
     }
 }
 
-/// A waiter wakes for the departure of the node before it, and for no other.
+/// Wakes a waiter for the departure of the node before it, and for no other.
 pub(super) struct OnlyThePredecessor;
 
 #[async_trait]

@@ -1,4 +1,4 @@
-//! MULTI-, QUORUM-, RWLOCK- and SEMAPHORE-: what these recipes promise, broken below them.
+//! MULTI-, QUORUM-, RWLOCK- and SEMAPHORE-: backends that break the promises of these recipes.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -61,7 +61,7 @@ pub(super) const CONTROLS: &[Control] = &[
         .passes("rwlock_writers_are_alone"),
 ];
 
-/// A cell that is deleted is shown as it was last.
+/// Shows the last content of a deleted cell.
 #[derive(Default)]
 struct ShowsWhatIsGone(Mutex<HashMap<Address, VersionedValue>>);
 
@@ -77,7 +77,7 @@ impl Defect for ShowsWhatIsGone {
     }
 }
 
-/// The limit that the client expects is not compared, once one is stored.
+/// Does not compare the expected limit after a limit is stored.
 struct AnyLimit;
 
 #[async_trait]

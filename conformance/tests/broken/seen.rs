@@ -1,4 +1,4 @@
-//! SEEN-: the view of a client from outside, broken.
+//! SEEN-: wrong views of a client from outside.
 
 use std::sync::Arc;
 

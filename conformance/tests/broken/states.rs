@@ -1,4 +1,4 @@
-//! What clients are shown of their leases and nodes, and should not be.
+//! Wrong states of leases and nodes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::wrapper::BrokenNode;
 
 const FOR_EVER: Duration = Duration::from_secs(3600);
 
-/// Nodes show another state than the honest one.
+/// Nodes show a different state from the honest one.
 pub(super) struct States(pub(super) fn(&Arc<dyn Node>) -> Arc<NodeWriter>);
 
 impl Defect for States {
@@ -25,7 +25,7 @@ fn with_lease(node: &Arc<dyn Node>, lease: LeaseWriter) -> Arc<NodeWriter> {
     Arc::new(NodeWriter::new(lease, node.state().sequence()))
 }
 
-/// Reports this end of a node, while its client still has it.
+/// Reports this end of a node that the client still has.
 pub(super) fn report(own: &Arc<NodeWriter>, end: impl Future<Output = LostReason> + Send + 'static) {
     let own = Arc::downgrade(own);
     tokio::spawn(async move {
@@ -41,7 +41,7 @@ pub(super) fn report_when_lost(node: &Arc<dyn Node>, own: &Arc<NodeWriter>) {
     report(own, async move { node.state().until_lost().await });
 }
 
-/// Reports the honest end, this long after it.
+/// Reports the honest end after this delay.
 pub(super) fn report_later(node: &Arc<dyn Node>, own: &Arc<NodeWriter>, late: fn(&Lease) -> Duration) {
     let node = Arc::clone(node);
     report(own, async move {
@@ -51,7 +51,7 @@ pub(super) fn report_later(node: &Arc<dyn Node>, own: &Arc<NodeWriter>, late: fn
     });
 }
 
-/// Proven by the join, and by nothing after it.
+/// The join proves the lease, but no later reply does.
 pub(super) fn unproven(node: &Arc<dyn Node>) -> Arc<NodeWriter> {
     let lease = node.state().lease();
     let own = with_lease(node, LeaseWriter::new(lease.clock().clone(), lease.ttl(), lease.clock().now()));
@@ -59,7 +59,7 @@ pub(super) fn unproven(node: &Arc<dyn Node>) -> Arc<NodeWriter> {
     own
 }
 
-/// On a clock that does not count sleep, and without a deadline: only a task reports the loss.
+/// Uses a clock that does not count sleep, and no deadline: only a task reports the loss.
 pub(super) fn lost_by_a_task(node: &Arc<dyn Node>) -> Arc<NodeWriter> {
     let clock = Clock::tokio();
     let now = clock.now();
@@ -68,28 +68,28 @@ pub(super) fn lost_by_a_task(node: &Arc<dyn Node>) -> Arc<NodeWriter> {
     own
 }
 
-/// No loss is reported.
+/// Reports no loss.
 pub(super) fn lost_never(node: &Arc<dyn Node>) -> Arc<NodeWriter> {
     let clock = node.state().lease().clock().clone();
     let now = clock.now();
     with_lease(node, LeaseWriter::new(clock, FOR_EVER, now))
 }
 
-/// Suspended from the start.
+/// Suspends the lease from the start.
 pub(super) fn suspended(node: &Arc<dyn Node>) -> Arc<NodeWriter> {
     let own = lost_never(node);
     own.lease_writer().suspend();
     own
 }
 
-/// Lost half a TTL later than the contract says.
+/// Reports the loss half a TTL later than the contract says.
 pub(super) fn too_long(node: &Arc<dyn Node>) -> Arc<NodeWriter> {
     let own = lost_never(node);
     report_later(node, &own, |lease| lease.ttl() / 2);
     own
 }
 
-/// The server's side of a client that was admitted dies, and the client does not hear of it.
+/// Ends the server's side of a client that was admitted, without a report to the client.
 pub(super) struct DiesWhenAdmitted;
 
 #[async_trait]
@@ -107,7 +107,7 @@ impl Defect for DiesWhenAdmitted {
     }
 }
 
-/// Neither its nodes nor the client are ever suspended.
+/// Never suspends the nodes and the client.
 pub(super) struct NeverSuspended;
 
 impl Defect for NeverSuspended {
@@ -120,7 +120,7 @@ impl Defect for NeverSuspended {
     }
 }
 
-/// A hold that was lost by its deadline lives again as soon as the client has contact.
+/// Revives a hold that its deadline ended, as soon as the client has contact.
 pub(super) struct Revives;
 
 impl Defect for Revives {
@@ -137,7 +137,7 @@ impl Defect for Revives {
     }
 }
 
-/// Another lease is shown than the lease of the nodes.
+/// Shows a different lease from the lease of the nodes.
 pub(super) struct Reports(pub(super) fn(&Lease) -> Lease);
 
 impl Defect for Reports {
@@ -146,7 +146,7 @@ impl Defect for Reports {
     }
 }
 
-/// A lease with half of the TTL that the server keeps it for.
+/// A lease with half of the TTL for which the server keeps it.
 pub(super) fn half_of_its_ttl(honest: &Lease) -> Lease {
     LeaseWriter::new(honest.clock().clone(), honest.ttl() / 2, honest.clock().now()).into()
 }

@@ -1,4 +1,4 @@
-//! Changes under holders and waiters: a writer that turns reader, a limit, a node that is taken away.
+//! Wrong changes under holders and waiters: downgrades, limits, removals.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -138,7 +138,7 @@ impl Defect for Downgrade {
     }
 }
 
-/// A waiter looks again when a node has gone, and for no other reason.
+/// A waiter looks again only when a node has left.
 struct OnlyDepartures;
 
 #[async_trait]
@@ -204,7 +204,7 @@ impl Defect for OrStored {
                 Limit::Stored
             }
             OrStored::InTwoSteps if honest.limit(queue).await?.is_none() && join.claim.weight() <= limit => {
-                // One after the other.
+                // Each limit has a different delay, so the limits are stored at different times.
                 tokio::time::sleep(LOOK * limit).await;
                 honest.set_limit(queue, ExpectedLimit::Any, limit).await?;
                 Limit::Stored
@@ -224,7 +224,7 @@ impl Defect for RevokesNothing {
     }
 }
 
-/// The backend gives a node back as soon as it is admitted, though only the client may do that.
+/// Gives a node back as soon as it is admitted, which only the client may do.
 struct NeverKeeps;
 
 impl Defect for NeverKeeps {

@@ -1,4 +1,4 @@
-//! Waiters and holders that hear too much, too late or nothing.
+//! Waiters and holders with too many events, late events or none.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,7 +24,7 @@ impl Defect for LooksFirst {
     }
 }
 
-/// A waiter looks every third of a TTL, and hears nothing in between.
+/// A waiter looks every third of a TTL, and gets no events.
 pub(super) struct OnlyRechecks;
 
 #[async_trait]
@@ -39,7 +39,7 @@ impl Defect for OnlyRechecks {
     }
 }
 
-/// One waiter of this many looks at every departure.
+/// One waiter in this many looks at every departure.
 pub(super) struct Herd {
     one_of: usize,
     waiters: AtomicUsize,
@@ -105,7 +105,7 @@ impl Defect for SleepsThrough {
     }
 }
 
-/// The lease is seen, a removal is not.
+/// Shows the state of the lease, but no removal.
 pub(super) fn gone_never(node: &Arc<dyn Node>) -> Arc<NodeWriter> {
     let own = lost_never(node);
     let (lease, mirror) = (node.state().lease().clone(), own.lease_writer().clone());

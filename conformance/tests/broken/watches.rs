@@ -10,7 +10,7 @@ use latchwork_core::{Address, ErrorKind, Result};
 use super::defect::Defect;
 use super::wrapper::BrokenNode;
 
-/// A watch of a cell reports its first change only.
+/// Reports only the first change of a cell.
 pub(super) struct TellsOnce;
 
 impl Defect for TellsOnce {
@@ -19,7 +19,7 @@ impl Defect for TellsOnce {
     }
 }
 
-/// The same for a queue.
+/// Reports only the first change of a queue.
 pub(super) struct TellsOfOne;
 
 impl Defect for TellsOfOne {
@@ -37,7 +37,7 @@ struct Once {
 #[async_trait]
 impl ChangeWatch for Once {
     async fn changed(&mut self) -> Result<()> {
-        // The first answer says that the server watches.
+        // The first answer only shows that the watch is set.
         if self.told == 2 {
             std::future::pending::<()>().await;
         }
@@ -53,7 +53,7 @@ pub(super) struct WatchesOn;
 impl Defect for WatchesOn {
     async fn read_cell(&self, honest: &dyn Backend, cell: &Address) -> Result<Option<VersionedValue>> {
         match honest.read_cell(cell).await {
-            // Otherwise the watch would end by its next look.
+            // Otherwise the next read would end the watch.
             Err(error) if error.kind() == ErrorKind::Closed => std::future::pending().await,
             read => read,
         }
@@ -77,12 +77,12 @@ impl ChangeWatch for On {
     }
 }
 
-/// What clients do to queues: an index of the counts.
+/// The operations of clients on queues: indexes of the counts.
 pub(super) const JOINS: usize = 0;
 pub(super) const LEAVES: usize = 1;
 pub(super) const WRITES: usize = 2;
 
-/// A watch of a queue reports a change only if clients did one of these things since its last report.
+/// Reports a change of a queue only if clients did one of these operations since its last report.
 pub(super) struct TellsOf {
     counts: Arc<[AtomicUsize; 3]>,
     of: &'static [usize],

@@ -1,4 +1,4 @@
-//! A backend that passes everything on, except what its defect changes.
+//! A backend that passes all calls on, except for the changes of its defect.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -16,13 +16,13 @@ use latchwork_core::{Address, Capabilities, Kind, Lease, ListedKey, Page, QueueP
 
 use super::defect::{CountChange, Defect, Written};
 
-/// All of a queue.
+/// A page of the whole queue.
 pub(crate) const ALL: EntryPage = EntryPage::new(0, 1000);
 
-/// How much of a backend its defect breaks.
+/// The part of a backend that its defect breaks.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Reach {
-    /// All but the clients' registry and the layout. Otherwise most clients could not connect.
+    /// All but the clients' registry and the layout, without which most clients could not connect.
     Recipes,
     Everything,
 }
@@ -53,7 +53,7 @@ impl fmt::Debug for BrokenBackend {
 }
 
 impl BrokenBackend {
-    /// The address at which this client looks for a queue or a cell.
+    /// The address that this client uses for a queue or a cell.
     fn moved(&self, address: &Address) -> Address {
         self.defect.address(address, self.client)
     }
@@ -193,7 +193,7 @@ pub(crate) struct BrokenNode {
     pub(crate) honest: Arc<dyn Node>,
     pub(crate) backend: Arc<dyn Backend>,
     pub(crate) join: Join,
-    /// How often it was left.
+    /// The number of leaves.
     pub(crate) leaves: AtomicU32,
     /// The state that is shown instead of the honest one.
     pub(crate) own: Option<Arc<NodeWriter>>,

@@ -23,7 +23,7 @@ use tokio::runtime::Runtime;
 
 use self::plants::Plant;
 
-/// Each kind to each.
+/// The pairs of the long tier.
 const PAIRS: [(Kind, Kind); 9] = [
     (Kind::Redis, Kind::Redis),
     (Kind::Redis, Kind::Zookeeper),
@@ -36,9 +36,10 @@ const PAIRS: [(Kind, Kind); 9] = [
     (Kind::Etcd, Kind::Zookeeper),
 ];
 
-/// On which pairs each run is played, if it is not the long tier, which plays all of them on all: there and back on
-/// pairs that no other run has (Redis to etcd and etcd to ZooKeeper are left to the long tier). It is also played
-/// between two namespaces of one Redis, which is the commonest move there is; what fails there fails on both sides.
+/// The pairs of each run outside of the long tier, which plays all runs on all pairs. There and back is
+/// played on pairs that no other run has (only the long tier plays Redis to etcd and etcd to ZooKeeper). It
+/// is also played between two namespaces of one Redis, the most common move, in which a failure affects both
+/// sides.
 const THERE_AND_BACK: [(Kind, Kind); 4] = [
     (Kind::Zookeeper, Kind::Redis),
     (Kind::Etcd, Kind::Redis),
@@ -48,10 +49,11 @@ const THERE_AND_BACK: [(Kind, Kind); 4] = [
 const KILLED: [(Kind, Kind); 1] = [(Kind::Redis, Kind::Zookeeper)];
 const FAILING: [(Kind, Kind); 1] = [(Kind::Zookeeper, Kind::Etcd)];
 const OPERATED: [(Kind, Kind); 1] = [(Kind::Redis, Kind::Redis)];
-/// Operators of the other pairs are killed at requests so far apart, in the long tier too: at each, a pair whose
-/// steps take more requests would last two hours. Each run begins at another one.
+/// The distance between the requests at which operators of the other pairs are killed, also in the long tier.
+/// With each request, a pair whose steps need more requests would take two hours. Each run begins at a
+/// different request.
 const APART: usize = 4;
-/// A planted fault is found in one of so many short plays.
+/// The number of short plays, one of which must find a planted fault.
 const PLAYS: usize = 5;
 
 fn main() -> ExitCode {
@@ -64,7 +66,7 @@ fn main() -> ExitCode {
         return code;
     }
     let mut trials = Vec::new();
-    // Once there and back, or somewhat more.
+    // One way there and back, or a little more.
     let lasts = Duration::from_secs(if is_long() { 300 } else { 1 });
     for &(old, new) in chosen(&THERE_AND_BACK) {
         let tier = if old == new { "faults::" } else { "" };
@@ -103,7 +105,7 @@ fn main() -> ExitCode {
         trials.push(Trial::test(format!("faults::planted_{}_is_found", plant.name), move || is_found(plant)));
     }
     let mut arguments = Arguments::from_args();
-    // One at a time, unless the caller says how many: each has eight processes.
+    // One play at a time by default, because each has eight processes.
     arguments.test_threads.get_or_insert(1);
     libtest_mimic::run(&arguments, trials).exit_code()
 }
@@ -112,8 +114,8 @@ fn chosen(short: &'static [(Kind, Kind)]) -> &'static [(Kind, Kind)] {
     if is_long() { &PAIRS } else { short }
 }
 
-/// Whether the verdict finds a planted fault. A play is short: on a slow machine one may end before anything was
-/// wrong, or was added at all.
+/// Checks that the verdict finds a planted fault. A play is short: on a slow machine one may end before the
+/// fault shows, or before any add.
 fn is_found(plant: &Plant) -> Result<(), libtest_mimic::Failed> {
     let mut not_found = String::new();
     for _ in 0..PLAYS {
@@ -149,7 +151,7 @@ fn on<T>(
 async fn side(kind: Kind) -> Result<MovingSide, String> {
     let options = Options::new().own();
     let options = match kind {
-        // What was handed to the machine is kept: it is the server alone that is killed.
+        // Data that the operating system has is kept, because only the server is killed.
         Kind::Redis => options.args(["--appendonly", "yes", "--appendfsync", "no"]),
         Kind::Zookeeper | Kind::Etcd => options,
     };

@@ -19,21 +19,21 @@ mod defect;
 #[expect(dead_code, reason = "the module belongs to the suite, whose broken backends use more of it")]
 mod wrapper;
 
-/// A planted fault, and what finds it.
+/// A planted fault, and the report that finds it.
 pub(crate) struct Plant {
     pub(crate) name: &'static str,
-    /// In processes; else in the operator.
+    /// Whether the fault is in processes. Otherwise it is in the operator.
     in_processes: bool,
-    /// What the verdict says of it.
+    /// The words of the verdict, one of which must occur.
     pub(crate) found_as: &'static [&'static str],
-    /// Whether it is planted in the long tier alone, since the others are found by the same rules.
+    /// Whether the fault is planted in the long tier only, because other faults check the same rules.
     pub(crate) long: bool,
 }
 
 /// Every planted fault.
 pub(crate) const ALL: [&Plant; 3] = [
     &Plant { name: "acknowledgement_at_once", in_processes: true, found_as: &["held at once"], long: false },
-    // Who was passed over has a token of the other side, or stands beside another.
+    // A process that was skipped has a token of the other side, or holds at the same time as another process.
     &Plant {
         name: "step_without_members",
         in_processes: false,
@@ -45,11 +45,11 @@ pub(crate) const ALL: [&Plant; 3] = [
 
 impl Plant {
     pub(crate) fn plants(&self) -> Plants {
-        // Who is late is the later the sooner the next step comes.
+        // Without a pause between the steps, a late process is more steps behind.
         let hurried = Plants { pause: Duration::ZERO, ..Plants::NONE };
         match self.in_processes {
             true => Plants { processes: Some(self.name), ..hurried },
-            // Beside processes that are late, which is no fault: the operator is to wait for them.
+            // The processes are late, which is not a fault: an operator must wait for them.
             false => Plants {
                 processes: Some("late"),
                 operator: |honest| broken(honest, || Arc::new(NoMembers)),
@@ -59,7 +59,7 @@ impl Plant {
     }
 }
 
-/// The connectors of a process: with the fault that was planted in it, if one was.
+/// Returns the connectors of a process, with the fault that was planted in it, if any.
 pub(crate) fn planted(honest: Vec<Arc<dyn Connector>>) -> Vec<Arc<dyn Connector>> {
     match std::env::var(PLANT).as_deref() {
         Ok("acknowledgement_at_once") => broken(honest, || Arc::new(AtOnce::default())),
@@ -70,7 +70,7 @@ pub(crate) fn planted(honest: Vec<Arc<dyn Connector>>) -> Vec<Arc<dyn Connector>
     }
 }
 
-/// Acknowledges each stage at once, and goes on as in the first one that it read.
+/// Acknowledges each stage at once, and continues to use the first stage that it read.
 #[derive(Debug, Default)]
 struct AtOnce(Mutex<HashMap<Address, VersionedValue>>);
 
@@ -78,18 +78,18 @@ struct AtOnce(Mutex<HashMap<Address, VersionedValue>>);
 #[derive(Debug)]
 struct NoMembers;
 
-/// Hears of each stage late.
+/// Gets each stage late.
 #[derive(Debug)]
 struct Late;
 
-/// By so much: longer than steps take that wait for nobody.
+/// The delay, which is longer than a step that waits for no member.
 const LATE: Duration = Duration::from_millis(300);
 
 /// Gives tokens without the epoch.
 #[derive(Debug)]
 struct NoEpoch;
 
-/// Whether something is of a move, and not of its clients or of the layout.
+/// Whether an address belongs to a move, and not to its clients or the layout.
 fn is_of_the_move(address: &Address, kind: Kind) -> bool {
     address.kind() == kind && address.name().starts_with("move/")
 }

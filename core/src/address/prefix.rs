@@ -1,4 +1,4 @@
-//! Which queues, or cells, to list.
+//! A selection of queues or cells for a listing.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ impl QueuePrefix {
         if !prefix.is_empty() {
             check_length("prefix", prefix)?;
         }
-        // A key of dots only is encoded otherwise than one that begins with dots.
+        // A key of dots only has a different encoding from a key that begins with dots.
         let coded = if prefix.bytes().all(|byte| byte == b'.') { String::new() } else { encode(prefix) };
         let namespace = Namespace::new(namespace);
         Ok(Self { namespace, kind, prefix: prefix.to_owned(), coded: coded.into() })

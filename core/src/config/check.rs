@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::label::check_visible;
 use crate::secret::Secret;
 
-/// The name of a backend of ours, for an error that outlives the configuration.
+/// The name of a backend of this library, for an error that outlives the configuration.
 #[cfg(feature = "tls")]
 pub(crate) fn backend_name(backend: &str) -> &'static str {
     const OURS: [&str; 4] = ["memory", "redis", "zookeeper", "etcd"];
@@ -77,7 +77,7 @@ impl Config {
         self.hosts.iter().try_for_each(|host| check_host("hosts", host))
     }
 
-    /// Refuses half an identity, and what belongs to TLS without TLS: the user would rely on it in vain.
+    /// Refuses half an identity, and TLS options without TLS, because the user would rely on them in vain.
     fn check_tls(&self) -> Result<()> {
         let given = [
             ("ca", self.ca.is_some()),
@@ -107,8 +107,8 @@ impl Config {
 
 /// Checks a host by parsing it alone, as the url crate does for the schemes it knows.
 ///
-/// What follows a colon is a port, or the password of a login whose `@host` was forgotten: it is
-/// never quoted.
+/// The text after a colon is a port, or the password of a login whose `@host` was forgotten. So an error
+/// never quotes it.
 pub(super) fn check_host(argument: &'static str, host: &str) -> Result<()> {
     let refuse = |why: String| Err(Error::invalid(argument, why));
     if host.contains("://") {

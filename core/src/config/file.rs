@@ -71,7 +71,7 @@ impl<'de> Visitor<'de> for UrlOrTable {
     }
 
     fn visit_str<E: de::Error>(self, url: &str) -> Result<Config, E> {
-        // Our own error, since serde's would quote all of the text.
+        // Not serde's error, which would quote the whole text.
         Config::from_url(url).map_err(E::custom)
     }
 
@@ -82,7 +82,7 @@ impl<'de> Visitor<'de> for UrlOrTable {
 
 impl<'de> Deserialize<'de> for Secret {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // Serde's own error would quote what it found: a password of digits without quotes.
+        // Serde's error would quote the value, such as a password of digits without quotes.
         let text = String::deserialize(deserializer);
         text.map(Self::new).map_err(|_| de::Error::custom("the password must be a string"))
     }

@@ -1,4 +1,4 @@
-//! The two coordinators of a move, as a configuration names them.
+//! The configuration of the two coordinators of a move.
 
 use super::fields::{Config, MOVING, MoveConfig};
 use super::options::decode;
@@ -14,7 +14,7 @@ impl MoveConfig {
         Self { from, to, name: name.into() }
     }
 
-    /// Checks what can be checked without I/O.
+    /// Checks the parts of a move without I/O.
     ///
     /// # Errors
     /// `InvalidArgument` naming `from`, `to` or `move`.
@@ -50,7 +50,7 @@ impl Config {
         Self { moving: Some(Box::new(sides)), ..Self::new(MOVING) }
     }
 
-    /// Reads what follows `moving:`.
+    /// Reads the text after `moving:`.
     pub(super) fn of_moving(rest: &str) -> Result<Self> {
         let query = rest.strip_prefix("//").unwrap_or(rest);
         let shape = || Error::invalid("url", "expected moving:?from=<URL>&to=<URL>&move=<name>");
@@ -91,14 +91,15 @@ impl Config {
         Ok(config)
     }
 
-    /// Whether both name the same namespace of the same coordinator, as far as that can be seen here.
+    /// Whether both configurations name the same namespace of the same coordinator, as far as their text
+    /// shows it.
     fn is_one_place_with(&self, other: &Self) -> bool {
         let place = |config: &Self| {
             let mut hosts = config.hosts.clone();
             hosts.sort_unstable();
             (config.backend.clone(), hosts, config.path.clone(), config.namespace.clone())
         };
-        // A memory store without a name is another one each time.
+        // A memory store without a name is a new store at each connect.
         place(self) == place(other) && !(self.backend == "memory" && self.hosts.is_empty())
     }
 }

@@ -7,7 +7,7 @@ use super::fields::Config;
 use crate::error::{Error, Result};
 use crate::label::check_visible;
 
-/// The options that every backend has. All others are of the [backend](super::Options).
+/// The options that every backend has. All others belong to the [backend](super::Options).
 pub(super) const OPTIONS: [&str; 11] = [
     "namespace",
     "name",
@@ -23,7 +23,7 @@ pub(super) const OPTIONS: [&str; 11] = [
 ];
 
 impl Config {
-    /// Sets what the query of a URL says.
+    /// Sets the options in the query of a URL.
     ///
     /// # Errors
     /// `InvalidArgument` naming the option, or `url` for an option of a backend or one that is given twice.

@@ -1,4 +1,4 @@
-//! The schemes of URLs: which backend, what its hosts are, and whether TLS is asked for.
+//! The schemes of URLs: the backend, the role of its hosts, and whether the client uses TLS.
 
 use std::fmt;
 
@@ -31,7 +31,7 @@ pub struct Scheme<'a> {
 }
 
 impl<'a> Scheme<'a> {
-    /// What a scheme says, in lower case. One that nobody knows is the name of a backend.
+    /// Reads the parts of a scheme in lower case. An unknown scheme is the name of a backend.
     pub(super) fn parse(text: &'a str) -> Self {
         let (plain, tls) = text.strip_suffix("+tls").map_or((text, false), |plain| (plain, true));
         let of_redis = OF_REDIS.into_iter().find_map(|(hosts, end)| {
@@ -45,7 +45,7 @@ impl<'a> Scheme<'a> {
         of_redis.unwrap_or(Scheme { backend: plain, hosts: Hosts::Servers, tls })
     }
 
-    /// That of a configuration.
+    /// Returns the scheme of a configuration.
     pub(crate) fn of(config: &'a Config) -> Self {
         let hosts = match (config.options.get("sentinel_service"), config.options.get("cluster")) {
             (Some(_), _) => Hosts::Sentinels,
@@ -62,7 +62,7 @@ impl<'a> Scheme<'a> {
     }
 }
 
-/// As a URL has it, without `://`.
+/// Writes the scheme as in a URL, without `://`.
 impl fmt::Display for Scheme<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let end = OF_REDIS.into_iter().find(|(hosts, _)| *hosts == self.hosts).map_or("", |(_, end)| end);
@@ -89,7 +89,7 @@ mod tests {
                         ("redis", _) | (_, Hosts::Servers) => {
                             assert_eq!(Scheme::parse(&shown), scheme, "{shown}")
                         }
-                        // No such backend: the whole is its name.
+                        // There is no such backend, so the whole text is its name.
                         _ => assert_eq!(Scheme::parse(&shown).hosts, Hosts::Servers, "{shown}"),
                     }
                 }
@@ -107,7 +107,7 @@ mod tests {
             ("valkeys-sentinel", redis(Hosts::Sentinels, true)),
             ("redis-sentinel+tls", redis(Hosts::Sentinels, true)),
             ("rediss-cluster", redis(Hosts::Cluster, true)),
-            // TLS is asked for once.
+            // TLS is requested only once.
             ("rediss+tls", Scheme { backend: "rediss", hosts: Hosts::Servers, tls: true }),
             ("my-cluster", Scheme { backend: "my-cluster", hosts: Hosts::Servers, tls: false }),
         ] {

@@ -1,10 +1,10 @@
-//! Where a namespace is, as everybody may know it.
+//! The place of a namespace, as a public URL.
 
 use super::fields::Config;
 
 impl Config {
-    /// The URL of this namespace for those who read it on a server: where it is, and nothing of a login,
-    /// of files or of one client's settings.
+    /// The URL of this namespace for readers on a server: its place, without login, files and settings of one
+    /// client.
     pub(crate) fn shared_url(&self) -> String {
         let place = Self {
             hosts: self.hosts.clone(),

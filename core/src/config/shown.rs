@@ -8,9 +8,9 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use super::fields::{Config, MOVING, MoveConfig};
 use super::scheme::Scheme;
 
-/// In a login and in options.
+/// The encoding in a login and in options.
 const CODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'_').remove(b'.').remove(b'-').remove(b'~');
-/// In a path, whose slashes are meant.
+/// The encoding in a path, which keeps slashes.
 const IN_PATH: &AsciiSet = &CODED.remove(b'/');
 
 impl Config {
@@ -36,7 +36,7 @@ impl Config {
     /// ```
     pub fn url_without_secrets(&self) -> String {
         let defaults = Config::new(&*self.backend);
-        // A field that is not named here does not compile: it is shown below, or it is a secret.
+        // A new field does not compile until it is named here: it is shown below, or it is a secret.
         let Config {
             backend: _,
             hosts,
@@ -66,7 +66,7 @@ impl Config {
             return self.shown_move(sides);
         }
         let user = user.as_deref().map(|user| coded(user) + "@").unwrap_or_default();
-        // Behind Sentinels the path is the service, and the database an option.
+        // With Sentinels, the path is the service and the database an option.
         let (path, db) = match of_backend.get("sentinel_service") {
             Some(service) => (service, (!path.is_empty()).then(|| path.clone())),
             None => (path.as_str(), None),
@@ -97,7 +97,7 @@ impl Config {
     }
 }
 
-/// An option of the URL, with its value as it stands there.
+/// An option with its value, as in the URL.
 type Written = Option<(&'static str, String)>;
 
 fn coded(text: &str) -> String {

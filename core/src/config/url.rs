@@ -7,7 +7,7 @@ use super::scheme::{Hosts, Scheme};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
-/// Schemes that others use for TLS, and how ours is written.
+/// Schemes for TLS of other programs, and the scheme of this library.
 const OTHERS_TLS_SCHEMES: [(&str, &str); 4] = [
     ("zookeepers", "zookeeper+tls"),
     ("etcds", "etcd+tls"),
@@ -58,8 +58,7 @@ impl Config {
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, tail) = rest.split_at(end);
         if looks_like_a_broken_login(authority, tail) {
-            // The error quotes nothing: what looks like a host or an option here is part of a
-            // password.
+            // The error quotes nothing, because the apparent host or option is a part of a password.
             return Err(bad(
                 "an @ follows the first /, ? or #: in a user or password, write / as %2F, ? as %3F, # as %23 and @ as %40; elsewhere, write @ as %40",
             ));
@@ -155,8 +154,8 @@ impl TryFrom<&Config> for Config {
     }
 }
 
-/// Whether an unescaped `/`, `?` or `#` in a password has cut a login in two: `user:pass` here,
-/// `word@host` there. Free-text options may hold an `@`.
+/// Whether an unescaped `/`, `?` or `#` in a password has cut a login in two: then `authority` is
+/// `user:pass`, and `tail` contains `word@host`. Free-text options may contain an `@`.
 fn looks_like_a_broken_login(authority: &str, tail: &str) -> bool {
     let in_an_option = || {
         let hosts = authority.rsplit_once('@').map_or(authority, |(_, hosts)| hosts);
@@ -290,8 +289,7 @@ mod tests {
         assert!(Config::from_url("redis://u:hunter2@h:x").unwrap_err().to_string().find("hunter2").is_none());
     }
 
-    /// A raw `/`, `?` or `#` in a password ends what looks like the host: the rest must not be
-    /// quoted.
+    /// A raw `/`, `?` or `#` in a password ends the apparent host. The error must not quote the rest.
     #[test]
     fn a_password_that_breaks_the_url_is_not_shown_either() {
         for password in [

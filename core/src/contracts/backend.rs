@@ -46,7 +46,7 @@ pub trait Backend: SequentialNodes + Cells + fmt::Debug + 'static {
     /// Returns the name of the backend: `memory`, `redis`, `zookeeper`, `etcd`.
     fn name(&self) -> &'static str;
 
-    /// Returns what the backend promises beyond the contracts.
+    /// Returns the promises of the backend beyond the contracts.
     fn capabilities(&self) -> Capabilities;
 
     /// Returns the client's current lease. After a loss the next join opens a new lease (LEASE-REOPEN), so
@@ -84,7 +84,7 @@ pub trait Backend: SequentialNodes + Cells + fmt::Debug + 'static {
     /// Reads the server's settings and state for diagnosis.
     ///
     /// It sends a few requests, each bounded by the request timeout. No other method depends on it. It needs
-    /// no right beyond those of a client: if the login may not read a fact, the fact is
+    /// no right that a client does not need: if the login may not read a fact, the fact is
     /// [`Fact::Forbidden`](crate::facts::Fact::Forbidden).
     ///
     /// # Errors

@@ -89,7 +89,7 @@ pub enum Joined {
 }
 
 impl Residue {
-    /// Returns what a join with this answer may have left, as
+    /// Returns the possible remains of a join with this answer, as
     /// [`SequentialNodes::join`](super::SequentialNodes::join) defines its errors.
     pub fn of(join: &Join, answer: &Result<Joined>) -> Self {
         match answer {

@@ -36,7 +36,7 @@ use crate::error::LostReason;
 /// * `LEASE-STATE`, `LEASE-RENEWAL`: the state is a function of the clock at the call, not of a
 ///   timer or task. A blocked runtime, a stopped process or a dead task shows at the first call
 ///   after.
-/// * `LEASE-TTL`: [`ttl`](Lease::ttl) is what the server granted, and rules all arithmetic.
+/// * `LEASE-TTL`: [`ttl`](Lease::ttl) is the TTL that the server granted. All arithmetic uses it.
 ///
 /// Every program may read it:
 ///
@@ -239,8 +239,7 @@ impl Lease {
             tokio::pin!(notified);
             notified.as_mut().enable();
             if !ptr::eq(inner, self.inner()) {
-                // The stand-in has become another lease meanwhile, which has a notification of its
-                // own.
+                // The placeholder has become another lease, which has a separate notification.
                 continue;
             }
             // Each part is read before the whole: else a change in between would be missed.
@@ -289,7 +288,7 @@ impl Part for Lease {
     }
 
     fn left(&self) -> Duration {
-        // A stand-in has no deadline yet.
+        // A placeholder has no deadline yet.
         self.deadline().since(self.clock().now())
     }
 

@@ -92,7 +92,7 @@ pub enum StoredLimit {
 }
 
 impl StoredLimit {
-    /// Reads what is stored. A limit is written in decimal digits only, from 1 to `u32::MAX`.
+    /// Reads a stored text. A limit is written in decimal digits only, from 1 to `u32::MAX`.
     ///
     /// ```
     /// use latchwork_core::backend::StoredLimit;
@@ -210,7 +210,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against the words of the grammar, in arithmetic of its own.
+        /// Compares with a separate parser of the grammar, with its own arithmetic.
         #[test]
         fn any_bytes_are_a_limit_or_are_shown_as_what_they_are(stored in prop_oneof![
             any::<Vec<u8>>(),

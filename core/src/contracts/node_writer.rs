@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn whoever_waits_behind_a_loss_by_the_fixed_end_waits_and_does_not_spin() {
         let (yielded, answer) = mpsc::channel();
-        // On a thread of its own, because a wait that never yields would keep it.
+        // On a separate thread, because a wait that never yields would keep the test's thread.
         thread::spawn(move || {
             let clock = Clock::system();
             let node = NodeWriter::new(LeaseWriter::new(clock.clone(), Duration::ZERO, clock.now()), 1);
@@ -92,7 +92,7 @@ mod tests {
             clock.meanwhile(reading, move || slept.jump(TTL));
             let mut waiting = Box::pin(node.until_lost());
             let lost = (&mut waiting).now_or_never();
-            // By now at the latest, if the wait read the clock less often.
+            // The node must be lost now, even if the wait read the clock less often.
             (0..=reading).for_each(|_| {
                 clock.now();
             });

@@ -86,7 +86,7 @@ mod tests {
             (&[P(1), P(1), P(1)], 0, 2, 2),
             // All or none, and nothing overtakes the one that does not fit.
             (&[P(1), P(2), P(1)], 0, 2, 1),
-            // A lowered limit revokes nothing, and admits nobody until the sum fits.
+            // A lowered limit revokes no hold, and admits no client until the sum fits.
             (&[P(2), P(1), P(1)], 2, 2, 2),
             (&[P(1), P(1)], 1, 2, 2),
         ] {

@@ -91,7 +91,7 @@ mod tests {
         assert_eq!(begun.next(3, false, [4, 7]), None);
         let first = begun.next(3, false, [4, 7, 9, 12]).expect("three stand");
         assert_eq!(first, Passage { passed: 9, left: 0 });
-        // Those who have passed may stand for a while.
+        // Members that have passed may remain in the queue for a while.
         assert_eq!(first.next(3, false, [4, 7, 9, 12, 13]), None);
         assert_eq!(first.next(3, false, [9, 12, 13, 14]), Some(Passage { passed: 14, left: 0 }));
         assert_eq!(begun.next(0, false, [4]), None);

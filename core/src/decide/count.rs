@@ -62,7 +62,7 @@ pub enum Changed {
     Overflow,
 }
 
-/// What a count shows about an operation that may have been applied.
+/// The state of an operation that may have been applied, by the records of a count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
     /// It was applied, with this result.
@@ -133,7 +133,7 @@ impl Count {
         Self { value, writes: self.writes.saturating_add(1), initial: self.initial, last }
     }
 
-    /// Returns what the count shows about an operation that was first sent when the count had `since` writes.
+    /// Returns the state of an operation that was first sent when the count had `since` writes.
     pub fn told(&self, operation: Operation, since: u64) -> Told {
         match self.last.iter().find(|record| record.operation.writer == operation.writer) {
             Some(record) if record.operation.number == operation.number => Told::Applied(record.result),
@@ -198,8 +198,8 @@ mod tests {
     }
 
     proptest! {
-        /// Writers send each operation up to three times, and each of its requests lands or not. The
-        /// value is the sum of what was told to have been applied.
+        /// Writers send each operation up to three times, and each of its requests is carried out or not. The
+        /// value is the sum of the operations that are reported as applied.
         #[test]
         fn the_value_is_the_sum_of_what_it_tells(
             operations in proptest::collection::vec((0_u64..60, -9_i64..9, 0_u32..3), 0..200),

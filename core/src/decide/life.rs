@@ -6,14 +6,12 @@
 //!     └──────────────────────┴────────── given up, dropped ─────────────────┘
 //! ```
 //!
-//! An event is a method; it changes the value and answers what to do next. Retries and clean-up are
-//! decided here and nowhere else. An acquisition ([`Joining`]) drives the first part, and the
-//! node's state ([`Life`]) the rest.
+//! An event is a method; it changes the value and returns the next action. Retries and clean-up are decided
+//! only here. An acquisition ([`Joining`]) drives the first part, and the node's state ([`Life`]) the rest.
 //!
-//! *Why it is safe.* Every end answers what may be left on the server (HOLD-END-LEAVES-NOTHING), a
-//! hold is lost once and for good (LEASE-LOST-IS-FINAL), and a release claims no more than the
-//! server's answers show (HOLD-RELEASE-CLAIMS-NO-MORE). `docs/protocol/cleanup.md` has the
-//! arguments.
+//! *Why it is safe.* Every end reports the possible remains on the server (HOLD-END-LEAVES-NOTHING), a hold
+//! is lost once and for good (LEASE-LOST-IS-FINAL), and a release claims no more than the server's answers
+//! show (HOLD-RELEASE-CLAIMS-NO-MORE). `docs/protocol/cleanup.md` has the arguments.
 
 mod answer;
 mod ending;

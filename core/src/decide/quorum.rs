@@ -103,7 +103,8 @@ mod tests {
         assert_eq!(gathering.next(1), NextStep::WaitFor(1));
         gathering.passed();
         assert_eq!(gathering.next(2), NextStep::Done);
-        // The member that was lost meanwhile is not waited for again: that would be downwards.
+        // The gathering does not wait again for the lost member, because that would be downwards in the
+        // order.
         assert_eq!(gathering.next(1), NextStep::WaitFor(2));
         gathering.passed();
         assert_eq!(gathering.next(1), NextStep::Again);

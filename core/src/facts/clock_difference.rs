@@ -1,4 +1,4 @@
-//! How far two clocks are apart, measured over a network.
+//! The difference of two clocks, measured over a network.
 
 use std::fmt;
 use std::time::{Duration, Instant, SystemTime};

@@ -1,4 +1,4 @@
-//! One fact, or why it is not known.
+//! One fact, or the reason why it is unknown.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! What a server does with its memory and its disk.
+//! The use of memory and disk by a server.
 
 use std::fmt;
 use std::time::Duration;
@@ -50,7 +50,7 @@ impl fmt::Display for MemoryPolicy {
 pub enum Persistence {
     /// All writes: each is on the disks of a majority, or of the single server, before it is confirmed.
     BeforeConfirmed,
-    /// All writes except those of about this last time.
+    /// All writes except the writes of about this last time.
     LogBehind(Duration),
     /// All writes except some of the last: the operating system decides when the log is written, or the server does not
     /// report it.

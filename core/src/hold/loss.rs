@@ -50,7 +50,7 @@ impl Loss {
     }
 
     /// Returns on which coordinator the lease was lost, as text for people. Only for a lost hold over both
-    /// sides of a [move](crate::MoveConfig), where a loss on one side ends the hold.
+    /// sides of a [move](crate::MoveConfig), which a loss on one side ends.
     ///
     /// `None` while the hold exists, for every other hold, and after its guard was released or dropped.
     pub fn lost_on(&self) -> Option<String> {

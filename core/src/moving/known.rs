@@ -177,7 +177,7 @@ impl Known {
         self.holds.iter().filter_map(Weak::upgrade).filter(|hold| !hold.is_over()).collect()
     }
 
-    /// The holds at the end of the client, including those that the close has ended.
+    /// The holds at the end of the client, with the holds that the close has ended.
     pub(super) fn held_to_the_end(&self) -> Vec<Arc<MovingNode>> {
         let holds = self.holds.iter().filter_map(Weak::upgrade);
         holds.filter(|hold| matches!(hold.state().lost(), None | Some(LostReason::Closed))).collect()

@@ -66,8 +66,7 @@ mod tests {
     use crate::memory::Memory;
     use crate::{Clock, Config};
 
-    /// While locks move, and for as long as services with the old URLs are about, one coordinator has two
-    /// namespaces.
+    /// During a move, and while services still use the old URLs, one coordinator has two namespaces.
     #[tokio::test]
     async fn the_order_is_one_whatever_namespace_a_coordinator_has() {
         let of = |name: &str, namespace: &str| {

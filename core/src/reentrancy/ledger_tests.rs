@@ -1,7 +1,7 @@
 use super::Mode::{Exclusive, Shared};
 use super::*;
 
-/// A hold is named by the node that it has; `lost` are the nodes that are lost.
+/// The node of a hold is its number; `lost` are the lost nodes.
 type Book = Ledger<&'static str, u32>;
 
 fn enter(book: &mut Book, mode: Mode, lost: &[u32]) -> Entrant<u32> {
@@ -26,7 +26,7 @@ fn d1_a_release_of_an_older_generation_does_nothing() {
     assert_eq!(book.leave(&"k", old, Exclusive), Left::Stale);
     assert_eq!(book.convert(&"k", old), Left::Stale);
     assert_eq!(count(&book, &[1]), 1);
-    assert_eq!(count(&book, &[2]), 0, "what is lost is not held");
+    assert_eq!(count(&book, &[2]), 0, "a lost node is not held");
     assert_eq!(book.leave(&"k", new, Exclusive), Left::Last(2));
 }
 
@@ -42,7 +42,7 @@ fn d2_after_the_last_release_an_acquisition_is_a_new_one() {
 }
 
 fn begin(book: &mut Book, mode: Mode) -> Generation {
-    let Entrant::Acquire(generation) = enter(book, mode, &[]) else { panic!("nobody holds or acquires") };
+    let Entrant::Acquire(generation) = enter(book, mode, &[]) else { panic!("no task holds or acquires") };
     generation
 }
 
@@ -85,7 +85,7 @@ fn d4_an_acquisition_goes_on_while_anybody_waits_for_it() {
     assert!(!book.acquired(&"k", first, 1), "nobody's");
     book.gave_up(&"k", first);
     let second = begin(&mut book, Exclusive);
-    // What the first generation still reports does not touch the second.
+    // Later reports of the first generation do not affect the second.
     book.gave_up(&"k", first);
     assert!(!book.acquired(&"k", first, 1));
     assert_eq!(book.leave(&"k", first, Exclusive), Left::Stale);

@@ -42,7 +42,7 @@ pub struct ClientRecord {
     pub layout: Option<u32>,
     /// The time since its registration, as far as the server shows it (for display only).
     pub age: Option<Duration>,
-    /// Further fields of the record, such as those of a later version.
+    /// Further fields of the record, such as the fields of a later version.
     pub others: BTreeMap<String, String>,
 }
 

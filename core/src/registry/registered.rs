@@ -26,9 +26,9 @@ use crate::listing::Page;
 use crate::support::{SingleFlight, opening_bound};
 use crate::token::Tokens;
 
-/// A client of one coordinator, as recipes have it. It connects before its first request, and again
-/// and again until that succeeds; it registers as it connects (CLIENT-REGISTER-FIRST); and what would
-/// change anything on the server waits until it is registered (CLIENT-ACTS-REGISTERED).
+/// A client of one coordinator for the recipes. It connects before its first request, and tries again until
+/// that succeeds. It registers as it connects (CLIENT-REGISTER-FIRST). A request that would change the server
+/// waits until the client is registered (CLIENT-ACTS-REGISTERED).
 #[derive(Clone, Debug)]
 pub(crate) struct Registered(Arc<RegisteredParts>);
 
@@ -36,15 +36,15 @@ pub(crate) struct Registered(Arc<RegisteredParts>);
 struct RegisteredParts {
     connector: Arc<dyn Connector>,
     config: Config,
-    // The coordinator's: the first caller's runtime may be short-lived.
+    // The coordinator's runtime, because the runtime of the first caller may be short-lived.
     runtime: Handle,
-    // Of the tokens here; read as the client registers.
+    // The epoch of the tokens, which is read when the client registers.
     epoch: Arc<AtomicU16>,
     entered: OnceLock<Entered>,
-    // The stand-in that `lease` answers until the client is connected, and that then follows the
-    // real lease. It is lost when the client is closed first.
+    // The placeholder that `lease` returns before the connect, and that follows the real lease afterwards. A
+    // close before the connect ends it.
     pending: LeaseWriter,
-    // A short operation that gives up does not undo the connecting.
+    // A short operation that gives up does not stop the connect.
     connecting: SingleFlight<Result<()>>,
     // Orders the end of connecting against a close.
     first: Mutex<()>,
@@ -78,7 +78,7 @@ impl Registered {
         Ok(client)
     }
 
-    /// What recipes share of it.
+    /// The part of the client that recipes share.
     pub(crate) fn client(self) -> Client {
         let parts = Arc::clone(&self.0);
         Client::new(Arc::new(self), Tokens::OfEpoch(Arc::clone(&parts.epoch)), &parts.config)
@@ -133,7 +133,7 @@ impl RegisteredParts {
         };
         let backend = Arc::clone(&entered.backend);
         let refused = if backend.lease().clock().is_tokio() != self.pending.clock().is_tokio() {
-            // Instants handed out before would mean something else on the new clock.
+            // Earlier instants would have another meaning on the new clock.
             Some(Error::new(
                 ErrorKind::Misconfigured,
                 "the memory store has another clock than the lazy connect: create the store before it",
@@ -171,7 +171,7 @@ impl SequentialNodes for Registered {
     async fn abandon(&self, join: &Join) -> Result<()> {
         match self.backend() {
             Some(backend) => backend.abandon(join).await,
-            // Never connected: nothing was sent.
+            // The client never connected, so no request was sent.
             None => Ok(()),
         }
     }
@@ -196,7 +196,7 @@ impl SequentialNodes for Registered {
         let entered = self.entered().await?;
         match expected {
             ExpectedLimit::Any => entered.changes(entered.backend.set_limit(queue, expected, limit)).await,
-            // An operator's.
+            // The limits of an operator.
             _ => entered.acts().await?.set_limit(queue, expected, limit).await,
         }
     }
@@ -212,7 +212,7 @@ impl Cells for Registered {
     async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
         let entered = self.entered().await?;
         match cell.kind() {
-            // The stamp, and the stage of a move: an operator's.
+            // The stamp, and the stage of a move, which only an operator writes.
             Kind::Layout => entered.acts().await?.write_cell(cell, write).await,
             _ => entered.changes(entered.backend.write_cell(cell, write)).await,
         }
@@ -265,7 +265,7 @@ impl Backend for Registered {
     }
 
     fn capabilities(&self) -> Capabilities {
-        // An unconnected client promises nothing.
+        // A client that is not connected promises nothing.
         self.backend().map_or(Capabilities::NOTHING, |backend| backend.capabilities())
     }
 

@@ -1,4 +1,4 @@
-//! What the log says about a client's connection.
+//! The log of a client's connection.
 
 use std::fmt;
 use std::time::Instant;

@@ -1,15 +1,14 @@
-//! Names of nodes, reused.
+//! Reuses the names of nodes.
 //!
-//! *Why.* etcd's index keeps every key that ever existed until it is compacted, and a range walks
-//! over all of them: with a fresh name for every attempt, a join costs more the more often its
-//! queue was used. And when the same clients take turns in a queue, a waiter far from the head
-//! knows by its reused name which node is ahead, without a listing.
+//! *Why.* etcd's index keeps every key that ever existed until it is compacted, and a range walks over all of
+//! them. With a fresh name for every attempt, each use of a queue would make its joins slower. And when the
+//! same clients take turns in a queue, a waiter far from the head knows by its reused name which node is
+//! ahead, without a listing.
 //!
-//! *Why it is safe.* An attempt's own id is its name when no name is free. A name becomes free only
-//! when the join and the first leave of its node were both sent once and answered, so that no
-//! request for it is still on its way. Any other attempt (repeated, abandoned, or with an
-//! unanswered leave) takes its name with it. `docs/protocol/chain.md` has the whole argument
-//! (CHAIN-FRESH-NAME); the chain model checks it as `reuses`.
+//! *Why it is safe.* An attempt's own id is its name when no name is free. A name becomes free only when the
+//! join and the first leave of its node were both sent once and answered, so that no request for it is still
+//! on its way. Any other attempt (repeated, abandoned, or with an unanswered leave) keeps its name for good.
+//! `docs/protocol/chain.md` has the whole argument (CHAIN-FRESH-NAME); the chain model checks it as `reuses`.
 
 use std::collections::HashMap;
 
@@ -18,7 +17,7 @@ use parking_lot::Mutex;
 use crate::contracts::{Join, Joined, NodeId};
 use crate::{ErrorKind, LostReason, Result};
 
-/// Bounds of what is kept: queues, and free names of each. Beyond them attempts use their own ids.
+/// The numbers of remembered queues, and of free names in each. Beyond them attempts use their own ids.
 const QUEUES: usize = 1024;
 const EACH: usize = 256;
 
@@ -29,7 +28,7 @@ pub struct NamePool(Mutex<PoolState>);
 #[derive(Debug, Default)]
 struct PoolState {
     free: HashMap<Box<str>, Vec<NodeId>>,
-    // From an attempt under way to its name, where that is not its own id.
+    // The name of each current attempt whose name is not its own id.
     lent: HashMap<NodeId, NodeId>,
 }
 
@@ -59,8 +58,8 @@ impl NamePool {
         let over = match answer {
             Ok(_) => true,
             Err(error) => {
-                // When the lease is lost the server may still have made the node; the attempt is
-                // then abandoned.
+                // If the lease is lost, the server may still have made the node; the attempt is then
+                // abandoned.
                 let unknown =
                     matches!(error.kind(), ErrorKind::OutcomeUnknown | ErrorKind::Lost(LostReason::Expired));
                 !join.repeated && !unknown

@@ -21,8 +21,8 @@ pub const PATIENCE: Duration = Duration::from_millis(750);
 /// How long [`stranger`] asks a server that answers nothing.
 pub const OF_SILENCE: Duration = PATIENCE.saturating_mul(2);
 
-/// A ClientHello of TLS 1.2 (RFC 5246, 7.4.1.2) without extensions. A server of TLS answers it with its
-/// own hello or with an alert, whatever versions it takes.
+/// A ClientHello of TLS 1.2 (RFC 5246, 7.4.1.2) without extensions. A TLS server of any version answers it
+/// with its own hello or with an alert.
 const HELLO: &[u8; 64] =
     // A handshake record of 59 bytes, in it a ClientHello of 55 bytes, with its 32 random ones.
     b"\x16\x03\x01\x00\x3b\x01\x00\x00\x37\x03\x03latchwork asks: is this TLS?????\
@@ -67,8 +67,8 @@ async fn probe_all(mut probes: FuturesUnordered<impl Future<Output = Result<Prob
     loop {
         let next = match &waits {
             None => probes.next().await,
-            // The silent one may have been the leader: the others are asked again without it. A server of
-            // another kind is known by then.
+            // The silent server may have been the leader: the others are asked again without it. A server of
+            // another kind is known before that.
             Some(_) => timeout(OF_SILENCE, probes.next()).await.unwrap_or(None),
         };
         let Some(probed) = next else { break };
@@ -108,7 +108,8 @@ pub async fn greet(
         if let Ok(answer) = timeout(patience, &mut answer).await {
             break answer;
         }
-        // A server of another kind may wait for more words. It is asked again, since a busy one may answer late.
+        // A server of another kind may wait for more input. It is asked again, because a busy one may answer
+        // late.
         if let Some(Stranger::Named(saw)) = stranger(host, scheme).await {
             return Err(wrong(&saw));
         }
@@ -208,7 +209,7 @@ fn is_end(error: &io::Error) -> bool {
     matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
 }
 
-/// Whether an answer says all: an HTTP answer ends with its connection, others after a line.
+/// Whether an answer is complete: an HTTP answer ends with its connection, others after a line.
 fn is_whole(answer: &[u8]) -> bool {
     !answer.starts_with(b"HTTP/") && answer.contains(&b'\n')
 }
@@ -235,12 +236,12 @@ pub async fn exchange(
     enough: impl Fn(&[u8]) -> bool,
 ) -> io::Result<Vec<u8>> {
     let mut stream = transport.dial(address).await?;
-    // Some servers speak first and close: their words can still be read when this fails.
+    // Some servers write first and close: their text can still be read when this write fails.
     let _ = stream.write_all(question).await.and(stream.flush().await);
     let mut answer = Vec::new();
     loop {
         let read = match stream.read_buf(&mut answer).await {
-            // Some servers end TLS without its last word.
+            // Some servers end TLS without the closing alert.
             Err(error) if !answer.is_empty() || error.kind() == io::ErrorKind::ConnectionReset => 0,
             read => read?,
         };

@@ -1,9 +1,9 @@
 //! Work that one task does for all callers.
 //!
-//! *Why.* A client opens a connection, lease or session once, however many tasks ask for it. In the
-//! future of the first caller the work would be undone when that caller gives up, and would stand
-//! still when nothing polls it. So a task of its own does it on the client's runtime, and callers
-//! share its result. (The name is that of Go's package `singleflight`.)
+//! *Why.* A client opens a connection, lease or session once for all tasks that ask for it. In the future of
+//! the first caller, the work would be lost when that caller gives up, and would stop when nothing polls it.
+//! So a separate task on the client's runtime does the work, and callers share its result. (Go's package
+//! `singleflight` gave it the name.)
 
 use std::time::Duration;
 
@@ -120,7 +120,7 @@ mod tests {
         };
         assert!(under_way(&flights).is_none());
         let first = join(1);
-        // Given up, and dropped unpolled: the work goes on.
+        // The first caller gives up, and its wait is dropped unpolled: the work continues.
         assert_eq!(join(2).wait().now_or_never(), None);
         let also = under_way(&flights).expect("it is under way");
         may_end.notify_one();

@@ -1,9 +1,9 @@
 //! Bounds a client's requests in flight, so that its renewals go first.
 //!
-//! *Why.* Thousands of tasks share one connection with the renewals of what the client holds.
-//! Unbounded, their requests would delay the next renewal, in the client's queue and in the
-//! server's, for longer than a lease lives. So a request needs a pass, and a renewal or proof of
-//! contact needs none: it never queues behind more than [`AT_ONCE`].
+//! *Why.* Thousands of tasks share one connection with the renewals of the client. Without a bound, their
+//! requests would delay the next renewal, in the client's queue and in the server's, for longer than a lease
+//! lives. So a request needs a pass. A renewal or proof of contact needs none, and at most [`AT_ONCE`]
+//! requests are before it.
 
 use std::time::Duration;
 

@@ -25,18 +25,18 @@ pub(crate) fn connected_to(store: &Memory) -> (Coordinator, Link) {
     store.connect(&Config::new("memory")).expect("connected")
 }
 
-/// A client of a store of its own, and its link.
+/// A client of a separate store, and its link.
 pub(crate) fn connected() -> (Coordinator, Link) {
     connected_to(&Memory::new(Clock::tokio()))
 }
 
-/// A client of a store that no other test has, connected as a service does it.
+/// A client of a store that no other test has, connected in the same way as a service.
 pub(crate) async fn private() -> Coordinator {
     let config = Config::from_url("memory://").expect("a good URL");
     connect(&[memory::connector()], &config).await.expect("connected")
 }
 
-/// The error of an answer that fails in this way.
+/// Asserts that an answer fails with this kind of error, and returns the error.
 #[track_caller]
 pub(crate) fn fails<T>(answer: Result<T>, kind: ErrorKind, why: &str) -> Error {
     let error = answer.map(drop).expect_err(why);

@@ -20,7 +20,7 @@ use latchwork_core::{
 
 pub(crate) use self::clients::{Clients, clients, connected, connected_to, fails, private};
 
-/// What happens before a call of the memory backend, or instead of it.
+/// Runs before a call of the memory backend, or instead of it.
 #[async_trait]
 pub(crate) trait Plant: Debug + Send + Sync + 'static {
     fn capabilities(&self, real: Capabilities) -> Capabilities {
@@ -55,12 +55,12 @@ pub(crate) trait Plant: Debug + Send + Sync + 'static {
         node.confirm(replicas, within).await
     }
 
-    /// What is listed instead of a queue.
+    /// Changes the entries that a listing shows.
     fn list(&self, entries: Vec<QueueEntry>) -> Vec<QueueEntry> {
         entries
     }
 
-    /// What is read instead of a cell.
+    /// Changes the value that a read shows.
     fn read(&self, cell: Option<VersionedValue>) -> Option<VersionedValue> {
         cell
     }

@@ -1,7 +1,7 @@
 //! Two ways to explore a model: every state breadth-first (stateright), or long seeded walks.
 //!
-//! The walks are our own. Stateright's simulation ends a run at the first state that it saw before,
-//! and a seed and a number of steps should be enough to repeat a run.
+//! The walks are not stateright's simulation, which ends a run at the first known state. A walk can be
+//! repeated with its seed and number of steps.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use stateright::{Checker, HasDiscoveries, Model, Property, Representative};
 
-/// What the models watch for. The model must find a planted fault as one of these.
+/// The damage that the models look for. The model must find a planted fault as one of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Broken {
     /// Two clients believe that they hold, and their claims exclude each other.
@@ -38,21 +38,21 @@ pub(crate) enum Broken {
     Believes,
     /// A client that saw the loss believes again that it holds.
     Revived,
-    /// A count is not the sum of what was applied, or its writer was told something else.
+    /// A count is not the sum of the applied operations, or its writer got a wrong answer.
     Miscounted,
     /// A read shows less than was confirmed, or shown by a read, before it began.
     ReadBack,
     /// Fewer members than a barrier has parties pass it together.
     PassedAlone,
-    /// A client works below the layout that is stamped.
+    /// A client works below the layout in the stamp.
     TooOld,
-    /// A client works beside a move that it takes no part in.
+    /// A plain client works while a move needs it to be away.
     Outside,
     /// A stamp went back to an earlier layout.
     StampBack,
 }
 
-/// The first damage that is there. A model may judge `only` one kind of damage.
+/// Returns the first damage of the list. A model may judge `only` one kind of damage.
 pub(crate) fn damage<const N: usize>(only: Option<Broken>, found: [(bool, Broken); N]) -> Option<Broken> {
     let judged = |broken| only.is_none_or(|only| only == broken);
     found.into_iter().find(|(is_there, broken)| *is_there && judged(*broken)).map(|(_, broken)| broken)
@@ -133,8 +133,8 @@ fn exhaustively<P: Protocol>(name: &str, model: P) -> Option<Found> {
     reported(name, begun, Explored(model).checker().finish_when(HasDiscoveries::Any).spawn_bfs().join())
 }
 
-/// The same, depth-first, and of all states that differ only by which client is which, one. That
-/// is sound where the model treats its clients alike. The trace need not be a shortest one.
+/// The same, depth-first. Of all states that differ only in the order of the clients, it visits one. That is
+/// sound if the model treats its clients alike. The trace need not be a shortest one.
 fn up_to_symmetry<P: Protocol<State: Representative>>(name: &str, model: P) -> Option<Found> {
     let begun = Instant::now();
     let checker = Explored(model).checker().symmetry().finish_when(HasDiscoveries::Any);
@@ -165,7 +165,7 @@ pub(crate) fn assert_sound<P: Protocol>(name: &str, model: P) {
     sound_once(name, model, exhaustively);
 }
 
-/// The same, where clients are interchangeable.
+/// The same, if clients are interchangeable.
 pub(crate) fn assert_sound_up_to_symmetry<P: Protocol<State: Representative>>(name: &str, model: P) {
     sound_once(name, model, up_to_symmetry);
 }
@@ -183,12 +183,12 @@ fn sound_once<P: Protocol>(name: &str, model: P, explored: fn(&str, P) -> Option
     }
 }
 
-/// Asserts that the planted fault is found as this, and prints the trace.
+/// Asserts that the planted fault is found as this damage, and prints the trace.
 pub(crate) fn assert_found_as<P: Protocol>(name: &str, faulty: P, expected: Broken) {
     found_as(name, exhaustively(name, faulty), expected);
 }
 
-/// The same, where clients are interchangeable.
+/// The same, if clients are interchangeable.
 pub(crate) fn assert_found_up_to_symmetry<P>(name: &str, faulty: P, expected: Broken)
 where
     P: Protocol<State: Representative>,
@@ -202,9 +202,8 @@ fn found_as(name: &str, found: Option<Found>, expected: Broken) {
     assert_eq!(broken, expected, "{name}");
 }
 
-/// Walks `LATCHWORK_STEPS` random steps (by default `steps`) from the seed `LATCHWORK_SEED` (by
-/// default from the time of day). Begins anew after every `run` steps, and where no step is
-/// possible.
+/// Walks `LATCHWORK_STEPS` random steps (by default `steps`) from the seed `LATCHWORK_SEED` (by default from
+/// the time of day). Begins at the first state again after every `run` steps, and when no step is possible.
 pub(crate) fn walk<P: Protocol>(name: &str, model: &P, run: usize, steps: usize) {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
     let seed = number("LATCHWORK_SEED").unwrap_or_else(|| {
@@ -248,7 +247,7 @@ impl Random {
         usize::try_from(self.next() % u64::try_from(bound).expect("fits")).expect("below a usize")
     }
 
-    /// One of the steps that are possible, if any is.
+    /// Returns one of the possible steps, or `None` if no step is possible.
     pub(crate) fn step<P: Protocol>(&mut self, model: &P, state: &P::State) -> Option<P::Action> {
         let mut steps = Vec::new();
         model.actions(state, &mut steps);

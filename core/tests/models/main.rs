@@ -1,12 +1,11 @@
 //! Models of the protocols. They run core's own decisions (`latchwork_core::backend::decide`).
 //!
-//! Each model has a coordinator, its clients, and what can go wrong between them. A model calls
-//! core's decisions and does not copy them: the Redis queue is
-//! [`Queue`](latchwork_core::backend::decide::queue::Queue), a node's standing in a chain is
-//! [`standing`](latchwork_core::backend::decide::chain::standing), and deadlines, margins, renewals and
-//! contact proofs are core's functions at ticks of 200 ms. A backend does the rest (list again
-//! after an event, accept a hand-off message, leave with a tombstone): the models' client steps
-//! state that, each with the name of its rule in `docs/protocol/rules.md`.
+//! Each model has a coordinator, its clients, and the failures between them. A model calls core's decisions
+//! and does not copy them: the Redis queue is [`Queue`](latchwork_core::backend::decide::queue::Queue), the
+//! standing of a node in a chain is [`standing`](latchwork_core::backend::decide::chain::standing), and
+//! deadlines, margins, renewals and contact proofs are core's functions at ticks of 200 ms. A backend does
+//! the rest (list again after an event, accept a hand-off message, leave with a tombstone). The models'
+//! client steps state that, each with the name of its rule in `docs/protocol/rules.md`.
 //!
 //! * **`redis`**: two to five clients on one Redis queue, with exclusive, shared and weighted
 //!   claims. Messages are late, lost and reordered; requests are repeated. Clients cancel, crash,
@@ -18,31 +17,33 @@
 //!   unknown creates; marks; changes of the limit; announced releases and release notices;
 //!   downgrades, crashes and expiry. Time is an order only: a deadline passes before its session
 //!   expires.
-//! * **`lease`**: on Redis, nodes that are renewed in batches. On ZooKeeper, a session behind a
-//!   follower that forwards touches with its pings and can be cut off. Clocks drift, a machine
-//!   sleeps, a failover extends a lease or forgets it. And a hold that its own client ends, by a
-//!   fixed end or a close, while work that began under it goes on.
+//! * **`lease`**: on Redis, nodes that are renewed in batches. On ZooKeeper, a session at a follower that
+//!   forwards touches with its pings and can be cut off. Clocks drift, a machine sleeps, a failover extends a
+//!   lease or forgets it. Also a hold that its own client ends, by a fixed end or a close, while work that
+//!   began under it continues.
 //! * **`hold`**: one hold from its first join until the server has nothing of it, over
 //!   [`life`](latchwork_core::backend::decide::life). Requests and replies are lost and late, futures are
 //!   dropped at any instant, an operator removes the node, the lease ends.
 //! * **`gather`**: clients that acquire several locks as one, over
 //!   [`gather`](latchwork_core::backend::decide::gather).
-//! * **`quorum`**: clients that acquire a majority of members, over
-//!   [`quorum`](latchwork_core::backend::decide::quorum): who waits for whom, and, with late messages and a
-//!   server that forgets, who believes that it holds, over [`trial`](latchwork_core::backend::decide::trial).
+//! * **`quorum`**: clients that acquire a majority of members. One model has the order in which clients wait
+//!   for each other, over [`quorum`](latchwork_core::backend::decide::quorum). The other has late messages
+//!   and a server that forgets, and checks which clients believe that they hold, over
+//!   [`trial`](latchwork_core::backend::decide::trial).
 //! * **`count`**: writers of a number in a cell, over [`Count`](latchwork_core::backend::decide::count::Count).
 //!   Requests and replies are lost and late, operations are given up, the cell is deleted.
-//! * **`barrier`**: members of a barrier in one round after the other, over
+//! * **`barrier`**: members of a barrier in consecutive rounds, over
 //!   [`Passage`](latchwork_core::backend::decide::barrier::Passage). Members die and come late, and the last
-//!   one takes the cell along.
+//!   one deletes the cell.
 //! * **`layout`**: clients of several builds that register and read the stamp of their namespace, and
-//!   operators who raise it, over [`Stamp`](latchwork_core::backend::decide::layout::Stamp). Places are lost,
-//!   operators stop half-way.
+//!   operators that raise it, over [`Stamp`](latchwork_core::backend::decide::layout::Stamp). Clients lose
+//!   their registrations, operators stop half-way.
 //! * **`moving`**: participants of a move between two coordinators, over
 //!   [`moving`](latchwork_core::backend::decide::moving). Phases go forward and back, leases are lost,
-//!   acknowledgements come late, operators die. And the gate of a move: plain clients, which take no
-//!   part in it. And its ends: it is given up or finished, and its cell is gone when one who was away comes
-//!   back. And the values that move along: a count that is frozen, copied, compared, and used on the other side.
+//!   acknowledgements come late, operators die. Further models have the gate of a move for plain clients,
+//!   which take no part in it; its ends (it is given up or finished, and a participant that was away finds no
+//!   cell); the values that move with the locks (a count is frozen, copied, compared, and used on the other
+//!   side); and the stored limit of a semaphore.
 //! * **`owner`**: the tasks of one owner, over the ledger that runs (`src/reentrancy/ledger.rs`).
 //!
 //! **Bounds.** The models visit every state within these bounds. Modules `larger` have larger bounds:
@@ -58,9 +59,9 @@
 //! long. From every visited state, a fault-free run must serve all live waiters within the bound
 //! and leave nothing.
 //!
-//! **Faults.** Each test of a rule plants the opposite of that rule. It asserts that the model
-//! finds the damage that the rule prevents, prints a shortest trace, and explores the same bounds
-//! without the fault, where nothing may be found.
+//! **Faults.** Each test of a rule plants the opposite of that rule. It asserts that the model finds the
+//! damage that the rule prevents, and prints a shortest trace. It explores the same bounds without the fault
+//! too, and there the model must find nothing.
 //!
 //! **Not modelled.** More than 256 expired nodes at once; tombstones that end (after ten minutes);
 //! Redis Cluster, Sentinel and a failover in the middle of a queue; memory limits; foreign entries;

@@ -1,9 +1,9 @@
-//! Clients that acquire several queues as one: what the models [`gather`](crate::gather) and
-//! [`quorum`](crate::quorum) share.
+//! The common part of the models [`gather`](crate::gather) and [`quorum`](crate::quorum): clients that
+//! acquire several queues as one.
 //!
-//! A queue admits its head. Tries and leaves arrive in any order, and a hold may be lost while its
-//! client waits for another queue. Nothing else is lost: a lost message delays a client and stops
-//! none, as the other models show.
+//! A queue admits its head. Tries and leaves arrive in any order, and a hold may be lost while its client
+//! waits for another queue. No message is lost: a lost message only delays a client, as the other models
+//! show.
 
 use crate::explore::{Broken, Protocol, damage, offer};
 
@@ -14,7 +14,7 @@ pub(crate) const QUEUES: usize = 3;
 pub(crate) struct Client<G> {
     pub(crate) gather: G,
     pub(crate) doing: Doing,
-    // Holds, as the client believes.
+    // The holds that the client believes to have.
     pub(crate) holds: [bool; QUEUES],
 }
 
@@ -24,9 +24,9 @@ pub(crate) enum Doing {
     Idle,
     // Tries that have not arrived yet, and whether one was refused.
     Trying { on_the_way: [bool; QUEUES], refused: bool },
-    // In this queue.
+    // It waits in this queue.
     Waiting(usize),
-    // In all queues, by a fault.
+    // It waits in all queues, by a fault.
     WaitingInAll,
     Holding,
     Done,
@@ -47,7 +47,7 @@ pub(crate) enum Step {
     Proceed(usize),
     TryArrives(usize, usize),
     Admitted(usize, usize),
-    /// A client that has waited for long tries all others at once, which make a majority.
+    /// A client that has waited long tries all other queues at once, which make a majority.
     TryOthers(usize),
     Release(usize),
     LeaveArrives(usize),
@@ -169,7 +169,7 @@ impl<G> State<G> {
         self.clients[client].holds[queue] = false;
     }
 
-    /// The damage if nothing can happen any more.
+    /// The damage if no step is possible any more.
     pub(crate) fn end<P: Protocol<State = Self, Action = Step>>(&self, model: &P) -> Option<Broken> {
         let mut steps = Vec::new();
         model.actions(self, &mut steps);

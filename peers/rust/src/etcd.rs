@@ -14,7 +14,8 @@ use crate::Result;
 use crate::peer::{Held, Peer, Session};
 use crate::report::setting;
 
-/// In seconds, of one lease for each client. Not renewed, so that nothing else is sent.
+/// The TTL of one lease for each client, in seconds. The lease is not renewed, so that no other requests are
+/// sent.
 const TTL: i64 = 600;
 const FOREIGN: &str = "this was held by another peer";
 
@@ -62,10 +63,10 @@ impl Session for LockServiceSession {
     }
 }
 
-/// A transaction that puts an own key and reads the one before, a watch on that one, and a delete.
-/// A limit: it assumes that nobody leaves the queue while it waits.
+/// A transaction that puts an own key and reads the key before it, a watch on that key, and a delete. A
+/// limit: it assumes that no client leaves the queue while it waits.
 pub struct Raw {
-    /// One watch on the whole queue that lives as long as the client, instead of one for each wait.
+    /// One watch on the whole queue for the life of the client, instead of one watch for each wait.
     pub one_watch: bool,
 }
 
@@ -104,7 +105,7 @@ impl Deletions {
     async fn watch(mut client: Client, queue: String) -> Result<Arc<Self>> {
         let options = WatchOptions::new().with_prefix().with_filters([WatchFilterType::NoPut]);
         let mut stream = client.watch(queue, Some(options)).await?;
-        // Created: what is deleted from now on is seen.
+        // The watch is created: it shows every deletion from now on.
         stream.message().await?;
         let deletions = Arc::new(Self::default());
         let shared = Arc::clone(&deletions);
@@ -136,7 +137,7 @@ impl Deletions {
 }
 
 impl RawSession {
-    /// Puts a key, and answers the one before it in the queue with the revision that created it.
+    /// Puts a key. Returns the key before it in the queue, with its create revision.
     async fn join(&self, queue: &str, key: &str) -> Result<Option<(Vec<u8>, i64)>> {
         let last_two = GetOptions::new()
             .with_prefix()
@@ -160,10 +161,10 @@ impl RawSession {
         }))
     }
 
-    /// Waits with a watch of its own. It has no start revision: etcd serves a watch that starts in
-    /// the past only every 100 ms. One that races with the deletion may be such a one even so,
-    /// hence the look once it is created; the same session may have created the key again, hence
-    /// the revision.
+    /// Waits with a separate watch. The watch has no start revision, because etcd serves a watch that starts
+    /// in the past only every 100 ms. A watch that races with the deletion may be late in the same way, so
+    /// the key is read after the watch was created. The same session may have created the key again, so the
+    /// revisions are compared.
     async fn wait_for(&self, key: Vec<u8>, created: i64) -> Result<()> {
         let mut client = self.client.clone();
         let options = WatchOptions::new().with_filters([WatchFilterType::NoPut]);

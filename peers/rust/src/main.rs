@@ -1,6 +1,6 @@
-//! Lock crates of others, and raw requests, measured: `peers NAME…`.
+//! Measures other lock crates and raw requests: `peers NAME…`.
 //!
-//! Each measure prints a line of JSON. The environment names the servers and the terms: see
+//! Each measure prints a line of JSON. The environment has the servers and the parameters: see
 //! `../README.md`.
 
 #[cfg(feature = "etcd")]

@@ -1,5 +1,5 @@
-//! M1, M2 and M3 of one peer. The same logic is written again in Java, Go and Python, so that each
-//! library is measured in its own language.
+//! M1, M2 and M3 of one peer. The same logic is also written in Java, Go and Python, to measure each library
+//! in its own language.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +12,7 @@ use crate::Result;
 use crate::peer::Peer;
 use crate::report::{print, seconds, setting, timed};
 
-/// Plays the measures that the environment names. What goes wrong is a line too.
+/// Plays the measures in the environment. An error is printed as a line too.
 pub async fn all(peer: &Arc<dyn Peer>) {
     let measures = setting("BENCH_MEASURES", "M1,M2,M3");
     let failed = |measure: &str, error| print(&**peer, measure, "", "", json!({"error": format!("{error}")}));
@@ -28,7 +28,7 @@ pub async fn all(peer: &Arc<dyn Peer>) {
                     played.unwrap_or_else(|error| failed(&format!("M3 W={contenders}"), error));
                 }
             }
-            // The other recipes: no crate here has them.
+            // No crate of this program has the other recipes.
             _ => {}
         }
     }
@@ -42,7 +42,7 @@ fn warm() -> Duration {
     seconds("BENCH_WARM", "0.5")
 }
 
-/// No other run has this key.
+/// Returns a key that no other run has.
 fn fresh_key(measure: &str) -> String {
     format!("{measure}-{:08x}", rand::random::<u32>())
 }
@@ -95,7 +95,7 @@ async fn throughput(peer: &Arc<dyn Peer>) -> Result<()> {
     Ok(())
 }
 
-/// What the contenders of one key share. All are in one process, so there is one clock.
+/// The shared state of the contenders of one key. All are in one process, so there is one clock.
 struct Room {
     clock: Instant,
     recorded: AtomicBool,
@@ -132,7 +132,7 @@ impl Room {
         i64::try_from(self.clock.elapsed().as_nanos()).unwrap_or(i64::MAX)
     }
 
-    /// A contender has acquired; it asked at `asked`.
+    /// Records that a contender has acquired; it asked at `asked`.
     fn enter(&self, contender: usize, asked: i64) {
         let now = self.now();
         if self.inside.fetch_add(1, SeqCst) != 0 {
@@ -217,7 +217,7 @@ fn report(peer: &dyn Peer, room: &Room, took: Duration, error: Option<String>) {
     print(peer, "M3_fair", &param, "max/min grants", fair);
 }
 
-/// Waits until all have come through, and says what went wrong.
+/// Waits until all tasks have ended. Returns the first error.
 async fn first_error(tasks: Vec<JoinHandle<Result<()>>>) -> Option<String> {
     const PATIENCE: Duration = Duration::from_secs(20);
     let ended = tokio::time::timeout(PATIENCE, futures::future::join_all(tasks)).await;

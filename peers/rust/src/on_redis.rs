@@ -18,11 +18,11 @@ fn url() -> String {
     setting("REDIS_URL", "")
 }
 
-/// What a held key was told to its releaser by, when the type is lost.
+/// The error for a held value of another peer's type.
 const FOREIGN: &str = "this was held by another peer";
 
-/// Alone: `SET NX PX` and a script that compares and deletes. Contended: a list with one token in
-/// it, `BLPOP` and `LPUSH`. A limit, no lock: the token of a holder that dies is gone.
+/// Without contention: `SET NX PX` and a script that compares and deletes. With contention: a list with one
+/// token, `BLPOP` and `LPUSH`. This is a limit, not a lock: the token of a dead holder is lost.
 pub struct Raw;
 
 struct RawSession {
@@ -125,7 +125,7 @@ impl Session for RsLockSession {
     }
 }
 
-/// Its `acquire` does not wait on one server: it is called again after 10 ms.
+/// Its `acquire` does not wait on one server, so it is called again after 10 ms.
 pub struct DistributedLock;
 
 struct DistributedLockSession(RedisLockProvider);

@@ -1,4 +1,4 @@
-//! What is measured: a library, or raw requests.
+//! A peer to measure: a library, or raw requests.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -7,17 +7,17 @@ use async_trait::async_trait;
 
 use crate::Result;
 
-/// What a session needs to release.
+/// The value that a session needs for the release.
 pub type Held = Box<dyn Any + Send>;
 
 /// A client with its connection.
 #[async_trait]
 pub trait Session: Send + Sync + 'static {
-    /// Acquires a lock that nobody contends for.
+    /// Acquires a lock without contention.
     async fn lock(&self, key: &str) -> Result<Held>;
-    /// Releases it, confirmed by the server.
+    /// Releases a lock, confirmed by the server.
     async fn unlock(&self, held: Held) -> Result<()>;
-    /// Acquires a lock that others contend for; a raw peer sends other requests then.
+    /// Acquires a lock with contention; a raw peer then sends other requests.
     async fn lock_contended(&self, key: &str) -> Result<Held> {
         self.lock(key).await
     }
@@ -33,7 +33,7 @@ pub trait Peer: Send + Sync + 'static {
     fn version(&self) -> &'static str;
     fn server(&self) -> &'static str;
     async fn open(&self) -> Result<Arc<dyn Session>>;
-    /// Makes what must be on the server before these keys are used.
+    /// Creates the data that the server needs before these keys are used.
     async fn prepare(&self, _keys: &[String]) -> Result<()> {
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Lines of JSON, percentiles, and the terms of the run.
+//! Lines of JSON, percentiles, and the parameters of the run.
 
 use std::time::Duration;
 
@@ -6,18 +6,18 @@ use serde_json::{Value, json};
 
 use crate::peer::Peer;
 
-/// A variable of the environment, or a default.
+/// Returns a variable of the environment, or a default.
 pub fn setting(name: &str, default: &str) -> String {
     std::env::var(name).ok().filter(|value| !value.is_empty()).unwrap_or_else(|| default.to_owned())
 }
 
-/// A variable that is a number of seconds.
+/// Returns a variable that is a number of seconds.
 pub fn seconds(name: &str, default: &str) -> Duration {
     let value = setting(name, default);
     value
         .parse()
         .map(Duration::from_secs_f64)
-        .unwrap_or_else(|_| panic!("{name}={value} is no number of seconds"))
+        .unwrap_or_else(|_| panic!("{name}={value} is not a number of seconds"))
 }
 
 /// Prints one result; `figures` is an object.
@@ -32,7 +32,7 @@ pub fn print(peer: &dyn Peer, measure: &str, param: &str, unit: &str, figures: V
     println!("{line}");
 }
 
-/// p50, p99 and the longest of times in microseconds, and how many there are.
+/// Returns p50, p99, the longest time in microseconds, and the number of times.
 pub fn timed(mut micros: Vec<f64>) -> Value {
     micros.sort_by(f64::total_cmp);
     let at =

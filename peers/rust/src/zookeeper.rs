@@ -25,8 +25,8 @@ async fn make_queues(keys: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// A create and a listing, sent together, a watch on the node before, and a delete. A limit: it
-/// assumes that nobody leaves the queue while it waits.
+/// A create and a listing that are sent together, a watch on the node before, and a delete. A limit: it
+/// assumes that no client leaves the queue while it waits.
 pub struct Raw;
 
 struct RawSession(Client);
@@ -73,8 +73,8 @@ impl Session for RawSession {
     }
 }
 
-/// The crate's own lock. Its guard deletes in the background; here the delete is awaited, so that a
-/// whole pair is measured.
+/// The crate's own lock. Its guard deletes in the background; this program awaits the delete, to measure a
+/// whole pair.
 pub struct OfClient;
 
 struct OfClientSession(Client);
@@ -108,7 +108,7 @@ impl Session for OfClientSession {
     async fn unlock(&self, held: Held) -> Result<()> {
         let lock = *held.downcast::<OwnedLockClient>().map_err(|_| "this was held by another peer")?;
         let path = lock.lock_path().to_owned();
-        // Dropped, it would delete a second time.
+        // A drop would delete a second time.
         let _kept = ManuallyDrop::new(lock);
         Ok(self.0.delete(&path, None).await?)
     }

@@ -10,10 +10,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// Only what never ends meets this bound.
+/// A bound that only a wait without an end reaches.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Echoes, and counts the bytes it has received on all connections.
+/// A server that echoes, and counts the bytes that it has received on all connections.
 pub(crate) struct Echo {
     pub(crate) addr: String,
     received: watch::Receiver<Vec<u8>>,
@@ -93,7 +93,7 @@ pub(crate) async fn start() -> (Echo, Proxy) {
     (echo, proxy)
 }
 
-/// The same, and a client.
+/// Returns an echo server, a proxy before it, and a client of the proxy.
 pub(crate) async fn connected() -> (Echo, Proxy, Client) {
     let (echo, proxy) = start().await;
     let client = Client::connect(&proxy).await;

@@ -1,4 +1,4 @@
-//! A backend's places outside its crate.
+//! The places outside its crate that name a backend.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ struct Backend {
     name: String,
 }
 
-/// Those of this repository, by their folders.
+/// The backends of this repository, with the folders of their crates.
 fn backends() -> Vec<Backend> {
     let mut backends = Vec::new();
     for entry in fs::read_dir(root()).expect("the repository's folder") {
@@ -26,10 +26,10 @@ fn backends() -> Vec<Backend> {
     backends
 }
 
-/// The build without etcd is the one that needs no protoc.
+/// Only the build without etcd needs no protoc.
 const WITHOUT_PROTOC: &str = "etcd";
 
-/// All that a backend is named in.
+/// Returns all places that name a backend.
 fn places(backend: &Backend, others: &[Backend]) -> Vec<Place> {
     let Backend { folder, name } = backend;
     let quoted = format!("\"{name}\"");
@@ -83,7 +83,7 @@ fn places(backend: &Backend, others: &[Backend]) -> Vec<Place> {
     places
 }
 
-/// A column of every table whose head names the other backends.
+/// Returns a place in each table whose head names the other backends.
 fn columns(file: &str, backend: &Backend, others: &[Backend]) -> Vec<Place> {
     let text = read(file);
     let names = |line: &str, name: &str| line.split('|').any(|cell| cell.trim().eq_ignore_ascii_case(name));
@@ -107,7 +107,7 @@ fn columns(file: &str, backend: &Backend, others: &[Backend]) -> Vec<Place> {
     columns
 }
 
-/// CONTRIBUTING says what to do in each place.
+/// CONTRIBUTING describes the work in each place.
 #[test]
 fn every_backend_is_in_all_places_of_a_backend() {
     let backends = backends();

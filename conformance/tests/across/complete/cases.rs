@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use latchwork_conformance::{Adapter, Case, cases};
 
-/// Clauses about one recipe, or about what lies below all of them: their cases are played as they
-/// are.
+/// Clauses about one recipe, or about the contracts below the recipes: their cases are played without
+/// adapters.
 const OF_ITS_OWN: &[&str] = &[
     "RWLOCK-",
     "SEMAPHORE-",
@@ -101,7 +101,7 @@ fn what_a_mutex_does_is_played_with_every_adapter() {
     let cases = cases::all();
     let names: BTreeSet<_> = cases.iter().map(|case| case.name).collect();
     for (name, why) in PLAYED_ONCE {
-        // Those of the long tier are there in the long tier only.
+        // Cases of the long tier exist in the long tier only.
         assert!(
             names.contains(name) || name.starts_with("soak_") && !cases::is_long(),
             "the case {name} does not exist"
@@ -124,8 +124,8 @@ fn what_a_mutex_does_is_played_with_every_adapter() {
     }
 }
 
-/// A case of a contract is named after its clause, so that a failure says which promise is broken;
-/// those with processes of their own say so instead, since they take longer.
+/// A case of a contract is named after its clause, so that a failure names the broken promise. A case with
+/// separate processes is named after them instead, because it takes longer.
 #[test]
 fn names_begin_with_the_clause() {
     for case in cases::all() {

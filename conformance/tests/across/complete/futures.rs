@@ -6,8 +6,7 @@ use latchwork_conformance::cases;
 
 use super::places::sources;
 
-/// Public futures of core that are not in the table of those that are dropped at every await point,
-/// each with the reason.
+/// Public futures of core that the suite does not drop at every await point, each with the reason.
 const NOT_DROPPED: &[(&str, &str)] = &[
     ("Ask::of", "makes the requests of the verbs, which are in the table"),
     ("crash", "for tests: it leaves all holds to the lease, dropped or not"),
@@ -75,10 +74,10 @@ const DIAL: &str = "of backends: it holds a connection, which ends with it";
 
 const FLIGHT: &str = "of backends: it waits for another task, and its unit tests drop it";
 
-/// In the table, though they are not declared with `async`.
+/// Futures in the table that are not declared with `async`.
 const NOT_ASYNC: &[&str] = &["Hold::lost", "Hold::run", "Hold::states", "connect_lazy"];
 
-/// A new future of core belongs into the table of `cases/futures.rs`, or gets a reason here.
+/// A new future of core belongs to the table of `cases/futures.rs`, or gets a reason here.
 #[test]
 fn every_public_future_of_core_is_dropped_at_every_await_point() {
     let mut declared = declared_in("core/src");
@@ -96,13 +95,13 @@ fn every_public_future_of_core_is_dropped_at_every_await_point() {
     assert_eq!(known, declared);
 }
 
-/// The verb that a line declares: a function that answers a request.
+/// The verb that a line declares: a function that returns a request.
 fn verb(line: &str) -> Option<String> {
     let declared = line.strip_prefix("    pub fn ").filter(|_| line.contains("-> Acquire<"))?;
     Some(name(declared))
 }
 
-/// The type that the line of an `impl` names, behind its own parameters.
+/// The type in the line of an `impl`, after the `impl`'s own parameters.
 fn implemented(rest: &str) -> String {
     let mut depth = 0_usize;
     let behind = rest.find(|char: char| {
@@ -116,8 +115,8 @@ fn implemented(rest: &str) -> String {
     behind.map_or_else(String::new, |at| name(&rest[at + 1..]))
 }
 
-/// The names of all verbs, of all `pub async fn` and of the `async fn` of public traits in a folder of the repository,
-/// as `Type::function`. Memory's own are those of a test's hands.
+/// The names of all verbs, of all `pub async fn` and of the `async fn` of public traits in a folder of the
+/// repository, as `Type::function`. Memory's functions are left out, because they are controls for tests.
 pub(crate) fn declared_in(folder: &str) -> BTreeSet<String> {
     let mut declared = BTreeSet::new();
     let mut sources = sources(folder);
@@ -127,7 +126,7 @@ pub(crate) fn declared_in(folder: &str) -> BTreeSet<String> {
         let mut owner = None;
         for line in code.lines() {
             if let Some(rest) = line.strip_prefix("impl") {
-                // What a trait declares counts there.
+                // Functions of a trait count at the trait.
                 owner = (!rest.contains(" for ")).then(|| (implemented(rest), false));
             } else if let Some(rest) = line.strip_prefix("pub trait ") {
                 owner = Some((name(rest), true));

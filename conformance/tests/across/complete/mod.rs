@@ -1,4 +1,4 @@
-//! Nothing is forgotten: what belongs together in several files is in all of them.
+//! Checks that related entries are complete in all files that must contain them.
 
 mod backends;
 mod cases;

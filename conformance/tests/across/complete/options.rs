@@ -4,7 +4,7 @@ use crate::connectors;
 
 use super::places::{Place, assert_all_missing, assert_filled_in, place, read};
 
-/// Fields that a URL has parts for, or a form of its own: no options behind its `?`.
+/// Fields with a separate part or form in a URL. They are not options after the `?`.
 const PARTS_OF_A_URL: [&str; 8] =
     ["backend", "hosts", "path", "user", "password", "tls", "options", "moving"];
 
@@ -44,7 +44,7 @@ fn every_option_is_read_from_urls_and_files_and_is_in_the_guide() {
 
 #[test]
 fn options_of_backends_are_in_the_guide() {
-    // The scheme of a URL says these.
+    // The scheme of a URL sets these options.
     let in_schemes = ["cluster", "sentinel_service"];
     let connectors = connectors();
     let options = connectors.iter().flat_map(|connector| connector.options());

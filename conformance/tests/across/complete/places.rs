@@ -1,20 +1,20 @@
-//! Places in the repository's files that something new must be named in.
+//! Places in the repository's files that must name each new thing.
 
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The repository's folder.
+/// Returns the repository's folder.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The text of one of the repository's files.
+/// Returns the text of one of the repository's files.
 pub(crate) fn read(file: &str) -> String {
     fs::read_to_string(root().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
 }
 
-/// The sources in one of the repository's folders, with their texts.
+/// Returns the sources in one of the repository's folders, with their texts.
 pub(crate) fn sources(folder: &str) -> Vec<(PathBuf, String)> {
     let mut sources = Vec::new();
     collect(&root().join(folder), &mut sources);
@@ -33,25 +33,25 @@ fn collect(folder: &Path, into: &mut Vec<(PathBuf, String)>) {
     }
 }
 
-/// Where something must be named.
+/// A place that must name a thing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     file: String,
-    /// The place behind this text.
+    /// The place begins after this text.
     from: String,
-    /// And before the next of this one; the file's end when it is empty.
+    /// It ends before the next occurrence of this text; at the file's end if this is empty.
     to: String,
-    /// What stands there when nothing was forgotten.
+    /// The text that the place must contain.
     names: String,
 }
 
-/// In `file`, between `from` and the next `to`, stands `names`.
+/// Creates the place in `file`, between `from` and the next `to`, that must contain `names`.
 pub(crate) fn place(file: &str, from: &str, to: &str, names: impl Into<String>) -> Place {
     Place { file: file.to_owned(), from: from.to_owned(), to: to.to_owned(), names: names.into() }
 }
 
 impl Place {
-    /// The part of the file in which it must stand.
+    /// Returns the part of the file that must contain the name.
     fn part<'a>(&self, text: &'a str) -> &'a str {
         let Some(begin) = text.find(&self.from) else { panic!("{}: no {:?} any more", self.file, self.from) };
         let rest = &text[begin + self.from.len()..];
@@ -63,7 +63,7 @@ impl Place {
         self.part(text).contains(&self.names)
     }
 
-    /// The file's text with what stands there taken out.
+    /// Returns the file's text without the names in this place.
     fn spoilt(&self, text: &str) -> String {
         let part = self.part(text);
         let begin = part.as_ptr() as usize - text.as_ptr() as usize;
@@ -79,7 +79,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// Checks that all places are filled in, and that this sees each of them when it is not.
+/// Checks that all places contain their names, and that the check notices each missing name.
 pub(crate) fn assert_filled_in(places: &[Place]) {
     let forgotten: Vec<_> = places.iter().filter(|place| !place.is_filled_in(&read(&place.file))).collect();
     let lines: String = forgotten.iter().map(|place| format!("\n  {place}")).collect();
@@ -90,7 +90,7 @@ pub(crate) fn assert_filled_in(places: &[Place]) {
     }
 }
 
-/// Checks that a thing that is named nowhere is missed in all of its places.
+/// Checks that a name that no file contains is missing in all places.
 pub(crate) fn assert_all_missing(places: &[Place]) {
     assert!(!places.is_empty());
     for place in places {

@@ -1,11 +1,11 @@
-//! A recipe's places outside its own file, and the grammar of its ways.
+//! The places outside its file that name a recipe, and the grammar of its methods.
 
 use std::collections::BTreeSet;
 
 use super::futures::declared_in;
 use super::places::{Place, assert_all_missing, assert_filled_in, place, read};
 
-/// What core's recipes export beside recipes and their `…Guard`s, each with the reason.
+/// Exports of core's recipes that are neither recipes nor their `…Guard`s, each with the reason.
 const NO_RECIPE: [(&str, &str); 19] = [
     ("Acquire", REQUEST),
     ("Acquired", REQUEST),
@@ -30,7 +30,7 @@ const NO_RECIPE: [(&str, &str); 19] = [
 
 const REQUEST: &str = "a part of a request";
 
-/// Recipes over handles of others, of several coordinators too: no coordinator makes them.
+/// Recipes over handles of several coordinators, which no coordinator makes.
 const OVER_OTHERS: [&str; 2] = ["MultiLock", "QuorumLock"];
 
 /// Recipes that no adapter plays as a mutex, each with the reason.
@@ -59,7 +59,7 @@ fn recipes() -> Vec<String> {
     names.filter(is_recipe).map(str::to_owned).collect()
 }
 
-/// The method of `Coordinator` that makes its handle.
+/// The method of `Coordinator` that makes the recipe's handle.
 fn method(recipe: &str) -> Option<String> {
     let text = read("core/src/coordinator.rs");
     let line = text.lines().find(|line| line.ends_with(&format!("-> Result<{recipe}> {{")))?;
@@ -116,7 +116,7 @@ fn a_recipe_that_is_only_exported_is_missed_in_all_places() {
     assert!(places.iter().any(|place| place.to_string().starts_with("src/guide/recipes.md: ")));
 }
 
-/// Each verb of a recipe is two methods, it and its try, and nothing else is named like one.
+/// Each verb of a recipe has two methods, the verb and its try, and no other method has such a name.
 #[test]
 fn every_verb_of_every_recipe_has_a_try() {
     let declared = declared_in("core/src/recipes");
@@ -128,7 +128,7 @@ fn every_verb_of_every_recipe_has_a_try() {
         "a new recipe is in one of these lists"
     );
     assert_eq!(ungrammatical(&declared, &recipes), Vec::<String>::new());
-    // It sees a missing method, one too many, and a recipe without a verb.
+    // The check finds a missing method, an additional method, and a recipe without a verb.
     for (without, with) in
         [("Mutex::try_acquire", "Mutex::queue"), ("Mutex::force_release", "RwLock::read_within")]
     {
@@ -142,7 +142,7 @@ fn every_verb_of_every_recipe_has_a_try() {
 
 const VERBS: &[&str] = &["acquire", "read", "write", "campaign"];
 
-/// The methods that are missing, or too many.
+/// Returns the missing and the additional methods.
 fn ungrammatical(declared: &BTreeSet<String>, recipes: &[&str]) -> Vec<String> {
     let mut found = Vec::new();
     for recipe in recipes {

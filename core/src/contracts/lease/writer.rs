@@ -205,8 +205,7 @@ mod tests {
         assert!(clock.now().since(sent) < TTL / 3 + Duration::from_millis(5));
     }
 
-    /// The writer is stopped between its look at the clock and its write; a holder has seen the
-    /// loss meanwhile.
+    /// The writer stops between its read of the clock and its write, and a holder sees the loss in between.
     #[tokio::test(start_paused = true)]
     async fn a_loss_that_was_seen_is_final_though_a_proof_is_being_processed() {
         let (clock, lease) = lease();

@@ -2,7 +2,7 @@
 //!
 //! *Protocol.* The writer sends the operation, and the server decides as [`Count::decide`] does. The request
 //! expects no version, so it succeeds next to any number of other writers' requests. The record of the
-//! operation keeps it from being applied again, whenever and however often it arrives.
+//! operation prevents every further application, also if the request arrives again.
 //!
 //! *Why it is applied at most once.* A request that arrives after another request of its operation finds the
 //! record of that, or a record of its writer's next operation, and changes nothing. If the record was pushed
@@ -108,7 +108,7 @@ mod tests {
         CountRequest { change, operation, initial: None, since: Some(0), in_doubt: false }
     }
 
-    /// What the server answers, and the count then.
+    /// Sends a request. Returns the server's answer, and changes the count.
     fn sent(count: &mut Count, request: CountRequest) -> CountOutcome {
         let (decided, next) = count.decide(&request);
         *count = next.unwrap_or_else(|| count.clone());
@@ -193,9 +193,9 @@ mod tests {
     }
 
     proptest! {
-        /// Sixty writers send their operations, and any request may arrive once more at any later
-        /// time. No operation is applied twice. One that was told as applied was; one that was told
-        /// as refused was not, and never is.
+        /// Sixty writers send their operations, and any request may arrive again at any later time. No
+        /// operation is applied twice. An operation that was reported as applied was applied; an operation
+        /// that was reported as refused was not applied, and never is.
         #[test]
         fn an_operation_is_applied_once_however_often_its_requests_arrive(steps in steps()) {
             let (mut count, mut writers) = (Count::default(), vec![Writer::default(); 60]);
@@ -221,7 +221,7 @@ mod tests {
                     CountOutcome::Untold if !request.in_doubt => {
                         writer.doing = Some(CountRequest { since: Some(decided.writes), ..request });
                     }
-                    // Its user is told that nobody can tell.
+                    // The user gets an unknown outcome.
                     CountOutcome::Untold => writer.doing = None,
                     CountOutcome::Applied(_) => {
                         prop_assert!(applied.contains(&its), "{request:?}");

@@ -68,7 +68,7 @@ impl Count {
     /// Returns the count in the value of a cell; without a cell, the initial count.
     ///
     /// # Errors
-    /// What the cell holds instead.
+    /// The error names the content of the cell.
     pub fn in_cell(value: Option<&[u8]>, initial: Option<u32>) -> Result<Self, NotThisCount> {
         let Some(value) = value else {
             return Ok(initial.map_or_else(Self::default, Self::beginning_with));
@@ -95,7 +95,7 @@ impl FromStr for Count {
         };
         let last: Vec<_> = words.map(str::parse).collect::<Result<_, _>>()?;
         let count = Self { value, writes, initial, last };
-        // One form for each count: what another program reads and writes again stays as it is.
+        // Each count has one form, so another program that reads and writes it does not change it.
         if count.last.len() > WRITERS || count.to_string() != text {
             return Err(NotACount);
         }

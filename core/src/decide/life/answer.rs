@@ -59,8 +59,8 @@ pub enum Residue {
 }
 
 impl Residue {
-    /// Returns what a failed join may have left. `unanswered`: an earlier join of the attempt has no answer,
-    /// and may still arrive after a later one was answered.
+    /// Returns the possible remains of a failed join. `unanswered`: an earlier join of the attempt has no
+    /// answer, and may still arrive after a later one was answered.
     pub fn after(failure: Failure, unanswered: bool) -> Self {
         match failure {
             // A lease or client that ends during a request leaves its outcome unknown.

@@ -48,8 +48,8 @@ impl Joining {
         }
     }
 
-    /// Records that the acquisition ends here, by an error, a deadline or a drop. Returns what may be left on
-    /// the server.
+    /// Records that the acquisition ends here, by an error, a deadline or a drop. Returns its possible
+    /// remains on the server.
     pub fn give_up(&mut self) -> Residue {
         std::mem::replace(&mut self.residue, Residue::Nothing)
     }

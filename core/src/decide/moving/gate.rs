@@ -51,7 +51,7 @@ impl<'a> Who<'a> {
     }
 }
 
-/// Says in words what the marker means, e.g. `it has moved or is moving (the move "m"): clients are sent to
+/// Describes the marker in words, such as `it has moved or is moving (the move "m"): clients are sent to
 /// "redis://new"`. Characters that act on a terminal are escaped.
 impl fmt::Display for GateMarker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -2,7 +2,7 @@
 //! each phase, and the condition for the next phase.
 //!
 //! *The invariant.* At any instant all valid holders have a node on one coordinator that they share
-//! (MIGRATE-SHARED-COORDINATOR), so that the queue there keeps them apart, whatever its admission rule.
+//! (MIGRATE-SHARED-COORDINATOR), so that the queue there keeps them apart, with any admission rule.
 //! Neighbouring phases share a coordinator; so no participant may be two phases late.
 
 mod epoch;

@@ -48,7 +48,7 @@ fn nobody_overtakes_a_waiter() {
     let attempt = QueueJoin { patience: Patience::Try, ..ask(4, Claim::Shared) };
     assert_eq!(queue.join(4, &attempt).0, Answer::Refused);
     assert_eq!(queue.iter().count(), 3);
-    // The writer in the middle leaves: the reader behind it is admitted.
+    // The writer in the middle leaves: the next reader is admitted.
     assert_eq!(queue.leave(5, id(2), 2), (true, vec![(id(3), 3)]));
 }
 
@@ -90,7 +90,7 @@ fn waiters_follow_the_limit() {
         let ask = QueueJoin { limit: Limit::Exactly(3), ..ask(n, Claim::Permits(weight)) };
         queue.join(u64::from(n), &ask);
     }
-    // Lower than what is held: nothing is revoked, and nobody is admitted until the sum fits.
+    // The limit is below the held sum: no hold is revoked, and no client is admitted until the sum fits.
     assert_eq!(queue.set_limit(5, 1), vec![]);
     assert_eq!(queue.iter().filter(|(.., admitted)| *admitted).count(), 2);
     assert_eq!(queue.leave(6, id(1), 1).1, vec![]);

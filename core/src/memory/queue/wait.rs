@@ -40,7 +40,7 @@ pub(super) async fn admitted(
             Ok(Answer::Waiting { ahead_expires, .. }) => recheck(clock.now() + period, moment(ahead_expires)),
             Ok(Answer::Conflict { stored }) => return Err(claim.outweighs(&stored.into())),
             Ok(_) => {
-                // Not by the end of its own lease: the check above would have seen that.
+                // The node did not end with the client's lease: the check above would have reported that.
                 state.gone(LostReason::Revoked);
                 continue;
             }

@@ -14,7 +14,7 @@ impl Memory {
         self.with_cells(|state, now| state.cells.read(now, cell))
     }
 
-    /// `None`: an ephemeral cell was to be written, and there is no such lease any more.
+    /// `None`: the cell to write is ephemeral, and its lease has ended.
     pub(in crate::memory) fn write_cell(
         &self,
         lease: LeaseId,
@@ -37,7 +37,7 @@ impl Memory {
         self.with_cells(|state, now| state.change_count(now, cell, request, idle))
     }
 
-    /// Writes while this node stands in its queue (CELL-HELD). `None`: it does not.
+    /// Writes while this node exists in its queue (CELL-HELD). `None`: the node does not exist.
     pub(in crate::memory) fn write_cell_held(
         &self,
         (queue, id, sequence): (&Address, NodeId, u64),
@@ -54,7 +54,7 @@ impl Memory {
         })
     }
 
-    /// An operation on cells: what has expired is gone before it.
+    /// An operation on cells. Expired cells are removed before it.
     fn with_cells<T>(&self, work: impl FnOnce(&mut StoreState, Micros) -> T) -> T {
         self.with(|state, now| {
             state.prune_cells(now);

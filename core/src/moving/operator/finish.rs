@@ -10,8 +10,8 @@ impl Move {
     /// Retires the old side of a move that is *done*, and deletes its values and the stage.
     ///
     /// Call it once all services are connected to the new side alone. The old side then refuses every client
-    /// except operators: a marker stays there, which sends late clients to the new side. The keys that idle
-    /// locks leave behind stay too. Calling it again changes nothing.
+    /// except operators: a marker stays there, which sends late clients to the new side. The keys of idle
+    /// locks stay too. Calling it again changes nothing.
     ///
     /// # Errors
     /// * `Conflict`: the move is not done; or clients are still connected to the old side, and the error

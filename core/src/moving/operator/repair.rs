@@ -21,11 +21,11 @@ use crate::seen;
 impl Move {
     /// Shuts the gate again after a server lost it.
     ///
-    /// A marker can be lost with the data of a server, in a failover to a replica that was behind, or by a
-    /// manual deletion. Until the repair every step of the move is refused, and its participants stay in
-    /// their phase. `repair` writes the missing markers, lists the plain clients that connected while they
-    /// were missing, and writes the epoch of the tokens again. Then the steps can go on. If nothing is
-    /// missing it changes nothing. Returns the sides whose marker it has written.
+    /// A marker can be lost with the data of a server, in a failover to a replica without it, or by a manual
+    /// deletion. Until the repair every step of the move is refused, and its participants stay in their
+    /// phase. `repair` writes the missing markers, lists the plain clients that connected while they were
+    /// missing, and writes the epoch of the tokens again. Then the steps can continue. If nothing is missing
+    /// it changes nothing. Returns the sides whose marker it has written.
     ///
     /// # Errors
     /// * `Conflict`: plain [clients](MoveBlocker::Outsiders) have connected, and the error names them. The

@@ -144,8 +144,8 @@ impl Move {
     /// Copies limits if the next stage needs it, records its epoch, and writes it over the checked one.
     /// Returns `None` if the checked stage is not the current one.
     pub(super) async fn write_over(&self, checked: &Staged, next: WholeStage) -> Result<Option<Staged>> {
-        // Before a client joins the new side, where an earlier use may have left other limits. They are copied again
-        // together with values.
+        // No client has joined the new side yet, and an earlier use may have left other limits there. The
+        // limits are copied again together with values.
         if (checked.stage.phase, next.stage.phase) == (MovePhase::Old, MovePhase::BothByOld) {
             let version = Some(checked.version);
             let stands = || async move { Ok(self.version().await? == version) }.boxed();

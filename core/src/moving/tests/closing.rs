@@ -3,7 +3,7 @@
 use super::driver::Stores;
 use crate::error::ErrorKind;
 
-/// Its lease on the old side ended before, so that it does not say `Closed`.
+/// Its lease on the old side ended before, and the error is still `Closed`.
 #[tokio::test(start_paused = true)]
 async fn a_close_behind_a_lost_membership_ends_what_waits_for_values() {
     let stores = Stores::new();
@@ -14,7 +14,7 @@ async fn a_close_behind_a_lost_membership_ends_what_waits_for_values() {
     part.old.cut();
     let ttl = stores.sides.from.ttl;
     tokio::time::sleep(4 * ttl).await;
-    // Its server does not hear of it.
+    // The server does not learn of the close.
     let _ = part.coordinator.close().await;
     let ended = tokio::time::timeout(ttl, watch.changed()).await.expect("not in silence");
     assert_eq!(ended.expect_err("closed").kind(), ErrorKind::Closed);

@@ -1,5 +1,5 @@
 //! The longest delay that a phase adds to an acquisition: the bound of `docs/protocol/moving.md`, "What it
-//! costs". On memory servers end leases when they are over, so the bound of an expiry there is the TTL.
+//! costs". Memory ends leases exactly at their end, so the bound of an expiry is the TTL.
 
 use std::time::Duration;
 
@@ -39,12 +39,12 @@ fn stores([old, new]: [u64; 2]) -> Stores {
 }
 
 impl Stores {
-    /// Until when, from the last sign of a client, something of it may stand on a side that it needs.
+    /// The time from the last sign of a client until its nodes are gone from the sides that need them.
     fn longest_lease(&self) -> Duration {
         self.sides.from.ttl.max(self.sides.to.ttl)
     }
 
-    /// A participant whose requests take their time.
+    /// A participant with slow requests.
     async fn far(&self) -> Part {
         let part = self.participant().await;
         part.old.delay(REQUEST);
@@ -65,7 +65,7 @@ impl Part {
         self.coordinator.mutex("a").unwrap().acquire().await.unwrap()
     }
 
-    /// Acquires in the background, and answers when it holds. It gives back at once.
+    /// Acquires in the background. Returns the instant of the admission, and releases at once.
     fn acquires(&self) -> tokio::task::JoinHandle<Instant> {
         let mutex = self.coordinator.mutex("a").unwrap();
         tokio::spawn(async move {
@@ -77,8 +77,8 @@ impl Part {
     }
 }
 
-/// Each step, there and back, is taken at any moment of an acquisition: of one that finds the lock free, and
-/// of one that waits for a holder.
+/// Takes each step, there and back, at several moments of an acquisition that finds the lock free, and of one
+/// that waits for a holder.
 #[tokio::test(start_paused = true)]
 async fn a_step_adds_a_few_requests_to_an_acquisition_that_is_under_way() {
     let mut longest = [Duration::ZERO; 2];
@@ -89,7 +89,7 @@ async fn a_step_adds_a_few_requests_to_an_acquisition_that_is_under_way() {
             for half in 0..16 {
                 let stores = stores([30, 30]);
                 let (one, other) = (stores.far().await, stores.far().await);
-                // It has begun, and all know of it.
+                // The move has begun, and all participants know it.
                 assert_eq!(stores.try_step(Way::Forward).await, None);
                 let mut steps: Vec<MovePhase> = from.to_vec();
                 if way == Way::Back {
@@ -102,8 +102,8 @@ async fn a_step_adds_a_few_requests_to_an_acquisition_that_is_under_way() {
                     let begun = Instant::now();
                     let waiting = one.acquires();
                     sleep(half * REQUEST / 2).await;
-                    // In a hold on the new side the step back waits for its end: the acquisition behind it
-                    // has no part in that.
+                    // The step back waits for the end of a hold on the new side. This does not affect the
+                    // next acquisition.
                     assert!(stores.try_step(way).await.is_some(), "all have acknowledged {phase:?}");
                     let free = match hold {
                         Some(hold) => {
@@ -124,12 +124,12 @@ async fn a_step_adds_a_few_requests_to_an_acquisition_that_is_under_way() {
         }
     }
     println!("at the most {longest:?}, of {:?}", requests(1));
-    // It measures: two joins and a read are more than a plain acquisition.
+    // The test measures something: two joins and a read take longer than a plain acquisition.
     assert!(longest.iter().all(|longest| *longest >= 3 * REQUEST), "{longest:?}");
 }
 
-/// Whoever was killed is gone from both sides at once: in any phase, and with a step behind it, which waits
-/// for it too.
+/// The nodes of a killed member end on both sides together, in any phase, also during a step. The step waits
+/// for them too.
 #[tokio::test(start_paused = true)]
 async fn a_member_that_is_killed_delays_others_by_one_lease_whatever_the_phase() {
     for ttls in [[6, 9], [9, 6]] {
@@ -152,7 +152,7 @@ async fn a_member_that_is_killed_delays_others_by_one_lease_whatever_the_phase()
                 let took = waiting.await.unwrap() - killed;
                 let most = stores.longest_lease() + requests(1);
                 assert!(took <= most, "{took:?} of {most:?} in {phase:?}, {ttls:?}, steps: {steps}");
-                // It measures: a lease is renewed each third of its TTL.
+                // The test measures something: a lease is renewed at each third of its TTL.
                 assert!(took > Duration::from_secs(3), "{took:?} in {phase:?}, {ttls:?}");
                 drop(hold);
             }
@@ -160,8 +160,8 @@ async fn a_member_that_is_killed_delays_others_by_one_lease_whatever_the_phase()
     }
 }
 
-/// Who is cut off from one side loses what it holds on both by its own clock, and gives the rest back one
-/// margin later. In the phases that do not need that side nothing happens at all.
+/// A member that is cut off from one side loses its holds on both sides by its own clock, and releases the
+/// rest one margin later. In the phases that do not need this side, nothing changes.
 #[tokio::test(start_paused = true)]
 async fn a_member_that_is_cut_off_from_one_side_delays_others_by_one_lease_and_a_margin() {
     for ttls in [[6, 9], [9, 6]] {
@@ -194,8 +194,8 @@ async fn a_member_that_is_cut_off_from_one_side_delays_others_by_one_lease_and_a
     }
 }
 
-/// Who waits, and cannot reach the new side, keeps its place on the old one until its acquisition ends: a
-/// TTL and a request timeout from its turn, where it has no deadline of its own.
+/// A waiter that cannot reach the new side keeps its place on the old one until its acquisition ends. Without
+/// a deadline this is a TTL and a request timeout after its turn.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_that_is_cut_off_from_the_new_side_delays_others_until_its_own_acquisition_ends() {
     for ttls in [[6, 9], [9, 6]] {

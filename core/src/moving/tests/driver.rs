@@ -18,7 +18,7 @@ use crate::registry::stamp_address;
 use crate::token::Tokens;
 use crate::{Address, Clock, Coordinator};
 
-/// Two stores, between which it moves.
+/// Two stores, between which the locks move.
 pub(super) struct Stores {
     pub(super) old: Memory,
     pub(super) new: Memory,
@@ -32,11 +32,11 @@ pub(super) struct Part {
     pub(super) coordinator: Coordinator,
     pub(super) old: Link,
     pub(super) new: Link,
-    // Their last handles would close what it works on.
+    // Their last handles would close the connections of the coordinator.
     _sides: [Coordinator; 2],
 }
 
-/// Two stores, and two participants in a phase that all have acknowledged.
+/// Two stores, and two participants in a phase that both have acknowledged.
 pub(super) async fn two_in(phase: MovePhase) -> (Stores, Part, Part) {
     let stores = Stores::new();
     let [one, other] = stores.two_in(phase).await;
@@ -48,7 +48,7 @@ impl Stores {
         Self::with(|_| {})
     }
 
-    /// With other options on both sides.
+    /// Stores with other options on both sides.
     pub(super) fn with(change: impl Fn(&mut Config)) -> Self {
         let clock = Clock::tokio();
         let (old, new) = (Memory::new(clock.clone()), Memory::new(clock));
@@ -86,7 +86,7 @@ impl Stores {
         Part { coordinator, old: old_link, new: new_link, _sides: sides }
     }
 
-    /// Two participants in a phase that all have acknowledged.
+    /// Two participants in a phase that both have acknowledged.
     pub(super) async fn two_in(&self, phase: MovePhase) -> [Part; 2] {
         let two = [self.participant().await, self.participant().await];
         self.go(phase).await;
@@ -103,7 +103,7 @@ impl Stores {
         Staged::read(&**self.operator.backend(), &self.place).await.expect("memory")
     }
 
-    /// Tries one step. Answers the stage that was written.
+    /// Tries one step. Returns the written stage.
     pub(super) async fn try_step(&self, way: Way) -> Option<Stage> {
         let backend: &dyn Backend = &**self.operator.backend();
         let read = match self.staged().await {
@@ -117,7 +117,7 @@ impl Stores {
         let acknowledged = members.into_iter().map(|entry| MemberRecord::from(entry).acknowledged);
         match read.stage.step(&read.version.number(), acknowledged, way) {
             Step::Write(stage) => {
-                // No values exist.
+                // There are no values.
                 let whole = WholeStage { stage, values: stage.phase.token().into() };
                 Staged::write(backend, &self.place, Some(&read), whole).await.expect("memory").map(|_| stage)
             }
@@ -126,7 +126,7 @@ impl Stores {
         }
     }
 
-    /// Writes a stage over what stands, as an operator does who asks nobody.
+    /// Writes a stage over the current one without waiting for acknowledgements.
     pub(super) async fn force(&self, phase: MovePhase, epoch: u16) {
         let (backend, read): (&dyn Backend, _) = (&**self.operator.backend(), self.staged().await);
         let whole = WholeStage { stage: Stage { phase, epoch }, values: phase.token().into() };
@@ -134,7 +134,7 @@ impl Stores {
         written.expect("no other client writes it");
     }
 
-    /// Gives the move up, in its first phase: the stamp has its epoch first.
+    /// Gives the move up in its first phase, after it wrote the epoch to the stamp.
     pub(super) async fn give_up(&self) {
         let backend: &dyn Backend = &**self.operator.backend();
         let staged = self.staged().await.expect("it has begun");

@@ -147,7 +147,7 @@ async fn a_close_waits_for_a_guard_once_and_for_nothing_else() {
             let next = other.coordinator.mutex("a").unwrap();
             let next = timeout(request_timeout, next.acquire()).await.expect("it is free").unwrap();
             drop((guard, next));
-            // It is not a member any more: no step waits for it.
+            // It is no longer a member: no step waits for it.
             timeout(request_timeout, stores.settled()).await.expect("acknowledged by the remaining members");
         }
     }

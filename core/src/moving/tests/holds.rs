@@ -12,7 +12,7 @@ use crate::{Key, Owner, Token};
 
 const SOON: Duration = Duration::from_secs(1);
 
-/// Longer than any TTL here.
+/// Waits longer than any TTL of this file.
 async fn soon<F: Future>(what: F) -> F::Output {
     tokio::time::timeout(60 * SOON, what).await.expect("it comes")
 }
@@ -34,7 +34,7 @@ async fn a_hold_from_before_the_move_is_one_still_when_it_is_done() {
     hold.release().await.unwrap();
     let next = soon(waiting).await.unwrap().unwrap();
     assert!(next.token() > hold.token() && next.token().epoch() == 1, "{:?}", next.token());
-    // The old side is not needed any more.
+    // The old side is no longer needed.
     one.old.cut();
     other.old.cut();
     tokio::time::sleep(Duration::from_secs(60)).await;
@@ -68,7 +68,7 @@ async fn in_both_phases_a_hold_ends_with_either_side_and_says_which() {
                     "{error}"
                 );
             }
-            // Both guards are kept, and no client waits for them.
+            // Both guards are kept, but no client waits for them.
             let next = other
                 .coordinator
                 .mutex("a")
@@ -136,7 +136,7 @@ async fn who_waits_on_the_new_side_when_the_old_one_is_needed_gives_its_place_ba
     assert!(next.token() > hold.token());
 }
 
-/// It has not heard of the step, and reads the stage while it holds both nodes.
+/// It did not get the event of the step, and reads the stage while it holds both nodes.
 #[tokio::test(start_paused = true)]
 async fn who_hears_nothing_of_the_switch_gives_a_token_of_the_new_side_all_the_same() {
     let stores = Stores::new();
@@ -153,7 +153,7 @@ async fn who_hears_nothing_of_the_switch_gives_a_token_of_the_new_side_all_the_s
     assert!(after.token() > before.token());
 }
 
-/// Who has taken part in it, and who comes behind it.
+/// A participant of the first move, and a client that comes after it.
 #[tokio::test(start_paused = true)]
 async fn tokens_rise_behind_a_move_that_was_given_up() {
     let stores = Stores::new();
@@ -178,7 +178,7 @@ async fn tokens_rise_behind_a_move_that_was_given_up() {
     assert_eq!(last.epoch(), 2);
 }
 
-/// It was cut off from the old side before that, and knows a phase in which the new one alone is needed.
+/// It was cut off from the old side before that, and knows a phase that needs only the new side.
 #[tokio::test(start_paused = true)]
 async fn who_was_away_while_a_move_was_given_up_goes_by_the_old_side_again() {
     for known in [MovePhase::BothByNew, MovePhase::New] {
@@ -186,7 +186,7 @@ async fn who_was_away_while_a_move_was_given_up_goes_by_the_old_side_again() {
         let [one, other] = stores.two_in(known).await;
         one.old.cut();
         soon(one.coordinator.lease().until_lost()).await;
-        // Its membership ends at the server too.
+        // Its membership also ends on the server.
         soon(stores.go(MovePhase::Old)).await;
         soon(stores.settled()).await;
         stores.give_up().await;
@@ -259,7 +259,7 @@ async fn owners_writers_and_permits_move_with_their_holds() {
     assert_eq!(soon(reader.lost()).await, Ended::Lost(LostReason::Revoked));
 }
 
-/// Its node on the new side is on its way as a writer's.
+/// Its node on the new side is still being joined as a writer's node.
 #[tokio::test(start_paused = true)]
 async fn what_a_hold_says_while_it_joins_the_new_side_counts_there() {
     let stores = Stores::new();
@@ -317,7 +317,8 @@ async fn a_dropped_acquisition_leaves_nothing_on_either_side() {
     }
 }
 
-/// An operator that does not wait: a hold has no node yet on the side where values are used.
+/// An operator that does not wait for acknowledgements: a hold has no node yet on the side where values are
+/// used.
 #[tokio::test(start_paused = true)]
 async fn a_write_under_a_hold_waits_for_its_node_on_the_side_of_the_values() {
     for heals in [true, false] {

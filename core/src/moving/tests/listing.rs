@@ -15,7 +15,7 @@ fn mutex(of: &Part) -> Mutex {
     of.coordinator.mutex("a").expect("a good key")
 }
 
-/// Number by number, as pages of this length show them.
+/// Lists the numbers by pages of this length.
 async fn listed(of: &Part, most: usize) -> Vec<QueueEntry> {
     let (queue, mut entries) = (mutex(of), Vec::<QueueEntry>::new());
     let mut after = None;
@@ -39,7 +39,7 @@ async fn shown(of: &Part) -> Vec<(String, bool)> {
     whole.into_iter().map(|entry| (entry.label, entry.admitted)).collect()
 }
 
-/// Longer than any TTL here.
+/// Waits longer than any TTL of this file.
 async fn soon<F: Future>(what: F) -> F::Output {
     tokio::time::timeout(60 * SOON, what).await.expect("it comes")
 }
@@ -53,7 +53,7 @@ fn waits(label: &str) -> (String, bool) {
 }
 
 impl Stores {
-    /// Goes to a phase, and waits until each member is there.
+    /// Goes to a phase, and waits until each member has it.
     async fn reach(&self, phase: MovePhase) {
         soon(self.go(phase)).await;
         soon(self.settled()).await;
@@ -65,7 +65,7 @@ impl Stores {
         part
     }
 
-    /// A client that holds the new side alone, as a dead client does for a while.
+    /// A client that holds only on the new side, like a dead client until its lease ends.
     async fn ahead_on_new(&self) -> (Coordinator, MutexGuard) {
         let config = Config { label: Some("dead".to_owned()), ..self.sides.to.clone() };
         let (client, _) = self.new.connect(&config).expect("memory");
@@ -108,7 +108,7 @@ async fn everybody_is_listed_once_in_each_phase() {
     drop(hold);
 }
 
-/// The old side admits it, it reaches no new side, and all others wait for it.
+/// The old side admits the client, it cannot reach the new side, and all other clients wait for it.
 #[tokio::test(start_paused = true)]
 async fn who_is_on_the_way_to_the_new_side_is_listed_and_can_be_removed() {
     for phase in [MovePhase::BothByOld, MovePhase::BothByNew, MovePhase::New] {
@@ -123,7 +123,7 @@ async fn who_is_on_the_way_to_the_new_side_is_listed_and_can_be_removed() {
         stores.reach(phase).await;
         hold.release().await.expect("released");
         tokio::time::sleep(SOON).await;
-        // By the old side's tokens it is what that side says.
+        // While the old side gives the tokens, the client is shown as on that side.
         let expected = if phase == MovePhase::BothByOld { holds("one") } else { waits("one") };
         assert_eq!(shown(&two).await, [expected], "{phase}");
         let number = listed(&two, 10).await[0].sequence;
@@ -210,7 +210,7 @@ async fn a_watch_tells_of_both_sides_and_of_the_switch_of_the_tokens() {
     let (one, two) = (stores.labelled("one").await, stores.labelled("two").await);
     let queue = one.coordinator.election("e").expect("a good key").address().clone();
     let mut watch = one.coordinator.backend().watch_queue(&queue);
-    // It answers once it watches, and is silent from then on.
+    // The watch answers once it is set, and is then silent.
     let mut news = async || tokio::time::timeout(SOON, watch.changed()).await.is_ok();
     while news().await {}
     stores.go(MovePhase::BothByOld).await;

@@ -1,4 +1,4 @@
-//! How long an acquisition goes on while servers do not answer.
+//! The duration of an acquisition while servers do not answer.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::decide::moving::MovePhase;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// It was stopped for longer than its lease, and is admitted before it is a member again.
+/// It was stopped for longer than its lease, and is admitted before its next membership.
 #[tokio::test(start_paused = true)]
 async fn who_has_waited_for_long_waits_for_its_membership_too() {
     for phase in [MovePhase::Old, MovePhase::BothByOld] {

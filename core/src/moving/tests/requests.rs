@@ -15,7 +15,7 @@ impl Part {
 
 /// The number of requests to the old side and to the new one.
 async fn asks(part: &Part, acquire_and_release: impl AsyncFn()) -> [u64; 2] {
-    // The first one may have to bring something along, and leave a mark.
+    // The first acquisition may need requests that the next ones do not need.
     acquire_and_release().await;
     let before = part.requests();
     acquire_and_release().await;
@@ -29,7 +29,8 @@ async fn old_new_and_done_ask_for_what_a_plain_client_asks_and_both_for_the_sum_
     let part = stores.participant().await;
     for (phase, mutexes, stored) in [
         (MovePhase::Old, [PLAIN, 0], [PLAIN, 0]),
-        // Which side has the limit is asked with each join in *both*, since the other one may have it alone.
+        // In *both*, each join asks which side has the limit, because the limit may be on the other side
+        // only.
         (MovePhase::BothByOld, [PLAIN + 1, PLAIN], [PLAIN + 2, PLAIN + 1]),
         (MovePhase::BothByNew, [PLAIN + 1, PLAIN], [PLAIN + 2, PLAIN + 1]),
         (MovePhase::New, [0, PLAIN], [0, PLAIN]),

@@ -1,4 +1,4 @@
-//! Many holds, while it moves there and back.
+//! Many holds, while the locks move there and back.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,20 +12,20 @@ use super::driver::Stores;
 use crate::decide::moving::{MovePhase, Stage, Way};
 use crate::{Coordinator, Token};
 
-/// How long a hold lasts at most.
+/// The longest duration of a hold.
 const HOLD: Duration = Duration::from_millis(40);
 pub(in crate::moving) const TASKS: u64 = 8;
-/// The counter to which all add.
+/// The counter to which all participants add.
 pub(in crate::moving) const COUNTER: &str = "adds";
 
-/// The holders, as a witness of all clients sees them.
+/// The holders of all clients.
 #[derive(Default)]
 pub(in crate::moving) struct Witness {
     holders: HashMap<String, u32>,
     highest: HashMap<String, Token>,
     pub(in crate::moving) grants: usize,
     longest: Duration,
-    /// What the counter was seen to stand at, and how often it was added to.
+    /// The highest count that was read, and the number of adds.
     count: i64,
     pub(in crate::moving) adds: i64,
 }
@@ -47,7 +47,7 @@ impl Witness {
     }
 }
 
-/// Adds to the counter of all.
+/// Adds to the shared counter.
 pub(in crate::moving) async fn add(coordinator: &Coordinator, witness: &Mutex<Witness>) {
     let before = witness.lock().count;
     let count = coordinator.counter(COUNTER).unwrap().add(1).await.unwrap();
@@ -57,7 +57,7 @@ pub(in crate::moving) async fn add(coordinator: &Coordinator, witness: &Mutex<Wi
     witness.adds += 1;
 }
 
-/// Holds one thing after the other, until then.
+/// Holds one lock after the other, until this instant.
 pub(in crate::moving) async fn work(
     coordinator: &Coordinator,
     witness: &Mutex<Witness>,
@@ -97,7 +97,7 @@ pub(in crate::moving) async fn work(
             }
             _ => {
                 let hold = coordinator.rwlock("w").unwrap().write().await.unwrap();
-                // Alone: it takes the place of all readers.
+                // A writer holds alone, so it counts as all readers.
                 witness.lock().enters("w", 99, 99, Some(hold.token()));
                 tokio::time::sleep(length).await;
                 witness.lock().leaves("w", 99);
@@ -121,7 +121,7 @@ async fn nobody_holds_beside_another_while_it_moves_there_and_back() {
             links.push(part.old.clone());
             let witness = Arc::clone(&witness);
             tasks.spawn(async move {
-                // Whole: its sides end with their last handles.
+                // Moves the whole `Part`: its sides end with their last handles.
                 let part = part;
                 work(&part.coordinator, &witness, seed * 100 + number, until).await;
             });
@@ -141,7 +141,7 @@ async fn nobody_holds_beside_another_while_it_moves_there_and_back() {
                 }
                 _ => way,
             };
-            // Some hear of a step late, by their own look.
+            // Some participants miss the event of a step, and learn of it by a re-check.
             if random.random_bool(0.0002) {
                 links[random.random_range(0..links.len())].drop_next_news(stores.stage());
             }
@@ -158,8 +158,8 @@ async fn nobody_holds_beside_another_while_it_moves_there_and_back() {
             done.unwrap();
         }
         let witness = witness.lock();
-        // A request takes no time here: a change of phase adds a turn in another queue at most, where one has
-        // given its place back.
+        // Requests take no time here. A change of phase adds at most a turn in another queue, for an
+        // acquisition that has given its place back.
         let (longest, bound) = (witness.longest, HOLD * 2 * u32::try_from(TASKS).unwrap());
         println!("seed {seed}: {} grants, {steps} steps, longest {longest:?} of {bound:?}", witness.grants);
         assert!(longest <= bound, "{longest:?} of {bound:?}");

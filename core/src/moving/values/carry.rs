@@ -29,7 +29,7 @@ pub(crate) trait Operates: Send + Sync {
     /// The versions of the stage that the members have acknowledged.
     async fn acknowledged(&self) -> Result<Vec<Option<u64>>>;
 
-    /// Waits until members, or what they have acknowledged, may have changed since the last answer.
+    /// Waits until the members or their acknowledgements may have changed since the last answer.
     async fn news(&self) -> Result<()>;
 
     /// Waits until it holds a node, alone, in the queue of the move on this side. A new one each time.

@@ -14,7 +14,7 @@ use rustls::{ClientConfig, RootCertStore, SignatureScheme};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Where the files are.
+/// The paths of the files.
 #[derive(Debug)]
 pub(super) struct Paths {
     pub(super) ca: Option<PathBuf>,
@@ -22,7 +22,7 @@ pub(super) struct Paths {
     pub(super) key: Option<PathBuf>,
 }
 
-/// What stands in them.
+/// The contents of the files.
 #[derive(PartialEq, Eq)]
 pub(super) struct Contents {
     ca: Option<Vec<u8>>,
@@ -31,7 +31,7 @@ pub(super) struct Contents {
 }
 
 impl Paths {
-    /// Reads them. It blocks.
+    /// Reads the files. It blocks.
     pub(super) fn read(&self) -> Result<Contents> {
         let read = |name, path: &Option<PathBuf>| path.as_deref().map(|path| read(name, path)).transpose();
         Ok(Contents {
@@ -49,7 +49,7 @@ fn read(name: &'static str, path: &Path) -> Result<Vec<u8>> {
 }
 
 impl Contents {
-    /// What connections are made of. It blocks where the system's own certificates are read.
+    /// Loads the configuration for connections. It blocks while it reads the system's certificates.
     pub(super) fn load(&self, protocol: Option<&[u8]>) -> Result<Loaded> {
         let provider = Arc::new(ring::default_provider());
         let roots = match &self.ca {
@@ -70,18 +70,18 @@ impl Contents {
     }
 }
 
-/// What was made of the files.
+/// The loaded configuration.
 #[derive(Clone)]
 pub(super) struct Loaded {
     config: Arc<ClientConfig>,
     identity: Option<Arc<CertifiedKey>>,
-    /// Whether a server that had asked for the certificate has gone on to answer: it takes it.
+    /// Whether a server that asked for the certificate has sent an answer, and so accepts it.
     pub(super) taken: Arc<AtomicBool>,
 }
 
 impl Loaded {
-    /// The configuration of one connection, which notes in `asked` that its server wants a certificate.
-    /// All of them remember sessions together.
+    /// Returns the configuration of one connection. It sets `asked` when the server asks for a certificate.
+    /// All connections share their TLS sessions.
     pub(super) fn config(&self, asked: &Arc<AtomicBool>) -> ClientConfig {
         let mut config = ClientConfig::clone(&self.config);
         let (identity, asked) = (self.identity.clone(), Arc::clone(asked));
@@ -101,7 +101,8 @@ fn authorities(pem: &[u8]) -> Result<RootCertStore> {
     Ok(roots)
 }
 
-/// Those that the system trusts. Some systems have one that nobody can read: it is left out.
+/// The authorities that the system trusts. Some systems have a certificate that cannot be read: it is left
+/// out.
 fn system() -> Result<RootCertStore> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
@@ -148,7 +149,7 @@ fn identity(cert: &[u8], key: &[u8], provider: &CryptoProvider) -> Result<Certif
     }
 }
 
-/// Shows the client's certificate to a server that asks for one, and remembers that it was asked.
+/// Gives the client's certificate to a server that asks for one, and records that the server asked.
 #[derive(Debug)]
 struct Identity {
     identity: Option<Arc<CertifiedKey>>,

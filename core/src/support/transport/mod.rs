@@ -1,9 +1,9 @@
-//! What a client's connections run over: TCP in the clear, or TLS.
+//! The transport of a client's connections: TCP without encryption, or TLS.
 //!
-//! All backends take it from here, so that TLS means one thing: which certificates are trusted, when
-//! files are read, what a refusal is called. Each client has a configuration of its own with a
-//! provider that is named (`ring`): the process-wide default of rustls is neither read nor set, so a
-//! program may have any other one, or none.
+//! All backends use it, so TLS is the same for all: the trusted certificates, the time at which files are
+//! read, and the errors of refusals. Each client has a separate configuration with an explicit provider
+//! (`ring`). The process-wide default of rustls is neither read nor set, so a program may have another
+//! default, or none.
 
 #[cfg(feature = "tls")]
 mod files;

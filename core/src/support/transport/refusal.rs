@@ -1,4 +1,4 @@
-//! What a failed handshake means, and what to do.
+//! The meaning of a failed handshake, with advice.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use rustls::{AlertDescription, CertificateError, Error as TlsError};
 
 use crate::error::{Error, ErrorKind};
 
-/// Whose connection it was.
+/// The server of a connection, and the state of its handshake.
 #[derive(Debug)]
 pub(super) struct Peer<'a> {
     /// The backend's name.
@@ -14,15 +14,15 @@ pub(super) struct Peer<'a> {
     pub(super) host: &'a str,
     /// The server has asked for a client certificate.
     pub(super) asked: bool,
-    /// There is one.
+    /// The client has a certificate.
     pub(super) shows_certificate: bool,
-    /// A server of this client has taken it.
+    /// A server of this client has accepted the certificate.
     pub(super) taken: bool,
 }
 
 impl Peer<'_> {
-    /// What the end of a connection means on which nothing but the handshake has been said. `None`
-    /// where TLS has nothing to do with it, as far as can be seen here.
+    /// Returns the error for a connection that ended without data after its handshake. `None` if the end does
+    /// not seem to be caused by TLS.
     pub(super) fn refusal(&self, error: Option<&io::Error>) -> Option<Error> {
         let said = error.and_then(|error| error.get_ref()?.downcast_ref::<TlsError>());
         let refusal = match said {
@@ -34,9 +34,9 @@ impl Peer<'_> {
             ),
             Some(TlsError::NoApplicationProtocol) => self.wrong("a TLS server that speaks another protocol"),
             Some(TlsError::InvalidMessage(_)) => self.wrong("a server that does not speak TLS"),
-            // A server that hangs up on a client without the certificate that it wants often does so
-            // before its alert is read. Where the certificate was taken before, the server is down behind
-            // its TLS, or goes down just now: an outage, which ends.
+            // A server that does not get the required certificate often closes the connection before its
+            // alert is read. If a server has accepted the certificate before, this is an outage, which ends:
+            // the server is down and its TLS proxy is up, or the server is just stopping.
             _ if self.asked && !self.taken => {
                 self.unwanted("the server closed the connection after it asked for a client certificate")
             }
@@ -65,7 +65,7 @@ impl Peer<'_> {
                 );
                 Error::wrong_server(self.expected, "a server whose certificate has another name", &what)
             }
-            // The second one: by somebody of the same name as one who is trusted.
+            // `BadSignature`: the issuer has the same name as a trusted one.
             CertificateError::UnknownIssuer | CertificateError::BadSignature => misconfigured(
                 "no trusted authority has signed the server's certificate: give the authority's certificate as `ca`",
             ),

@@ -20,20 +20,20 @@ use crate::config::{Config, backend_name};
 use crate::error::{Error, ErrorKind, Result};
 use crate::seen;
 
-/// What one client needs for TLS, and what its dials met.
+/// The TLS configuration of one client, and the last failure of its dials.
 pub(super) struct Tls {
     shared: Arc<TlsParts>,
     met: Arc<Mutex<Option<Error>>>,
 }
 
-/// What all connections of a client have in common.
+/// The common parts of all connections of a client.
 struct TlsParts {
     expected: &'static str,
     paths: Paths,
     server_name: Option<ServerName<'static>>,
     protocol: Option<&'static [u8]>,
-    // The last configuration, and the files that it was made of. As long as they stay the same, so does
-    // it: it remembers sessions, which a server resumes in fewer steps.
+    // The last configuration, and the files from which it was made. It is kept while the files are the same,
+    // because it remembers sessions, which a server resumes in fewer steps.
     loaded: Mutex<Option<(Contents, Loaded)>>,
 }
 
@@ -86,7 +86,7 @@ impl Tls {
         }
     }
 
-    /// The configuration by what the files hold now.
+    /// Returns the configuration for the current files.
     async fn loaded(&self) -> Result<Loaded> {
         let shared = Arc::clone(&self.shared);
         let read = tokio::task::spawn_blocking(move || shared.loaded()).await;
@@ -120,30 +120,30 @@ impl TlsParts {
 #[derive(Debug)]
 pub(super) struct TlsStream {
     stream: tokio_rustls::client::TlsStream<TcpStream>,
-    // Until the first answer.
+    // Present until the first answer.
     first: Option<First>,
 }
 
-/// What waits for the first answer: its absence may be the server's refusal of the client's certificate.
+/// State until the first answer. A missing answer may be the server's refusal of the client's certificate.
 struct First {
     shared: Arc<TlsParts>,
     met: Arc<Mutex<Option<Error>>>,
     // Whether the server has asked for a client certificate.
     asked: Arc<AtomicBool>,
-    // Whether some server has taken it.
+    // Whether a server has accepted the certificate.
     taken: Arc<AtomicBool>,
     host: String,
 }
 
 impl First {
-    /// The server has said something in the connection.
+    /// Records that the server has sent data on the connection.
     fn answered(&self) {
         if self.asked.load(Ordering::Acquire) {
             self.taken.store(true, Ordering::Release);
         }
     }
 
-    /// The connection ended before the server said anything in it.
+    /// Records that the connection ended before the server sent data.
     fn failed(&self, error: Option<&io::Error>) {
         let peer = Peer {
             expected: self.shared.expected,
@@ -163,15 +163,15 @@ impl fmt::Debug for First {
 }
 
 impl TlsStream {
-    /// Notes how the connection ended, if nothing was heard before.
+    /// Records the end of the connection, if there was no answer.
     fn ended(&mut self, error: Option<&io::Error>) {
         if let Some(first) = self.first.take() {
             first.failed(error);
         }
     }
 
-    /// The same after a write, whose error says that the server has closed: why, stands in what it sent
-    /// before.
+    /// The same after a write. Its error reports only that the server has closed; the reason is in the data
+    /// that the server sent before.
     fn written<T>(&mut self, context: &mut Context<'_>, answer: io::Result<T>) -> io::Result<T> {
         if let Err(error) = &answer
             && self.first.is_some()

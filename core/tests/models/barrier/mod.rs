@@ -1,11 +1,11 @@
 //! The model of a barrier, over [`Passage`], the code that runs.
 //!
-//! Clients enter a barrier of two, once or twice each. A client reads the cell, then the queue, then
-//! writes what follows; anything may happen in between. Members die or give up at any instant; a
-//! dead one stays in the queue until its lease ends. Whoever is done gives its place back, and then
-//! takes the cell along if the queue is empty. A state is broken if fewer than two pass together,
-//! if a member passes with others than those of its passage, or if two live members wait and
-//! nothing can happen any more.
+//! Clients enter a barrier of two, once or twice each. A client reads the cell, then the queue, then writes
+//! the passage that follows from them. Between these steps, other clients take theirs. Members die or give up
+//! at any instant; a dead member stays in the queue until its lease ends. A member that is done gives its
+//! place back, and then deletes the cell if the queue is empty. A state is broken if fewer than two members
+//! pass together, if a member passes with members of another passage, or if two live members wait and no step
+//! is possible any more.
 
 mod rules;
 
@@ -17,11 +17,11 @@ pub(super) const PARTIES: usize = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Fault {
-    /// CELL-CAS: the passage is written whatever it is by now.
+    /// CELL-CAS: the passage is written without a comparison of the version.
     ComparesNothing,
-    /// BARRIER-DELETE-UNDER-VERSION: the last one deletes the cell whatever it is by now.
+    /// BARRIER-DELETE-UNDER-VERSION: the last member deletes the cell without a comparison of the version.
     DeletesBlindly,
-    /// BARRIER-COUNT-BEHIND: all who stand are counted, also those who have passed.
+    /// BARRIER-COUNT-BEHIND: all members in the queue are counted, also the members that have passed.
     CountsThePassed,
 }
 
@@ -48,15 +48,15 @@ pub(super) enum Doing {
     Waiting(u64),
     /// Has read the cell.
     HasCell(u64, Cell),
-    /// Has read both.
+    /// Has read the cell and the queue.
     HasBoth(u64, Cell, Vec<u64>),
-    /// Has passed, and stands still.
+    /// Has passed, and is still in the queue.
     Passed(u64),
-    /// Has given its place back, and looks whether the barrier is empty.
+    /// Has given its place back, and checks whether the barrier is empty.
     Leaves,
-    /// The same, and has read the cell.
+    /// The same, after a read of the cell.
     LeavesCell(Cell),
-    /// Has then seen an empty queue.
+    /// Has also read an empty queue.
     Deletes(Cell),
     Dead,
 }
@@ -66,18 +66,18 @@ pub(super) struct State {
     cell: Cell,
     versions: u8,
     queue: Vec<u64>,
-    // The numbers of dead members that stand still.
+    // The numbers of dead members that are still in the queue.
     dead: Vec<u64>,
     last: u64,
     clients: Vec<(Doing, u8)>,
-    // Every passage: from above the first number to the second.
+    // Every passage: the number of the last member before it, and of its last member.
     passages: Vec<(u64, u64)>,
     deaths: u8,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// A client goes on from this point.
+    /// A client takes its next step from here.
     Goes(usize, Doing),
     Dies(usize),
     /// The lease of a dead member ends.
@@ -85,7 +85,7 @@ pub(super) enum Step {
 }
 
 impl Barrier {
-    /// What follows, by what a client has read.
+    /// The passage that follows from the reads of a client.
     fn next(&self, cell: Cell, queue: &[u64]) -> Option<Passage> {
         let (now, numbers) = (passage(cell), || queue.iter().copied());
         if let Some(emptied) = now.emptied(numbers()).filter(|_| self.emptied) {
@@ -93,7 +93,7 @@ impl Barrier {
         }
         if self.fault == Some(Fault::CountsThePassed) {
             let all = Passage { passed: 0, left: 0 }.next(PARTIES, false, numbers());
-            // What has passed does not go back.
+            // `passed` never goes back.
             return all.filter(|all| all.passed > now.passed).or_else(|| {
                 let behind = numbers().rfind(|number| *number > now.passed);
                 behind.filter(|_| queue.len() >= PARTIES).map(|passed| Passage { passed, ..now })
@@ -186,7 +186,8 @@ impl Protocol for Barrier {
     }
 
     fn verdict(&self, state: &State) -> Option<Broken> {
-        // Numbers that have passed before count no more; numbers that never were are none.
+        // A passage needs as many numbers as there are parties, and members that passed before do not count
+        // again.
         let mut highest = 0;
         for (_, to) in &state.passages {
             if *to <= highest || to - highest < PARTIES as u64 {
@@ -194,7 +195,7 @@ impl Protocol for Barrier {
             }
             highest = *to;
         }
-        // A look that finds nothing changes nothing: a waiter may look for ever.
+        // A look without a result changes nothing, so a waiter may repeat it for ever.
         let waits =
             |doing: &Doing| matches!(doing, Doing::Waiting(number) if *number > passage(state.cell).passed);
         let stays = |(doing, rounds): &(Doing, u8)| match doing {

@@ -1,5 +1,5 @@
-//! The steps of a client of the chain. What a backend does is stated here, with the rule's name;
-//! core's `standing` decides where a client stands.
+//! The steps of a client of the chain. The part of a backend is stated here, with the rule's name; the
+//! decision about the client's place is core's `standing`.
 
 use latchwork_core::Claim;
 use latchwork_core::backend::decide::chain::{Listed, Standing, standing};
@@ -101,7 +101,7 @@ impl State {
         }
     }
 
-    /// Finds out what became of a create with an unknown outcome (CHAIN-SYNC-AFTER-UNKNOWN-CREATE,
+    /// Finds the outcome of an unknown create (CHAIN-SYNC-AFTER-UNKNOWN-CREATE,
     /// CHAIN-TOMBSTONE-FOR-UNKNOWN-JOIN).
     pub(super) fn resolve(&mut self, model: &Chain, index: usize) {
         let (by, last) = (self.attempt(index), self.views.len() - 1);
@@ -303,16 +303,14 @@ impl State {
             client.unknown && !(model.has(Fault::NoTombstoneOnceFound) && client.phase != Phase::Unknown);
         if client.phase == Phase::Unknown || tombstone {
             match model.server {
-                // CHAIN-TOMBSTONE-FOR-UNKNOWN-JOIN: writes a tombstone and removes what the attempt
-                // has made.
+                // CHAIN-TOMBSTONE-FOR-UNKNOWN-JOIN: writes a tombstone and removes the nodes of the attempt.
                 Server::Etcd => {
                     if !model.has(Fault::NoTombstone) {
                         self.tombstones.insert(by);
                     }
                     self.change(model, |view| view.remove(|node| node.by == by));
                 }
-                // CHAIN-SYNC-AFTER-UNKNOWN-CREATE: what a plain listing does not show is not
-                // removed.
+                // CHAIN-SYNC-AFTER-UNKNOWN-CREATE: a node that a plain listing does not show is not removed.
                 Server::ZooKeeper => {
                     let last = self.views.len() - 1;
                     let shown = if model.has(Fault::PlainListing) { client.view } else { last };
@@ -334,14 +332,14 @@ impl Chain {
         if self.returns && number > 1 { Claim::Exclusive } else { self.claims[index] }
     }
 
-    /// Whether the departure of the only node ahead admits without another listing. It admits a
-    /// reader, also when the only writer ahead becomes a reader. It admits a writer only where no
-    /// departure can be a downgrade.
+    /// Whether the departure of the only node ahead admits without another listing. It admits a reader, also
+    /// when the only writer ahead becomes a reader. It admits a writer only if no departure can be a
+    /// downgrade.
     fn trusts_sole(&self, claim: Claim) -> bool {
         self.has(Fault::SoleDespiteDowngrade) || claim == Claim::Shared || self.is_exclusive()
     }
 
-    /// Whether releases are announced, and admit without another listing: only where the released
+    /// Whether releases are announced, and admit without another listing. They do so only if the released
     /// node was admitted alone.
     pub(super) fn trusts_told(&self) -> bool {
         self.tells && (self.is_exclusive() || self.has(Fault::ReaderTells))
@@ -351,7 +349,7 @@ impl Chain {
         self.claims.iter().all(|&claim| claim == Claim::Exclusive) && self.downgrades == 0
     }
 
-    /// Core's decision, or a fault's.
+    /// The decision of core, or of a fault.
     fn standing(&self, listed: &[Listed], own: usize, limit: u32) -> Standing {
         let right = standing(listed, own, limit);
         let (Standing::Behind { .. } | Standing::Head { .. }) = right else { return right };

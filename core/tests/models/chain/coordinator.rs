@@ -50,7 +50,7 @@ impl State {
                 let word = self.word(model, index);
                 match self.say(model, word) {
                     true => self.clients[index].end(),
-                    // The other branch of the transaction reads which node is behind.
+                    // The other branch of the transaction reads the successor.
                     false => self.look_behind(model, index),
                 }
             }
@@ -181,7 +181,7 @@ impl State {
         self.clients.iter_mut().filter(|client| !watching(client)).for_each(|client| client.view = last);
         let oldest = self.clients.iter().map(|client| client.view).min().unwrap_or(last);
         self.views.drain(..oldest);
-        // Every client has seen the events of this view, or was not there.
+        // Each client has seen the events of this view, or joined later.
         (self.views[0].told, self.views[0].said) = (None, None);
         self.clients.iter_mut().for_each(|client| client.view -= oldest);
     }

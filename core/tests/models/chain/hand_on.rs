@@ -1,11 +1,11 @@
-//! Release notices on etcd (CHAIN-HAND-ON). A node that joined behind many notifies the node right
-//! behind it when it leaves, in the transaction that deletes it: "next" if it was admitted, "look"
-//! if it was waiting. The transaction compares that both nodes are there, or, if no node is behind,
-//! that none has joined since the client looked.
+//! Release notices on etcd (CHAIN-HAND-ON). A node that joined after many others notifies its successor when
+//! it leaves. The transaction that deletes the node also sends the notice: "next" if the node was admitted,
+//! "look" if it was waiting. It compares that both nodes exist, or, without a successor, that no node has
+//! joined since the client looked.
 //!
-//! In this model a node that joins behind two relies on a notice, and the node right before it,
-//! which joined behind one at least, sends it. With `relies` it watches nothing else, so a waiter that only another watch would
-//! save counts as asleep.
+//! In this model a node that joins after two others relies on a notice from the node right before it, and a
+//! node that joins after at least one other gives notices. With `relies` the node has no other watch, so a
+//! waiter that only another watch would wake counts as asleep.
 
 use super::{Attempt, Behind, Chain, Client, Fault, Phase, Server, State, Step};
 
@@ -17,7 +17,7 @@ impl State {
         (client.speaks, client.relies) = (model.hands && others >= 1, model.hands && others >= 2);
     }
 
-    /// The client reads which node is right behind its own.
+    /// The client reads its successor.
     pub(super) fn look_behind(&mut self, model: &Chain, index: usize) {
         let own = self.clients[index].sequence;
         let mut behind = self.leader().nodes.iter().filter(|node| node.sequence > own);
@@ -26,8 +26,7 @@ impl State {
         self.clients[index].behind = next;
     }
 
-    /// The leave that the client would send: with the node that it knows behind, and the notice
-    /// that it may give.
+    /// The leave that the client would send, with the successor that it knows and the notice for it.
     pub(super) fn word(&self, model: &Chain, index: usize) -> Word {
         let client = &self.clients[index];
         let next = client.entered || model.has(Fault::GivingUpSaysNext);
@@ -58,8 +57,8 @@ impl State {
         true
     }
 
-    /// The notice that this version of the queue brings to a client: whether it is the next. `None`
-    /// when it brings none.
+    /// The notice that this version of the queue brings to a client: `true` for "next". `None` if there is no
+    /// notice.
     pub(super) fn hears(&self, index: usize, view: usize) -> Option<bool> {
         let (to, next) = self.views[view].said?;
         (to == self.clients[index].sequence).then_some(next)
@@ -76,7 +75,7 @@ impl State {
         }
     }
 
-    /// The step by which the client leaves, or comes nearer to that.
+    /// The next step of the client towards its leave.
     pub(super) fn way_out(&self, model: &Chain, index: usize) -> Step {
         let client = &self.clients[index];
         match client.behind {
@@ -105,8 +104,8 @@ impl Chain {
         self.trusts_told() && (client.entered || self.has(Fault::AbandonedIsTold)) && !client.unknown
     }
 
-    /// Whether a client that lost its hold or its node still cleans up what may be there, or may on
-    /// etcd arrive late (LEASE-CLEAN-UP-AFTER-LOSS, CHAIN-TOMBSTONE-FOR-UNKNOWN-JOIN).
+    /// Whether a client that lost its hold or its node still cleans up. Its node may still exist, or on etcd
+    /// may still be created by a late request (LEASE-CLEAN-UP-AFTER-LOSS, CHAIN-TOMBSTONE-FOR-UNKNOWN-JOIN).
     pub(super) fn gives_back(&self, client: &Client) -> bool {
         let admitted = self.hands && client.entered;
         self.server == Server::Etcd && client.alive && (admitted || client.unknown) && !client.expired

@@ -1,4 +1,4 @@
-//! What must never be true in a state of the chain model.
+//! The states of the chain model that must never occur.
 
 use latchwork_core::Claim;
 use latchwork_core::backend::decide::fits;
@@ -7,7 +7,7 @@ use super::{Chain, Phase, State};
 use crate::explore::{Broken, damage};
 
 impl State {
-    /// What is wrong with the clients that believe they hold.
+    /// The damage among the clients that believe they hold.
     pub(super) fn holders(&self, model: &Chain) -> Option<Broken> {
         let mut holders = Vec::new();
         for client in self.clients.iter().filter(|client| client.believes()) {
@@ -25,7 +25,7 @@ impl State {
         None
     }
 
-    /// What is wrong with the leader's nodes.
+    /// The damage among the leader's nodes.
     pub(super) fn nodes(&self, model: &Chain) -> Option<Broken> {
         let nodes = &self.leader().nodes;
         nodes.iter().enumerate().find_map(|(place, node)| {

@@ -19,8 +19,8 @@ use crate::explore::Broken;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) enum Server {
-    /// Each client reads a server that may lag behind the leader, but never behind what the client
-    /// saw.
+    /// Each client reads a server that may lag the leader, but shows at least the changes that the client has
+    /// seen.
     #[default]
     ZooKeeper,
     /// Reads are linearizable. A request without an answer may be carried out at any later time.
@@ -43,8 +43,8 @@ pub(crate) enum Fault {
     /// CHAIN-SOLE-AHEAD: a client that is admitted without listing again does not watch its own
     /// node.
     OwnUnwatched,
-    /// CHAIN-ANNOUNCED-RELEASE: the same, but only for clients with others ahead, which rely on
-    /// announced releases.
+    /// CHAIN-ANNOUNCED-RELEASE: the same, but only for clients with others ahead, which rely on announced
+    /// releases.
     OwnUnwatchedBehindOthers,
     /// CHAIN-ANNOUNCED-RELEASE: a client that abandons a waiting node announces a release.
     AbandonedIsTold,
@@ -61,7 +61,7 @@ pub(crate) enum Fault {
     GivingUpSaysNext,
     /// CHAIN-HAND-ON: a leave with a notice does not compare that the notified node is still there.
     SaidToTheGone,
-    /// CHAIN-HAND-ON: the notice goes to the last node behind, and not to the first.
+    /// CHAIN-HAND-ON: the notice goes to the last node of the queue, and not to the successor.
     SaidOverOthers,
     /// CHAIN-HAND-ON: a client that is notified does not check its own deadline afterwards.
     ToldIgnoresDeadline,
@@ -78,7 +78,7 @@ pub(crate) enum Fault {
     ReturnOfAReader,
     /// CHAIN-ARM-THEN-LOOK: arming does not check whether the watched node is still there.
     ArmingIgnoresAbsence,
-    /// CHAIN-ARM-THEN-LOOK: arming ignores what the read shows (a mark, a downgrade).
+    /// CHAIN-ARM-THEN-LOOK: arming ignores the content of the read (a mark, a downgrade).
     ArmingIgnoresContent,
     /// CHAIN-LOST-WATCH-LISTS-AGAIN: a lost watch is not armed again.
     LostWatchIgnored,
@@ -98,7 +98,7 @@ pub(crate) enum Fault {
     LimitMarksNobody,
     /// CHAIN-MARK-GUARDED: a mark is a put without a condition.
     MarkUnguarded,
-    /// CHAIN-SYNC-AFTER-UNKNOWN-CREATE: a plain listing decides what became of a create.
+    /// CHAIN-SYNC-AFTER-UNKNOWN-CREATE: a plain listing decides the outcome of a create.
     PlainListing,
     /// CHAIN-TOMBSTONE-FOR-UNKNOWN-JOIN: an unknown join leaves no tombstone.
     NoTombstone,
@@ -149,9 +149,9 @@ pub(crate) struct Chain {
     /// Clients use a name again when its join and its first leave were answered. On etcd that leave
     /// has no condition.
     pub(crate) reuses: bool,
-    /// ZooKeeper: a client whose next counter follows its own last one is admitted without a
-    /// listing. An empty directory may be removed, so that counters begin anew. From its second
-    /// attempt on, a client claims exclusively.
+    /// ZooKeeper: a client whose next counter follows its own last one is admitted without a listing. An
+    /// empty directory may be removed, so that its counter starts again. From its second attempt on, a client
+    /// claims exclusively.
     pub(crate) returns: bool,
     /// ZooKeeper, exclusive claims only: a client that leaves an admitted node may announce the
     /// release in the same transaction.
@@ -159,7 +159,7 @@ pub(crate) struct Chain {
     /// etcd, exclusive claims only: a client that leaves notifies its successor in the same
     /// transaction.
     pub(crate) hands: bool,
-    /// A client that relies on such a notice watches nothing else.
+    /// A client that relies on such a notice has no other watch.
     pub(crate) relies: bool,
     pub(crate) fault: Option<Fault>,
     /// The only damage that is judged; `None` judges all of it.
@@ -242,7 +242,7 @@ struct Client {
     entered: bool,
     /// The birth of its last node, which was admitted exclusively and has left.
     last_turn: Option<Birth>,
-    /// etcd: the node behind may rely on its notice.
+    /// etcd: its successor may rely on its notice.
     speaks: bool,
     /// etcd: it relies on the notice of the node before it.
     relies: bool,
@@ -257,7 +257,7 @@ struct Client {
     phantom: bool,
 }
 
-/// The node right behind, as the client has read it.
+/// The successor of a node, as its client has read it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Behind {
     #[default]
@@ -325,9 +325,9 @@ pub(crate) enum Step {
     /// A leave that announces the release.
     Tell(usize),
     TellLate(usize),
-    /// The client reads which node is behind its own.
+    /// The client reads its successor.
     LookBehind(usize),
-    /// A leave that notifies the node behind.
+    /// A leave that notifies the successor.
     Say(usize),
     SayLate(usize),
     /// Two leaves at once, of which the second is carried out later.

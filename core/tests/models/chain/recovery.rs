@@ -1,12 +1,12 @@
-//! From every state, a fault-free run: all late requests arrive, every view catches up, and every
-//! client does what is due. While no holder releases, no admitted client may sleep. Then all
-//! holders release, again and again: every waiter must be served, and nothing may be left. No timer
-//! looks again here, so a client that only a timer would save counts as asleep.
+//! From every state, a fault-free run: all late requests arrive, every view catches up, and every client
+//! takes its due steps. While no holder releases, no admitted client may sleep. Then all holders release,
+//! again and again: every waiter must be served, and no node may remain. The run has no timers, so a client
+//! that only a timer would wake counts as asleep.
 
 use super::{Chain, Client, Phase, State, Step};
 use crate::explore::Broken;
 
-/// More steps than any fault-free run of so few clients takes.
+/// More steps than any fault-free run of a few clients takes.
 const FOREVER: usize = 400;
 
 pub(super) fn verdict(model: &Chain, state: &State) -> Option<Broken> {

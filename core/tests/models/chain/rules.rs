@@ -95,8 +95,8 @@ tests! {
     the_deadline_is_checked_after_a_notice:
         planted(ToldIgnoresDeadline, Chain { failures: 1, ..handed() }, Believes);
     an_event_that_admits_makes_two_holders: planted(EventAdmits, three(ZooKeeper), TwoHolders);
-    /// A client that does not list again must learn of its own removal before it learns of the
-    /// departure that would admit it.
+    /// A client that does not list again must learn of its own removal before it learns of the departure that
+    /// would admit it.
     a_client_that_is_admitted_without_listing_watches_its_own_node:
         planted(OwnUnwatched, Chain { removals: 1, ..two(ZooKeeper) }, Believes),
         planted(OwnUnwatched, Chain { removals: 1, ..two(Etcd) }, Believes);
@@ -106,8 +106,8 @@ tests! {
         planted(DirectoryUnproved, returning(), TwoHolders),
         planted(ReturnOfAWaiter, returning(), TwoHolders),
         planted(ReturnOfAReader, Chain { claims: vec![R, R], ..returning() }, TwoHolders);
-    /// A release admits the node right behind it, with any number ahead at the listing. It must be a
-    /// release, and announced in order.
+    /// A release admits the successor of the released node, with any number ahead at the listing. It must be
+    /// a release, and announced in order.
     an_announced_release_admits_its_immediate_follower_only:
         planted(AbandonedIsTold, told(), TwoHolders),
         planted(ToldByTheLowest, told(), TwoHolders),
@@ -117,20 +117,20 @@ tests! {
         found_if_long(OwnUnwatchedBehindOthers, four(Chain { removals: 1, ..told() }), TwoHolders),
         planted(MissedReleaseAdmits, Chain { removals: 1, reconnects: 1, ..told() }, Believes),
         found(MissedReleaseAdmits, Chain { removals: 1, reconnects: 1, ..told() }, TwoHolders);
-    /// An admitted node that leaves admits the first node behind it, if the transaction sees both.
+    /// A leave of an admitted node admits its successor, if both exist in the transaction.
     a_release_notice_admits_the_first_node_behind_an_admitted_one:
         planted(GivingUpSaysNext, handed(), TwoHolders),
         planted(SaidOverOthers, four(Chain { relies: true, ..handed() }), TwoHolders),
         planted(SaidToTheGone, Chain { removals: 1, ..handed() }, Believes),
         found_if_long(SaidToTheGone, four(Chain { removals: 1, ..handed() }), TwoHolders);
-    /// A node that joined behind many gets a notice in the end, whichever node before it leaves or
-    /// gives up, and watches nothing else.
+    /// A node that joined after many others gets a notice in the end, whichever node before it leaves or
+    /// gives up. It has no other watch.
     a_node_that_relies_on_a_notice_gets_one:
         planted(NobodyUncompared, four(Chain { relies: true, ..handed() }), Uninformed);
     arming_on_what_has_left_sleeps_for_ever:
         planted(ArmingIgnoresAbsence, two(ZooKeeper), Uninformed),
         planted(ArmingIgnoresAbsence, two(Etcd), Uninformed);
-    /// An absence is no more than an event: it admits only where no other node was ahead.
+    /// An absence, like an event, admits only if no other node was ahead.
     an_absence_that_admits_makes_two_holders: planted(AbsenceAdmits, three(ZooKeeper), TwoHolders);
     arming_looks_at_what_the_read_shows:
         planted(ArmingIgnoresContent, Chain { downgrades: 1, ..on(ZooKeeper, &[W, R]) }, Uninformed);

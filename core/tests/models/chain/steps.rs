@@ -86,12 +86,12 @@ impl Chain {
         let says = speaks && client.behind != Behind::Unknown;
         offer(steps, speaks, Step::LookBehind(index));
         offer(steps, says, Step::Say(index));
-        // A full server accepts only this leave, without a notice; then the node behind watches
-        // this one. With `relies` it watches nothing, so this leave is left out.
+        // A full server accepts only this leave, without a notice. After it the successor watches this node.
+        // With `relies` it watches nothing, so this leave is left out.
         offer(steps, !speaks || !self.relies, Step::Leave(index));
         let tells = self.may_tell(client);
         offer(steps, tells, Step::Tell(index));
-        // Only with an answered create, on ZooKeeper too: an unknown one is looked for first.
+        // Only with an answered create, on ZooKeeper too: the outcome of an unknown create is read first.
         let made = !client.unknown && client.phase != Phase::Unknown;
         if may_be_unknown && client.phase != Phase::Leaving && made && (etcd || self.reuses || self.tells) {
             steps.push(Step::LeaveLate(index));

@@ -1,10 +1,10 @@
-//! The model of a count that the server changes by itself.
+//! The model of a count that the server itself changes.
 //!
-//! [`Count::decide`] is the code that runs, and on Redis a script that a test holds equal to it. What
-//! a client does around it (`src/recipes/count_request.rs`) is stated here. Two writers have two
-//! operations each, one of them a swap. A request may arrive at any time, also after its writer has
-//! gone on; a reply may be lost; an operation may be given up at any instant. A state is broken if an
-//! operation was applied twice, or if its writer was told something else than what happens.
+//! [`Count::decide`] is the code that runs. On Redis a script does the same, and a test compares the two. The
+//! rest of a client (`src/recipes/count_request.rs`) is stated here. Two writers have two operations each,
+//! one of them a swap. A request may arrive at any time, also after its writer has continued; a reply may be
+//! lost; an operation may be given up at any instant. A state is broken if an operation was applied twice, or
+//! if its writer got an answer that does not match its outcome.
 
 use latchwork_core::backend::decide::count::request::{CountOutcome, CountRequest, Decided};
 use latchwork_core::backend::decide::count::{Change, Count, Operation};
@@ -14,11 +14,11 @@ use crate::explore::{Broken, Protocol};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Fault {
-    /// COUNT-ONE-NUMBER: what is sent again is another operation.
+    /// COUNT-ONE-NUMBER: a repeated request counts as another operation.
     CountsAgain,
-    /// COUNT-ENDED-STAYS-ENDED: an operation that its writer has ended is taken for a new one.
+    /// COUNT-ENDED-STAYS-ENDED: an operation that its writer has ended counts as a new one.
     TakesTheEnded,
-    /// COUNT-REFUSED-FOR-GOOD: no record of a refusal keeps a late request out.
+    /// COUNT-REFUSED-FOR-GOOD: a refusal is not recorded, so a late request of the same operation is applied.
     RefusesForNow,
 }
 

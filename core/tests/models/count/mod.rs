@@ -1,11 +1,10 @@
 //! The model of a count in a cell: counters, ids and latches.
 //!
-//! [`Count`] is the code that runs; what a client does around it (`src/recipes/count_cell.rs`) is
-//! stated here. Two writers apply two operations each. A request may arrive at any time, also after
-//! its writer was told that its outcome is unknown; a reply may be lost; an operation may be given
-//! up at any instant; another client may delete the cell. A state is broken if an operation was
-//! applied twice to one incarnation of the cell, if its writer was told something else than what
-//! happened, or if the value is not the sum of what was applied.
+//! [`Count`] is the code that runs; the rest of a client (`src/recipes/count_cell.rs`) is stated here. Two
+//! writers apply two operations each. A request may arrive at any time, also after its writer got an unknown
+//! outcome; a reply may be lost; an operation may be given up at any instant; another client may delete the
+//! cell. A state is broken if an operation was applied twice to one incarnation of the cell, if its writer
+//! got an answer that does not match its outcome, or if the value is not the sum of the applied operations.
 
 mod asked;
 mod rules;
@@ -19,13 +18,13 @@ const OPERATIONS: u64 = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Fault {
-    /// COUNT-ASK-THE-RECORD: after an unknown outcome the records are not asked.
+    /// COUNT-ASK-THE-RECORD: after an unknown outcome the client does not read the records.
     ForgetsItsDoubt,
-    /// COUNT-ONE-NUMBER: what is sent again is another operation.
+    /// COUNT-ONE-NUMBER: a repeated request counts as another operation.
     CountsAgain,
     /// CELL-CAS: the server does not compare the version.
     ComparesNothing,
-    /// COUNT-KEEPS-RECORDS: a write keeps the writer's own record only.
+    /// COUNT-KEEPS-RECORDS: a write keeps only the writer's own record.
     KeepsOwnRecord,
 }
 
@@ -37,7 +36,7 @@ pub(super) struct Counting {
     pub(super) fault: Option<Fault>,
 }
 
-/// A version never comes twice, also across deletions.
+/// No version occurs twice, also across deletions.
 type Cell = Option<(u8, String)>;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -49,7 +48,7 @@ struct Request {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Doing {
-    /// It looks at the cell as it was seen last, or sends its request.
+    /// It looks at its last read of the cell, or sends its request.
     Idle,
     /// Its request is on the way.
     Asks,
@@ -60,7 +59,7 @@ enum Doing {
 struct Writer {
     number: u64,
     seen: Cell,
-    // The writes of the cell before the first request without an answer.
+    // The number of writes of the cell before the first request without an answer.
     since: Option<u64>,
     doing: Doing,
 }
@@ -70,11 +69,11 @@ pub(super) struct State {
     cell: Cell,
     versions: u8,
     writers: Vec<Writer>,
-    // On their way, whether or not a writer waits for the reply.
+    // Requests on their way, with or without a waiting writer.
     requests: Vec<Request>,
-    // Which operations this incarnation of the cell has.
+    // The operations that this incarnation of the cell contains.
     applied: Vec<(usize, u64)>,
-    // A writer was told what did not happen.
+    // A writer got a wrong outcome.
     misled: bool,
     unknown: u8,
     given_up: u8,
@@ -83,11 +82,11 @@ pub(super) struct State {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Looks, and sends a request or is done.
+    /// Looks, and then sends a request or is done.
     Asks(usize),
-    /// The request of this place arrives. If its writer waits, it hears of it, or the reply is lost.
+    /// The request of this place arrives. If its writer waits, it gets the reply, or the reply is lost.
     Arrives(usize, bool),
-    /// The writer is told that the outcome is unknown; the request may arrive later.
+    /// The writer gets an unknown outcome; the request may arrive later.
     Doubts(usize),
     /// The request is lost on its way.
     Vanishes(usize),
@@ -101,7 +100,7 @@ fn count(cell: &Cell) -> Count {
     cell.as_ref().map_or_else(Count::default, |(_, text)| text.parse().expect("a count"))
 }
 
-/// Adds the possible steps of writers, and of requests that are awaited or not.
+/// Adds the possible steps of writers and of requests, also of requests that no writer awaits.
 fn steps_of(
     writers: impl Iterator<Item = Doing>,
     requests: impl Iterator<Item = bool>,
@@ -145,7 +144,7 @@ impl Counting {
     fn asks(&self, state: &mut State, who: usize) {
         let Writer { number, seen, since, .. } = state.writers[who].clone();
         let now = count(&seen);
-        // As though a retry were an operation of its own.
+        // A retry looks like a separate operation.
         let again = if self.fault == Some(Fault::CountsAgain) && since.is_some() { 10 } else { 0 };
         let operation = Operation { writer: who as u64, number: number + again };
         if let Some(first) = since.filter(|_| self.fault != Some(Fault::ForgetsItsDoubt)) {

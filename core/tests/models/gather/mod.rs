@@ -1,8 +1,8 @@
 //! The model of several locks that are acquired as one.
 //!
-//! [`Gather`] and [`canonical_order`] are the code that runs. Three clients acquire two or three of
-//! three locks once each, every client in an order of its own. A state is broken if clients wait
-//! and nothing can happen any more.
+//! [`Gather`] and [`canonical_order`] are the code that runs. Three clients acquire two or three of three
+//! locks once each, every client in a different order. A state is broken if clients wait and no step is
+//! possible any more.
 
 mod rules;
 
@@ -17,9 +17,9 @@ type State = queues::State<Gather>;
 pub(super) enum Fault {
     /// GATHER-CANONICAL-ORDER: each client waits in the order in which it was given the locks.
     GivenOrder,
-    /// GATHER-TRY-WHOLE: what a refused try has acquired is kept during the wait.
+    /// GATHER-TRY-WHOLE: a refused try keeps its acquired locks during the wait.
     KeepsTried,
-    /// GATHER-LOSS-BEGINS-AGAIN: after a loss, only the lost lock is waited for.
+    /// GATHER-LOSS-BEGINS-AGAIN: after a loss, the client waits only for the lost lock.
     KeepsAfterLoss,
 }
 

@@ -4,7 +4,7 @@
 use super::{Fault, Locks};
 use crate::explore::{Broken, assert_found_as, assert_sound, tests};
 
-/// Each client has an order of its own.
+/// Each client has a different order.
 fn in_a_circle() -> Locks {
     Locks { given: [&[0, 1], &[1, 2], &[2, 0]], losses: 1, fault: None }
 }

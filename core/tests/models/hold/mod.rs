@@ -1,10 +1,9 @@
 //! The model of a hold: its life from the first join until the server has nothing of it.
 //!
-//! [`Joining`] and [`Life`] are the code that runs. The model has the server, a network that loses,
-//! delays and reorders requests, the end of the lease, an operator that removes the node, and an
-//! owner that drops its futures at any instant. It watches that no node stays without an owner,
-//! that a release reports the truth, and that a loss is final. Time is left out: a deadline is only
-//! the event that the lease ends.
+//! [`Joining`] and [`Life`] are the code that runs. The model has the server, a network that loses, delays
+//! and reorders requests, the end of the lease, an operator that removes the node, and an owner that drops
+//! its futures at any instant. It checks that no node remains without an owner, that a release reports the
+//! truth, and that a loss is final. The model has no time: a deadline is only the event that the lease ends.
 
 mod rules;
 
@@ -56,7 +55,7 @@ pub(super) enum Request {
 pub(super) enum Reply {
     Admitted,
     Queued,
-    // The join met the tombstone of its own attempt.
+    // The join met the tombstone of the same attempt.
     Buried,
     Left { was_there: bool },
     Abandoned,
@@ -72,7 +71,7 @@ enum Client {
     Done,
 }
 
-/// The first to remove the node from the server.
+/// The cause that removed the node from the server first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Hand {
     Owner,
@@ -135,7 +134,7 @@ impl State {
         Seen { now: Moment::from_nanos(1), lease: (!self.lease).then_some(ended) }
     }
 
-    /// The request that the client would send now.
+    /// The next request of the client.
     fn next_request(&self, model: &Hold) -> Option<Request> {
         if self.awaited.is_some() {
             return None;
@@ -276,7 +275,7 @@ impl State {
     fn drop_future(&mut self, model: &Hold) {
         let ends_hold = self.is_held();
         match (&mut self.client, self.release) {
-            // The release goes on in the background, which sends a new request.
+            // The release continues in the background, which sends a new request.
             (Client::Node(_), Release::Awaited) => {
                 self.release = Release::None;
                 self.awaited = None;

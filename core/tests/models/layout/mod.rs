@@ -1,9 +1,9 @@
 //! The model of the clients' registry and of raising a layout, over [`Stamp`], the code that runs.
 //!
-//! Clients of several builds register, read the stamp, work, lose their place (to an operator, or
-//! with their lease), come back, and leave. Operators raise the layout: each reads, announces, lists
-//! and settles in steps of its own, and may stop after any of them for good. A state is broken if a
-//! registered client works below the layout that is stamped, or if the stamp goes back.
+//! Clients of several builds register, read the stamp, work, lose their registration (by an operator, or with
+//! their lease), come back, and leave. Operators raise the layout: each reads, announces, lists and settles
+//! in separate steps, and may stop for good after any of them. A state is broken if a registered client works
+//! below the layout in the stamp, or if the stamp goes back.
 
 mod rules;
 
@@ -13,15 +13,16 @@ use crate::explore::{Broken, Protocol, offer};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Fault {
-    /// CLIENT-REGISTER-FIRST: a client reads, and then registers.
+    /// CLIENT-REGISTER-FIRST: a client reads before it registers.
     ReadsFirst,
-    /// CLIENT-READ-AGAIN: a client that lost its place registers anew, and works on.
+    /// CLIENT-READ-AGAIN: a client that lost its registration registers again, and works without another
+    /// read.
     TrustsWhatItRead,
     /// LAYOUT-ANNOUNCE-FIRST: an operator lists without an announcement.
     ListsFirst,
-    /// LAYOUT-TWO-STEPS: the announcement counts at once.
+    /// LAYOUT-TWO-STEPS: the announcement takes effect at once.
     RaisesAtOnce,
-    /// LAYOUT-UNDER-VERSION: an operator writes whatever the stamp is by now.
+    /// LAYOUT-UNDER-VERSION: an operator writes the stamp without a comparison of the version.
     ComparesNothing,
 }
 
@@ -29,13 +30,13 @@ pub(super) enum Fault {
 pub(super) struct Layouts {
     /// The layouts of the clients' builds.
     pub(super) clients: Vec<u32>,
-    /// How often each connects.
+    /// How often each client connects.
     pub(super) rounds: u8,
-    /// How often places are lost.
+    /// How often registrations are lost.
     pub(super) losses: u8,
     /// The layouts of the operators' builds.
     pub(super) operators: Vec<u32>,
-    /// How often each calls.
+    /// How often each operator calls.
     pub(super) calls: u8,
     pub(super) fault: Option<Fault>,
 }
@@ -46,24 +47,24 @@ type Cell = Option<(u8, Stamp)>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Doing {
     Outside,
-    /// It has read, and is not registered.
+    /// It has read the stamp, and is not registered.
     Early(Admission),
     Registered,
     /// It has found no stamp.
     Stamps(Stamp),
     Works,
-    /// It has lost its place, and works on until it hears of it.
+    /// It has lost its registration, and works until it learns of that.
     Away,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Raising {
     Idle,
-    /// It has read this, and writes that.
+    /// It has read this stamp, and writes that one.
     Writes(Cell, Stamp),
     /// It has read its announcement.
     Lists(Cell),
-    /// It has read this and listed, and writes that.
+    /// It has read this stamp and listed, and writes that one.
     Settles(Cell, Stamp),
 }
 
@@ -162,7 +163,7 @@ impl Layouts {
                 if unchanged || self.fault == Some(Fault::ComparesNothing) && read.is_some() {
                     state.write(stamp);
                 }
-                // A call that was too early ends here; the others read again.
+                // A call that was too early ends here; the other operators read again.
                 ends = unchanged && matches!(doing, Raising::Settles(..)) && stamp.layout < own;
                 Raising::Idle
             }
@@ -193,7 +194,7 @@ impl Protocol for Layouts {
                 _ => steps.push(Step::Client(who)),
             }
         }
-        // A stamp is written so often at most.
+        // The bound on writes of a stamp.
         let writes = state.versions < 7;
         let calls = |(_, (_, calls)): &(usize, &(Raising, u8))| *calls < self.calls && writes;
         steps.extend(state.operators.iter().enumerate().filter(calls).map(|(who, _)| Step::Operator(who)));

@@ -1,8 +1,7 @@
-//! A hold that its own client ends, by a fixed end or by a close (LEASE-MARGIN-BEFORE-LEAVE). Work
-//! begins while the hold is held, and lasts at most a margin, whatever becomes of the guard. The
-//! model watches that no other client can come in during the work, and that one can soon
-//! afterwards. It has no waiter: when the server gives the node up, the next client can come in at
-//! that instant.
+//! A hold that its own client ends, by a fixed end or by a close (LEASE-MARGIN-BEFORE-LEAVE). Work begins
+//! while the client holds, and lasts at most a margin, also if the guard is dropped. The model checks that no
+//! other client can hold during the work, and that one can soon afterwards. It has no waiter: when the server
+//! ends the node, the next client can hold at that instant.
 
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use crate::{moment, ttl_of};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Fault {
-    /// The client leaves the node at the fixed end itself.
+    /// The client leaves the node right at the fixed end.
     AtTheEnd,
     /// A guard that is dropped after the fixed end leaves at once.
     ByTheDrop,
@@ -60,13 +59,13 @@ enum Guard {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct State {
     now: u8,
-    /// When the server gives the node up. `None` once the client has left.
+    /// The instant at which the server ends the node. `None` after the client has left.
     server: Option<u8>,
     deadline: Moment,
     renew_at: Moment,
     net: Option<Message>,
     guard: Guard,
-    /// When the close began, and when it leaves the node.
+    /// The instants at which the close began, and at which it leaves the node.
     close: Option<(Moment, Moment)>,
     /// The end of the work.
     deed: Moment,
@@ -134,8 +133,8 @@ impl State {
         [left.then_some(Step::Leave), closed.then_some(Step::Closed)].into_iter().flatten()
     }
 
-    /// Goes on without a fault until a margin after the last end. Returns whether others can come
-    /// in then.
+    /// Continues without a fault until a margin after the last end. Returns whether another client can hold
+    /// then.
     fn is_given_back_in_time(&self, model: &Ends) -> bool {
         let mut run = Self { net: None, ..self.clone() };
         let end = model.fixed_end();
@@ -185,7 +184,7 @@ impl Protocol for Ends {
         let (held, idle) = (state.believes(self), !state.is_at_it());
         offer(steps, held && idle, Step::Begin);
         let over = state.guard == Guard::Alive && state.is_over(self);
-        // The owner knows whether its work goes on, and releases at once when none does.
+        // The owner knows whether its work continues, and releases at once after the work.
         offer(steps, idle && (held || over), Step::Release);
         offer(steps, over, Step::Drop);
         offer(steps, held && state.net.is_none() && state.local() >= state.renew_at, Step::Renew);

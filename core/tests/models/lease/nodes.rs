@@ -1,6 +1,5 @@
-//! Two nodes of one client on Redis, which expire separately. The client renews them in batches;
-//! requests and replies may be late, lost or reordered. The client must never count on a node that
-//! the server has given up.
+//! Two nodes of one client on Redis, which expire separately. The client renews them in batches; requests and
+//! replies may be late, lost or reordered. The client must never count on a node that the server has ended.
 
 use latchwork_core::Moment;
 use latchwork_core::backend::decide::{renewal_period, valid_until};
@@ -10,9 +9,9 @@ use crate::{moment, ttl_of};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Fault {
-    /// LEASE-DEADLINE-PER-NODE: a confirmed renewal of any node moves the deadline of all.
+    /// LEASE-DEADLINE-PER-NODE: a confirmed renewal of any node moves the deadline of all nodes.
     LeaseWide,
-    /// LEASE-CLOCK-COUNTS-SLEEP: the client's clock stands still while its machine sleeps.
+    /// LEASE-CLOCK-COUNTS-SLEEP: the client's clock stops while its machine sleeps.
     MonotonicClock,
     /// LEASE-REMOVAL-IS-REPORTED: the client ignores the answer that a node is gone.
     GoneIgnored,
@@ -29,8 +28,7 @@ pub(super) struct Nodes {
     pub(super) sleeps: u8,
     /// How many nodes the server may forget (a failover, an operator, an eviction).
     pub(super) forgets: u8,
-    /// Whether a forgotten node is judged at once. The client cannot know of it before an answer
-    /// says so.
+    /// Whether a forgotten node is judged at once. The client can know of it only from an answer.
     pub(super) strict: bool,
     pub(super) fault: Option<Fault>,
 }
@@ -38,7 +36,7 @@ pub(super) struct Nodes {
 /// Zero of every clock.
 const BASE: u8 = 8;
 const NODES: usize = 2;
-/// Some of the nodes.
+/// A set of nodes.
 type Which = [bool; NODES];
 /// The largest number of messages on their way.
 const IN_FLIGHT: usize = 3;
@@ -47,7 +45,7 @@ const IN_FLIGHT: usize = 3;
 pub(super) enum Message {
     Join { node: usize, sent: u8 },
     Renew { nodes: Which, sent: u8 },
-    // The nodes of the request, and those that the server has.
+    // The nodes of the request, and the nodes that the server has.
     Reply { asked: Which, there: Which, sent: u8 },
 }
 
@@ -117,8 +115,8 @@ impl State {
     fn deliver(&mut self, model: &Nodes, message: Message) {
         match message {
             Message::Join { node, sent } => {
-                // A join that arrives after the server gave the node up would make another node,
-                // which this model leaves out.
+                // A join that arrives after the server ended the node would make another node, which this
+                // model does not have.
                 if self.server[node].is_none() && !self.forgotten[node] {
                     self.server[node] = Some(self.now + model.ttl);
                     let asked = std::array::from_fn(|other| other == node);
@@ -148,8 +146,7 @@ impl State {
             } else if there[node] || wide {
                 let first = !own.joined;
                 own.joined = true;
-                // What the clock has ended stays lost, whatever the reply says
-                // (LEASE-LOST-IS-FINAL).
+                // A node that the clock has ended stays lost, also if the reply has it (LEASE-LOST-IS-FINAL).
                 if first || now < own.deadline || model.fault == Some(Fault::LateReplies) {
                     own.deadline = own.deadline.max(proven);
                     own.renew_at = own.renew_at.max(moment(sent) + renewal_period(ttl_of(model.ttl)));
@@ -161,8 +158,8 @@ impl State {
         }
     }
 
-    /// Goes on without a fault. Returns whether the client knows within a third of the TTL that a
-    /// forgotten node is gone (LEASE-REMOVAL-IS-REPORTED).
+    /// Continues without a fault. Returns whether the client knows within a third of the TTL that a forgotten
+    /// node is gone (LEASE-REMOVAL-IS-REPORTED).
     fn reported_in_time(&self, model: &Nodes) -> bool {
         let mut run = self.clone();
         for _ in 0..=model.ttl.div_ceil(3) {

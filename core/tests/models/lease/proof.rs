@@ -1,6 +1,6 @@
-//! A ZooKeeper session behind a follower (LEASE-PROOF-BY-EARLIER-WRITE). The follower answers pings
-//! itself, and reports contacts to its leader only with the answers to the leader's pings. The
-//! client counts with core's `ContactProof`.
+//! A ZooKeeper session at a follower (LEASE-PROOF-BY-EARLIER-WRITE). The follower itself answers pings, and
+//! reports contacts to its leader only with the answers to the leader's pings. The client counts with core's
+//! `ContactProof`.
 
 use std::time::Duration;
 
@@ -55,11 +55,11 @@ pub(super) struct State {
     link: bool,
     /// The follower heard the client and has not reported it to the leader.
     touched: bool,
-    /// When the leader ends the session.
+    /// The instant at which the leader ends the session.
     expires: u8,
     request: Option<(Request, u8)>,
     proof: ContactProof,
-    /// The deadline, where a fault computes it.
+    /// The deadline, if a fault computes it.
     deadline: Moment,
     failovers: u8,
 }
@@ -130,7 +130,7 @@ impl Protocol for Session {
     }
 
     fn actions(&self, state: &State, steps: &mut Vec<Step>) {
-        // After the client has given up, nothing more can go wrong.
+        // After the client counts its session as lost, no later step can break the state.
         if !state.believes() {
             return;
         }
@@ -160,11 +160,11 @@ impl Protocol for Session {
                 if matches!(self.fault, Some(Fault::ByRead | Fault::FromOwnSend)) {
                     state.deadline = state.deadline.max(valid_until(moment(sent), ttl_of(self.ttl)));
                 }
-                // By a fault too, the next request keeps its pace.
+                // With a fault, too, the next request keeps its distance.
                 let _ = state.proof.acknowledged(moment(sent), state.local());
             }
             Step::Cut => state.link = false,
-            // Another follower asks the leader to go on with the session, which is a touch. So a
+            // The client's new follower asks the leader to continue the session, which is a touch. So a
             // failover only extends a lease (LEASE-REMOVAL-IS-REPORTED).
             Step::Failover => {
                 state.failovers += 1;
@@ -183,7 +183,7 @@ impl Protocol for Session {
     }
 }
 
-/// A session whose requests are all answered at once outlives ten TTLs.
+/// A session with all requests answered at once outlives ten TTLs.
 #[test]
 fn a_healthy_session_is_kept() {
     let model = Session { ttl: 12, ticks: u8::MAX, slow: 0, failovers: 0, fault: None };

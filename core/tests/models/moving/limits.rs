@@ -1,10 +1,11 @@
-//! The model of a semaphore's stored limit while a move goes on, over
-//! [`values`](latchwork_core::backend::decide::moving::values), the code that decides when limits stand still.
+//! The model of a semaphore's stored limit during a move, over
+//! [`values`](latchwork_core::backend::decide::moving::values), the code that decides when no limit may
+//! change.
 //!
-//! Participants store limits on the sides that their phase spans, each write a step of its own; they learn of a
-//! stage late, and acknowledge it in a step of its own. Operators copy before *both* and again while nobody
-//! stores one, compare, and write the next stage; each of their requests is a step. One that sleeps, or dies,
-//! takes no step. Each limit that is stored is another one.
+//! Participants store limits on the sides of their phase, each write a separate step. They learn of a stage
+//! late, and acknowledge it in a separate step. Operators copy before *both*, copy again while no participant
+//! stores a limit, compare, and write the next stage; each of their requests is a step. An operator that
+//! sleeps or dies takes no step. Each stored limit is a new one.
 //!
 //! A state is broken if the side of the tokens has a limit that a later one had replaced.
 
@@ -17,20 +18,20 @@ use crate::explore::{Broken, Protocol, assert_found_as, assert_sound, long};
 enum Fault {
     /// The operator copies nothing.
     CopiesNothing,
-    /// It writes over whatever is stored.
+    /// It writes without a comparison with the stored limit.
     Overwrites,
-    /// It reads the limit that it copies before the one that it writes over.
+    /// It reads the limit of the source before the limit that it writes over.
     ReadsTheSourceFirst,
     /// It does not read the stage again before it writes.
     LooksNotAgain,
-    /// A participant acknowledges that values are copied while it stores one.
+    /// A participant acknowledges the stage in which values are copied while it still stores a limit.
     AcknowledgesAtOnce,
 }
 
 #[derive(Clone, Debug)]
 struct Limits {
     begins: WholeStage,
-    /// On the old side and on the new one.
+    /// The limits of the old side and of the new side.
     limits: [u8; 2],
     /// How many limits each participant stores.
     sets: Vec<u8>,
@@ -46,8 +47,8 @@ type Read = (u8, WholeStage);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Setter {
     Idle,
-    /// It began by this stage, and has written so many sides. `before`: the limits whose storing had ended
-    /// when it began, by their bits.
+    /// It began by this stage, and has written `written` sides. `before`: a bit for each limit that was
+    /// completely stored when it began.
     Sets {
         limit: u8,
         by: Read,
@@ -56,7 +57,7 @@ enum Setter {
     },
 }
 
-/// Which limits were read on both sides, and whether the stage was read again since.
+/// The limits that were read on both sides, and whether the stage was read again since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Pair {
     target: Option<u8>,
@@ -69,13 +70,13 @@ const UNREAD: Pair = Pair { target: None, source: None, looked: false };
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Operator {
     Idle,
-    /// It copies behind this stage, and then goes on.
+    /// It copies after this stage was written, and then continues.
     Copies {
         read: Read,
         next: WholeStage,
         pair: Pair,
     },
-    /// It waits for all to acknowledge the stage that it has written anew, and compares.
+    /// It waits until all participants acknowledge the stage that it wrote again, and compares.
     Compares {
         own: Read,
         next: WholeStage,
@@ -90,14 +91,14 @@ enum Operator {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct State {
     stage: Read,
-    // Of the old side and of the new one.
+    // The limits of the old side and of the new side.
     limits: [u8; 2],
-    // What each participant knows, and which version it has acknowledged.
+    // The stage that each participant knows, and the version that it has acknowledged.
     known: Vec<Read>,
     acknowledged: Vec<u8>,
     setters: Vec<Setter>,
     sets: Vec<u8>,
-    // The limits whose storing has ended, and those that a later one has replaced, by their bits.
+    // A bit for each limit that is completely stored, and for each that a later one has replaced.
     ended: u16,
     replaced: u16,
     next_limit: u8,
@@ -122,7 +123,7 @@ impl State {
         &mut self.limits[usize::from(side == Side::New)]
     }
 
-    /// Reads the limits of both sides, one in each call. Answers whether both are read.
+    /// Reads the limits of both sides, one in each call. Returns whether both are read.
     fn reads(&mut self, pair: &mut Pair, from: Side, source_first: bool) -> bool {
         match (pair.target, pair.source) {
             (Some(_), Some(_)) => return true,
@@ -133,7 +134,7 @@ impl State {
         false
     }
 
-    /// Writes a stage over this one, if it stands.
+    /// Writes a stage over this one, if the cell still has it.
     fn writes(&mut self, read: Read, next: WholeStage) -> Option<Read> {
         if self.stage != read {
             return None;
@@ -182,7 +183,7 @@ impl Limits {
 
     fn goes(&self, state: &mut State, who: usize, way: Way) {
         let read = state.stage;
-        // The members are listed behind the stage.
+        // The members are listed after the stage was written.
         let acknowledged = state.acknowledged.iter().map(|version| Some(*version));
         state.operators[who] = match read.1.step(&read.0, acknowledged, way) {
             WholeStep::Write(next) => {
@@ -269,7 +270,7 @@ impl Protocol for Limits {
             setters: vec![Setter::Idle; self.sets.len()],
             sets: vec![0; self.sets.len()],
             ended: bit(stands),
-            // The other side has one of an earlier use, if it is not the same.
+            // The other side's limit is of an earlier use, if it differs.
             replaced: other.map(|limit| bit(*limit)).sum(),
             next_limit: 3,
             operators: vec![Operator::Idle; self.operators],
@@ -319,7 +320,7 @@ impl Protocol for Limits {
     }
 }
 
-/// From *old*, where the new side has a limit of an earlier use.
+/// From *old*; the new side has a limit of an earlier use.
 fn there() -> Limits {
     Limits {
         begins: WholeStage::before(0),
@@ -331,13 +332,13 @@ fn there() -> Limits {
     }
 }
 
-/// From *new*, back.
+/// The way back, from *new*.
 fn back() -> Limits {
     let stage = Stage { phase: MovePhase::New, epoch: 1 };
     Limits { begins: WholeStage { stage, values: ValuesAt::New }, limits: [1, 1], ..there() }
 }
 
-/// One operator, and more that is stored.
+/// One operator, and more limits to store.
 fn busy(of: Limits) -> Limits {
     Limits { sets: if long() { vec![2, 2] } else { vec![2, 1] }, operators: 1, ..of }
 }

@@ -1,16 +1,15 @@
 //! The model of a move between two coordinators under live locks, over
 //! [`moving`](latchwork_core::backend::decide::moving), the code that decides it.
 //!
-//! One mutex stands on two coordinators, each a queue with a counter. Participants register on the
-//! old one, read the phase, acquire, hold, release, acknowledge. Each of these is a step of its own,
-//! and each queue's join and leave too. A lease is lost in two steps, first to its client and then on
-//! the server; a crash is the loss of both at once, since all that a client believed is gone with it
-//! then. Acknowledgements are written twice, and the second time late. Operators go forward and back,
-//! read and list in one step, and write in another. An operator that dies takes no step any more,
-//! which every state allows.
+//! One mutex is on two coordinators, each a queue with a counter. Participants register on the old one, read
+//! the phase, acquire, hold, release and acknowledge. Each of these is a separate step, and so are the join
+//! and the leave of each queue. A lease is lost in two steps, first to its client and then on the server. In
+//! a crash both happen at once, because the client's own belief ends with it. Acknowledgements are written
+//! twice, the second time late. Operators go forward and back; they read and list in one step, and write in
+//! another. A dead operator takes no further step, which every state allows.
 //!
-//! A state is broken if two clients believe that they hold, if a token is not above all earlier ones,
-//! or if a client waits on one side for another that waits on the other side for it.
+//! A state is broken if two clients believe that they hold, if a token is not above all earlier ones, or if a
+//! client waits on one side for another that waits on the other side for it.
 
 mod ends;
 mod gate;
@@ -30,13 +29,13 @@ use crate::explore::{Broken, Protocol};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Fault {
-    /// MIGRATE-SHARED-COORDINATOR: an operator asks nobody.
+    /// MIGRATE-SHARED-COORDINATOR: an operator waits for no acknowledgement.
     AsksNobody,
-    /// MIGRATE-SHARED-COORDINATOR: an operator passes over the phases on both sides.
+    /// MIGRATE-SHARED-COORDINATOR: an operator skips the phases on both sides.
     SkipsPhases,
-    /// MIGRATE-REGISTER-THEN-READ: a participant reads, and then registers.
+    /// MIGRATE-REGISTER-THEN-READ: a participant reads before it registers.
     ReadsFirst,
-    /// MIGRATE-ACK-COVERS-HOLDS: a participant acknowledges whatever it holds.
+    /// MIGRATE-ACK-COVERS-HOLDS: a participant acknowledges, whichever holds it has.
     AcknowledgesAtOnce,
     /// MIGRATE-DECIDE-AT-END: an acquisition completes by the phase in which it began.
     DecidesAtStart,
@@ -46,31 +45,31 @@ pub(super) enum Fault {
     TakesDoneBack,
     /// MIGRATE-EITHER-LOST-IS-LOST: a hold over both is kept while one lease lives.
     KeptWhileOneLives,
-    /// MIGRATE-TOKEN-SWITCH-PHASE: there is one phase on both sides.
+    /// MIGRATE-TOKEN-SWITCH-PHASE: there is only one phase on both sides.
     SwitchesWithTheNewSide,
-    /// MIGRATE-TOKEN-SWITCH-PHASE: on both sides, an acquisition completes by the phase that it read
-    /// before.
+    /// MIGRATE-TOKEN-SWITCH-PHASE: on both sides, an acquisition completes by the phase that it read before
+    /// its admission.
     TrustsWhatItRead,
-    /// MIGRATE-EPOCH-RISES: the epoch stays.
+    /// MIGRATE-EPOCH-RISES: the epoch does not rise on the way back.
     KeepsTheEpoch,
-    /// MIGRATE-ACK-NAMES-VERSION: an acknowledgement names the phase.
+    /// MIGRATE-ACK-NAMES-VERSION: an acknowledgement names only the phase.
     NamesThePhase,
-    /// MIGRATE-CANONICAL-ORDER: who has the new side waits for the old one.
+    /// MIGRATE-CANONICAL-ORDER: a participant that has the new side waits for the old one.
     KeepsTheNewSide,
-    /// MIGRATE-COMPARE-AND-SET: an operator writes whatever the cell is by now.
+    /// MIGRATE-COMPARE-AND-SET: an operator writes the stage without a comparison.
     ComparesNothing,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Moving {
     pub(super) participants: usize,
-    /// Whether all of them have registered and read when it begins.
+    /// All participants have registered and read when the move begins.
     pub(super) registered: bool,
-    /// How often each acquires.
+    /// How often each participant acquires.
     pub(super) rounds: u8,
     /// How often leases are lost.
     pub(super) losses: u8,
-    /// How many acknowledgements come a second time, late.
+    /// How many acknowledgements are written a second time, late.
     pub(super) repeats: u8,
     pub(super) operators: usize,
     /// How often the phase is written.
@@ -81,7 +80,7 @@ pub(super) struct Moving {
 /// A participant's number.
 type Id = u8;
 
-/// What an acknowledgement says.
+/// The content of an acknowledgement.
 type Ack = (u8, MovePhase);
 
 /// One coordinator: the queue of the mutex, with each node's sequence number.
@@ -110,28 +109,28 @@ impl Server {
     }
 }
 
-/// What the old side has of a participant.
+/// The entries of a participant on the old side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Member {
     registered: bool,
     acknowledged: Option<Ack>,
-    // On its way for the second time.
+    // The acknowledgement that will arrive a second time.
     late: Option<Ack>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Work {
     Idle,
-    /// It began in this phase; whether it has read the cell since it was admitted on both sides.
+    /// The phase in which it began. The flag: it has read the cell since it was admitted on both sides.
     Acquiring(MovePhase, bool),
     Holding,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Client {
-    // The leases that it counts on.
+    // The leases on which it counts.
     live: Sides,
-    // The version and the stage that it read last.
+    // The stage that it read last, with its version.
     read: Option<(u8, Stage)>,
     work: Work,
     rounds: u8,
@@ -145,7 +144,7 @@ pub(super) struct State {
     new: Server,
     members: Vec<Member>,
     clients: Vec<Client>,
-    // What each operator has checked, and is about to write.
+    // The stage that each operator has checked and writes next, with the version that it read.
     operators: Vec<Option<(u8, Stage)>>,
     // The highest token.
     highest: Option<(u16, u8)>,
@@ -163,14 +162,14 @@ pub(super) enum Step {
     LateAcknowledgement(Id),
     LeavesTheGroup(Id),
     Begins(Id),
-    /// The next step of its acquisition.
+    /// The participant takes the next step of its acquisition.
     Acquires(Id),
     /// Its hold joins the new side.
     Extends(Id),
-    /// Its hold gives back what the phase does not need.
+    /// Its hold releases the nodes that the phase does not need.
     Trims(Id),
     Releases(Id),
-    /// A node without a hold is given back.
+    /// The participant gives back a node without a hold.
     GivesBack(Id, Side),
     Loses(Id, Side),
     Expires(Id, Side),
@@ -202,7 +201,7 @@ impl State {
         &mut self.clients[usize::from(who)]
     }
 
-    /// Whether it counts on its lease there.
+    /// Whether the participant counts on its lease there.
     fn live_mut(&mut self, who: Id, side: Side) -> &mut bool {
         let live = &mut self.client_mut(who).live;
         match side {
@@ -215,22 +214,21 @@ impl State {
         &mut self.members[usize::from(who)]
     }
 
-    /// Where it is admitted, as far as it counts on the lease there.
+    /// The sides on which the participant is admitted, if it counts on the lease there.
     fn holding(&self, who: Id) -> Holding {
         let live = self.client(who).live;
         let first = |side| live.has(side) && self.server(side).first() == Some(who);
         Holding { on: Sides { old: first(Side::Old), new: first(Side::New) } }
     }
 
-    /// Where it has a place.
+    /// The sides on which it has a node.
     fn places(&self, who: Id) -> Sides {
         Sides { old: self.old.has(who), new: self.new.has(who) }
     }
 }
 
 impl Representative for State {
-    /// The participants in an order by what each of them is. Nothing in the model depends on their
-    /// numbers.
+    /// The participants, sorted by their state. Nothing in the model depends on their numbers.
     fn representative(&self) -> State {
         let place = |server: &Server, who| server.queue.iter().position(|(of, _)| *of == who);
         let is = |who: &Id| {
@@ -259,8 +257,8 @@ impl Moving {
         self.fault == Some(fault)
     }
 
-    /// What an operator finds out in one step. The order of its two reads means nothing, since
-    /// acknowledgements name the version.
+    /// Reads and lists in one step. The order of the two reads does not matter, because acknowledgements name
+    /// the version.
     fn checks(&self, state: &mut State, operator: usize, way: Way) {
         let State { version, stage, .. } = *state;
         let registered = state.members.iter().filter(|member| member.registered);
@@ -305,7 +303,7 @@ impl Protocol for Moving {
         let read = self.registered.then_some((0, stage));
         let client = Client { live: Sides::BOTH, read, work: Work::Idle, rounds: 0 };
         let member = Member { registered: self.registered, ..Member::default() };
-        // The old side's numbers are the higher ones: a token without an epoch would go back.
+        // The old side's numbers are higher: a token without an epoch would go back.
         let server = |next| Server { queue: Vec::new(), next };
         vec![State {
             version: 0,
@@ -356,7 +354,7 @@ impl Protocol for Moving {
     }
 }
 
-/// Whether who is first on each side waits behind the other one.
+/// Whether the first client on each side waits on the other side for the other one.
 fn circle(old: &Server, new: &Server) -> Option<Broken> {
     let (on_old, on_new) = (old.first()?, new.first()?);
     let each_waits = on_old != on_new && old.has(on_new) && new.has(on_old);

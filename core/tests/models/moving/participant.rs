@@ -5,7 +5,7 @@ use latchwork_core::backend::decide::moving::{AcquireNext, MovePhase, Side, Side
 use super::{Fault, Id, Member, Moving, State, Step, Work};
 
 impl Moving {
-    /// What a participant may do next, and what may happen to it.
+    /// Adds the possible next steps of a participant, with its losses.
     pub(super) fn steps_of(&self, state: &State, who: Id, steps: &mut Vec<Step>) {
         let (client, member) = (state.client(who), state.members[usize::from(who)]);
         let places = state.places(who);
@@ -120,7 +120,7 @@ impl Moving {
         let queued_on_new = places.new && !self.has(Fault::KeepsTheNewSide);
         match holding.next(phase, queued_on_new, read) {
             AcquireNext::GiveBackNew => state.new.leave(who),
-            // It waits where it has a place, and goes on from there.
+            // It waits on the side where it has a place, and continues there.
             _ if places.without(holding.on) != Sides::default() => {}
             AcquireNext::Join(side) => {
                 if client.live.has(side) {
@@ -162,7 +162,7 @@ impl Moving {
         }
     }
 
-    /// The client counts a lease as lost; the server still has what hangs on it.
+    /// The client counts a lease as lost, but the server still has its nodes.
     fn loses(&self, state: &mut State, who: Id, side: Side) {
         state.losses += 1;
         let (holding, places) = (state.holding(who), state.places(who));

@@ -6,7 +6,7 @@ use crate::explore::{
     walk,
 };
 
-/// Two participants who acquire once, and one operator who goes forward and back.
+/// Two participants that acquire once, and one operator that goes forward and back.
 fn two() -> Moving {
     Moving {
         participants: 2,
@@ -20,12 +20,12 @@ fn two() -> Moving {
     }
 }
 
-/// The same, who come as they like.
+/// The same, but the participants register at any time.
 fn coming() -> Moving {
     Moving { registered: false, ..two() }
 }
 
-/// Three of them.
+/// The same with three participants.
 fn three() -> Moving {
     Moving { participants: 3, ..two() }
 }
@@ -54,7 +54,7 @@ fn three_participants_hold_one_by_one_while_a_move_goes_on() {
     }
 }
 
-/// Within the bounds that are explored to their end in the long tier alone: a fault is found early.
+/// Bounds that only the long tier explores to their end: a fault is found early.
 #[test]
 fn what_is_explored_up_to_symmetry_has_the_planted_faults() {
     for (fault, expected) in
@@ -115,7 +115,7 @@ fn migrate_either_lost_is_lost() {
 fn migrate_token_switch_phase() {
     let bounds = two();
     planted("moving: one phase on both", bounds.clone(), Fault::SwitchesWithTheNewSide, Broken::TokenBack);
-    planted("moving: trusts what it read", bounds, Fault::TrustsWhatItRead, Broken::TokenBack);
+    planted("moving: trusts an earlier read", bounds, Fault::TrustsWhatItRead, Broken::TokenBack);
 }
 
 #[test]

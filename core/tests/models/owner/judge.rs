@@ -1,4 +1,4 @@
-//! What must never be true in a state of the owner model.
+//! The states of the owner model that must never occur.
 
 use super::ledger::Mode;
 use super::{Node, NodeId, Owners, State, Task};
@@ -37,7 +37,7 @@ impl Owners {
         if asleep && !acquiring {
             return Some(Broken::Stuck);
         }
-        // A waiter holds from the admission on.
+        // A waiter holds from its admission on.
         let held = |of: &Node, by: Mode| {
             state.tasks.iter().any(|task| match *task {
                 Task::Holding { mode, node, .. } => node == of.id && mode == by,

@@ -1,15 +1,14 @@
 //! The model of an owner: the ledger that runs, and tasks of one owner that come, join, are never
-//! polled again, are dropped, downgrade, release, and lose what they hold, in every order.
+//! polled again, are dropped, downgrade, release, and lose their holds, in every order.
 //!
-//! The model calls the ledger and does not copy it. A node of the server is a number. A leave and a
-//! downgrade are on their way until they arrive, in any order. Each fault breaks a rule on the way
-//! into the ledger, and the model must find the damage that the rule prevents. Bounds: three tasks
-//! acquire four times in all (five with `LATCHWORK_LONG=1`), none more than twice; one loss; one
-//! task is dropped while it waits. A task that is never polled takes no step, which is one of all
-//! orders.
+//! The model calls the ledger and does not copy it. A node of the server is a number. A leave and a downgrade
+//! arrive later, in any order. Each fault breaks a rule on the way into the ledger, and the model must find
+//! the damage that the rule prevents. Bounds: three tasks acquire four times in all (five with
+//! `LATCHWORK_LONG=1`), none more than twice; one loss; one task is dropped while it waits. A task that is
+//! never polled takes no step, and the model also visits such orders.
 
 mod judge;
-#[allow(dead_code, reason = "the ledger as it stands")]
+#[allow(dead_code, reason = "the model uses a part of the ledger")]
 #[path = "../../../src/reentrancy/ledger.rs"]
 mod ledger;
 mod rules;
@@ -21,8 +20,7 @@ const TASKS: usize = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Fault {
-    /// OWNER-GUARD-CARRIES-GENERATION: a guard carries no generation, and releases what is held
-    /// now.
+    /// OWNER-GUARD-CARRIES-GENERATION: a guard carries no generation, and releases the owner's current hold.
     NoGeneration,
     /// OWNER-RELEASE-REMOVES-ENTRY: the entry stays until the server has confirmed the leave.
     LateRemoval,
@@ -30,21 +28,20 @@ enum Fault {
     TwoAcquisitions,
     /// OWNER-ACQUIRES-IN-BACKGROUND: a dropped waiter is still counted.
     SilentDrop,
-    /// OWNER-ACQUIRES-IN-BACKGROUND: the acquisition is part of the future that began it, and goes
-    /// on only while that is polled.
+    /// OWNER-ACQUIRES-IN-BACKGROUND: the acquisition is part of the future that began it, and continues only
+    /// while that future is polled.
     NotInTheBackground,
-    /// OWNER-ACQUIRES-IN-BACKGROUND: an acquisition without waiters goes on, and its admission has
-    /// no holder.
+    /// OWNER-ACQUIRES-IN-BACKGROUND: an acquisition without waiters continues, and its admission has no
+    /// holder.
     Unstopped,
-    /// OWNER-ACQUIRES-IN-BACKGROUND: another acquisition of the owner may begin before one without
-    /// waiters is cleaned up.
+    /// OWNER-ACQUIRES-IN-BACKGROUND: another acquisition of the owner may begin before the clean-up of one
+    /// without waiters.
     GoneAtOnce,
-    /// OWNER-ACQUIRES-IN-BACKGROUND: readers go on waiting for a writing node that no writer wants
-    /// any more.
+    /// OWNER-ACQUIRES-IN-BACKGROUND: readers still wait for a writing node after its last writer has gone.
     WritesForReaders,
     /// OWNER-LOSS-CLEARS-ENTRY: a task enters a lost hold again.
     LossUnseen,
-    /// The last writer of an owner goes, and the node is not downgraded.
+    /// The last writer of an owner leaves, and the node is not downgraded.
     NoDowngrade,
 }
 
@@ -72,9 +69,9 @@ struct Node {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Task {
     Idle,
-    // Waits for the acquisition of this generation, and is woken at its end. It may be admitted
-    // before it knows. Without `counted`, the acquisition would not do: the task only waits for its
-    // end.
+    // Waits for the acquisition of this generation, and is woken at its end. The acquisition may be admitted
+    // before the task knows it. Without `counted`, its mode is not enough for the task, which only waits for
+    // its end.
     Waiting { mode: Mode, generation: Generation, woken: bool, counted: bool },
     Holding { mode: Mode, generation: Generation, node: NodeId },
 }
@@ -194,7 +191,7 @@ impl Owners {
             Progress::Acquiring { .. } | Progress::Unwanted => {
                 state.tasks[task] = Task::Waiting { mode, generation, woken: false, counted };
             }
-            // No task enters a lost hold: it gives up its count and enters anew.
+            // No task enters a lost hold: it withdraws from it and enters again.
             Progress::Held(node) if counted && state.is_lost(node) => {
                 let left = state.ledger.0.leave(&(), generation, mode);
                 self.left(state, left);
@@ -257,7 +254,7 @@ impl Owners {
         self.left(state, left);
     }
 
-    /// Whether the acquisition of a node goes on by itself.
+    /// Whether the acquisition of a node continues on its own.
     fn goes_on(&self, state: &State, node: &Node) -> bool {
         !self.has(Fault::NotInTheBackground) || state.kept != Some(node.began)
     }
@@ -283,8 +280,8 @@ impl Protocol for Owners {
                 Task::Idle => {}
                 Task::Waiting { woken, .. } => {
                     offer(steps, *woken && state.kept != Some(task), Step::Look(task));
-                    // Without the fault, a task that is never polled takes no step, which is one of
-                    // all orders.
+                    // Without the fault, a task that is never polled takes no step, and the model visits such
+                    // orders too.
                     let unpolled = self.has(Fault::NotInTheBackground);
                     offer(steps, unpolled && state.kept.is_none(), Step::Keep(task));
                     offer(steps, state.drops == 0, Step::Drop(task));

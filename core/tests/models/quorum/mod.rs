@@ -1,7 +1,7 @@
 //! The models of a lock on a majority of independent coordinators.
 //!
-//! [`order`]: clients that wait for members never wait for each other for ever. [`validity`]: no two
-//! clients believe at one instant that they hold, whatever a server forgets.
+//! [`order`]: clients that wait for members never wait for each other for ever. [`validity`]: no two clients
+//! believe at one instant that they hold, also after a server forgot its data.
 
 mod order;
 mod rules;

@@ -1,8 +1,8 @@
 //! The model of clients that acquire a majority.
 //!
 //! [`MajorityGather`] is the code that runs. Three clients acquire two of three members once each. Each
-//! client may leave one member out, which it cannot reach. A member is a queue. A state is broken if
-//! two hold, or if clients wait and nothing can happen any more.
+//! client may leave one member out, which it cannot reach. A member is a queue. A state is broken if two
+//! clients hold, or if clients wait and no step is possible any more.
 
 use latchwork_core::backend::decide::quorum::{MajorityGather, NextStep, majority};
 
@@ -18,9 +18,9 @@ type State = queues::State<MajorityGather>;
 pub(super) enum Fault {
     /// QUORUM-TRY-WHOLE: an acquisition joins all queues at once, and waits in them.
     JoinsAll,
-    /// QUORUM-TRY-WHOLE: what a try without a majority has acquired is kept during the wait.
+    /// QUORUM-TRY-WHOLE: a try without a majority keeps its acquired members during the wait.
     KeepsTried,
-    /// QUORUM-WAIT-IN-ORDER: each client waits in an order of its own.
+    /// QUORUM-WAIT-IN-ORDER: each client waits in a different order.
     OwnOrder,
 }
 

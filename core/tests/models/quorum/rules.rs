@@ -15,7 +15,7 @@ fn all_reach_all() -> Members {
     Members { left_out: [None; order::CLIENTS], losses: 0, fault: None }
 }
 
-/// Nothing is started again.
+/// No server starts again.
 fn renewed() -> Servers {
     let (until, messages) = if long() { (5, 2) } else { (4, 1) };
     Servers { ttls: [3, 3], until, reach: [&[0, 1, 2]; 2], messages, ..Servers::default() }

@@ -1,12 +1,12 @@
-//! The model of who holds a majority, by the clock.
+//! The model of the holders of a majority, by the clock.
 //!
-//! [`valid_for`], [`valid_until`] and [`Trial`] are the code that runs. Two clients, with TTLs of
-//! their own, join three servers and renew there. Requests and replies are late. A server expires a
-//! hold a TTL after the request came. One server starts again: it has forgotten its holds, and its
-//! marker or not. A state is broken if both clients believe that they hold.
+//! [`valid_for`], [`valid_until`] and [`Trial`] are the code that runs. Two clients with different TTLs join
+//! three servers and renew there. Requests and replies are late. A server expires a hold a TTL after the
+//! request arrived. One server starts again: it has forgotten its holds, and perhaps its marker. A state is
+//! broken if both clients believe that they hold.
 //!
-//! A join of a member that the client has is a renewal. Nobody releases: a hold ends with its time.
-//! Looks at a marker take no time; a server may start again between a look and a join.
+//! A join of a member that the client already has is a renewal. No client releases: a hold ends with its
+//! time. Reads of a marker take no time; a server may start again between such a read and a join.
 
 use latchwork_core::Moment;
 use latchwork_core::backend::decide::quorum::{majority, valid_for};
@@ -23,21 +23,21 @@ const CLIENTS: usize = 2;
 pub(super) enum Fault {
     /// QUORUM-VALIDITY: a member's deadline counts from the arrival of its answer.
     FromArrival,
-    /// QUORUM-VALIDITY: the last answer of any member counts for all.
+    /// QUORUM-VALIDITY: the last answer of any member counts for all members.
     AnyAnswer,
-    /// QUORUM-AMNESIA: a server that has come back counts at once.
+    /// QUORUM-AMNESIA: a server that has started again counts at once.
     CountsAtOnce,
     /// QUORUM-AMNESIA: a client waits for its own TTL only.
     OwnTtl,
-    /// QUORUM-AMNESIA: a marker that has survived counts, though other data have not.
+    /// QUORUM-AMNESIA: a marker that has survived counts, although other data were lost.
     AnyIncarnation,
-    /// QUORUM-SAME-MEMORY: a server that counted at the look counts at the answer.
+    /// QUORUM-SAME-MEMORY: a server that counted when the marker was read counts when the answer arrives.
     LooksOnce,
 }
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Servers {
-    /// In ticks, of each client.
+    /// The TTL of each client, in ticks.
     pub(super) ttls: [u8; CLIENTS],
     pub(super) until: u8,
     /// The servers that each client asks.
@@ -74,7 +74,7 @@ struct Message {
     client: usize,
     server: usize,
     sent: u8,
-    // Once the server has admitted it: by which incarnation.
+    // The incarnation that admitted it, after the server has done so.
     answer: Option<u8>,
 }
 
@@ -95,7 +95,7 @@ pub(super) enum Step {
     Join(usize, usize),
     Arrives(usize),
     Answered(usize),
-    /// With its marker, or without.
+    /// A server starts again. The flag: with its marker.
     Restart(usize, bool),
 }
 
@@ -115,7 +115,7 @@ impl Servers {
 
     fn holds(&self, state: &State, client: usize) -> bool {
         let left = state.clients[client].iter().map(|member| member.deadline.since(moment(state.now)));
-        // By the fault, as many members as a majority have ever answered.
+        // By the fault, enough members for a majority have ever answered.
         let known = || state.clients[client].iter().filter(|member| member.deadline > Moment::PAST).count();
         let left = match self.has(Fault::AnyAnswer) {
             true => left.max().filter(|_| known() >= majority(MEMBERS)),
@@ -129,7 +129,7 @@ impl Servers {
         let State { servers, clients, markers, .. } = state;
         let (server, member) = (&mut servers[server], &mut clients[client][server]);
         let running = (!self.has(Fault::AnyIncarnation)).then(|| name(server.incarnation));
-        // Read and written in one step: a refused write is another order of looks.
+        // The read and the write are one step: a refused write is the same as another order of the steps.
         for _ in 0..3 {
             let stored = server.marker.clone().map(|marker| Marker {
                 terms: if self.has(Fault::OwnTtl) { terms.clone() } else { marker.terms.clone() },
@@ -235,7 +235,7 @@ impl Protocol for Servers {
                 server.marker.take_if(|_| !keeps_marker);
             }
         }
-        // What has passed is all the same.
+        // Differences in the past do not matter.
         let now = moment(state.now);
         for member in state.clients.iter_mut().flatten() {
             if member.deadline <= now && member.deadline > Moment::PAST {

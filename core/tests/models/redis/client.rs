@@ -1,5 +1,4 @@
-//! The steps of a client of the Redis queue. What a backend does is stated here, with the rule's
-//! name.
+//! The steps of a client of the Redis queue. The part of a backend is stated here, with the rule's name.
 
 use latchwork_core::Moment;
 use latchwork_core::backend::decide::{recheck, renewal_period};
@@ -26,7 +25,7 @@ pub(crate) struct Client {
     pub(crate) number: u8,
     pub(crate) sequence: u64,
     pub(crate) deadline: Moment,
-    /// When the client renews or looks again.
+    /// The instant at which the client renews or looks again.
     pub(crate) look_at: Moment,
     renew_at: Moment,
     /// Joins of this attempt without an answer.
@@ -143,8 +142,8 @@ impl State {
         }
     }
 
-    /// Accepts the message only for the attempt that waits now, and only before its deadline. Never
-    /// moves the deadline (QUEUE-MESSAGE-ADMITS-ONE-ATTEMPT).
+    /// Accepts the message only for the current waiting attempt, and only before its deadline. The deadline
+    /// never moves (QUEUE-MESSAGE-ADMITS-ONE-ATTEMPT).
     fn hear_hand_off(&mut self, model: &Redis, index: usize, current: bool, sequence: u64) {
         let any = model.has(Fault::HandOffByQueueOnly);
         let (now, at) = (self.local_moment(index), self.local(index));
@@ -192,7 +191,7 @@ impl State {
             }
             (Phase::Joining { .. }, None) if told == Told::Refused && client.unanswered == 0 => client.idle(),
             (Phase::Joining { .. }, None) => self.leave(index),
-            // The attempt has another node by now, or none: the hold is lost.
+            // The attempt now has another node, or none: the hold is lost.
             (Phase::Waiting | Phase::Holding, None) if told == Told::Gone => self.leave(index),
             (Phase::Waiting | Phase::Holding, Some(sequence)) if sequence != client.sequence && !late => {
                 // The leave must name the id: a leave by this sequence number would miss the new
@@ -208,8 +207,8 @@ impl State {
                     self.hold(index);
                 }
             }
-            // A loss is final, whatever a reply says (QUEUE-LATE-REPLY-REVIVES-NOTHING,
-            // LEASE-LOST-IS-FINAL). A leave goes on whatever arrives.
+            // A reply cannot undo a loss (QUEUE-LATE-REPLY-REVIVES-NOTHING, LEASE-LOST-IS-FINAL). No reply
+            // stops a leave.
             _ => {}
         }
     }
@@ -221,8 +220,8 @@ impl State {
         client.renew_at = client.renew_at.max(crate::moment(sent) + renewal_period(ttl_of(model.ttl)));
         client.look_at = client.renew_at;
         if let Told::Waiting { ahead, .. } = told {
-            // A node ahead that is expired in the answer was not dropped. To ask again at once
-            // would not help.
+            // The answer still has a node ahead that expired, so the server did not drop it. Another request
+            // at once would not help.
             if ahead > 0 && !model.has(Fault::LooksAtRenewalsOnly) {
                 client.look_at = recheck(client.renew_at, now + TICK * u32::from(ahead));
             }

@@ -1,4 +1,4 @@
-//! What must never be true in a state of the Redis queue model.
+//! The states of the Redis queue model that must never occur.
 
 use latchwork_core::Claim;
 use latchwork_core::backend::decide::fits;
@@ -9,7 +9,7 @@ use crate::explore::Broken::{Ghost, TwoNodes, Uninformed};
 use crate::explore::{Broken, damage};
 
 impl State {
-    /// What is wrong with the clients that believe they hold.
+    /// The damage among the clients that believe they hold.
     pub(super) fn holders(&self, model: &Redis) -> Option<Broken> {
         let believers = (0..self.clients.len()).filter(|&index| self.believes(index));
         let mut holders = Vec::new();
@@ -27,7 +27,7 @@ impl State {
         believers.into_iter().any(old).then_some(Broken::TokenBack)
     }
 
-    /// What is wrong with the server's nodes.
+    /// The damage among the server's nodes.
     pub(super) fn nodes(&self, model: &Redis) -> Option<Broken> {
         let nodes = self.server.nodes();
         let now = self.server_time();

@@ -24,12 +24,12 @@ pub(crate) enum Fault {
     /// QUEUE-DROP-ACT-ADMIT: an operation drops only the first node of the queue, if it has
     /// expired.
     PruneFirstOnly,
-    /// QUEUE-DROP-ACT-ADMIT: a node that fits beside the holders is admitted, though others wait
-    /// before it.
+    /// QUEUE-DROP-ACT-ADMIT: a node that fits with the holders is admitted, although other nodes wait before
+    /// it.
     AgainstHoldersOnly,
     /// LEASE-DEADLINE-FROM-SEND: the deadline counts from the arrival of the reply.
     FromArrival,
-    /// LEASE-MARGIN-COVERS-DRIFT: the client believes for as long as the server does.
+    /// LEASE-MARGIN-COVERS-DRIFT: the client believes that it holds as long as the server keeps the node.
     NoMargin,
     /// QUEUE-LATE-REPLY-REVIVES-NOTHING: the client acts on late replies, and a renewal names the
     /// node by id alone.
@@ -57,7 +57,7 @@ pub(crate) enum Fault {
     RenewalTellsNothing,
     /// QUEUE-RENEWAL-IS-RECHECK: a renewal neither drops expired nodes nor admits.
     RenewDoesNotPrune,
-    /// QUEUE-LOOK-AT-EXPIRY: a waiter looks again at its own renewals only.
+    /// QUEUE-LOOK-AT-EXPIRY: a waiter looks again only with its own renewals.
     LooksAtRenewalsOnly,
     /// QUEUE-NOTIFY-ALL-ADMITTED: joins and renewals do not notify the nodes that they admit.
     OnlyLeavesPublish,
@@ -68,12 +68,12 @@ pub(crate) enum Fault {
 /// The bounds of an exploration, and the planted fault.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Redis {
-    /// One client each.
+    /// The claim of each client.
     pub(crate) claims: Vec<Claim>,
     pub(crate) limit: u32,
     /// The TTL in ticks.
     pub(crate) ttl: u8,
-    /// How far time goes.
+    /// The number of ticks that the model explores.
     pub(crate) ticks: u8,
     /// How often each client joins.
     pub(crate) attempts: Vec<u8>,
@@ -139,7 +139,7 @@ pub(crate) enum Asked {
     Renew { sequence: u64 },
 }
 
-/// What the server answers. `ahead` is how many ticks the node ahead has left.
+/// The answer of the server. `ahead` is the number of ticks that the node ahead has left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Told {
     Admitted { sequence: u64 },
@@ -197,7 +197,7 @@ impl Redis {
         self.fault == Some(fault)
     }
 
-    /// The second queue carries the faults of the server. For everything else, core's queue runs.
+    /// The second queue has the server's faults. Without such a fault, core's queue runs.
     fn server(&self) -> Server {
         use Fault::*;
         match self.fault {

@@ -1,6 +1,5 @@
-//! From every state, a fault-free run: every message arrives in its own tick, no client fails, and
-//! holders release at once. Every waiter must be served within one TTL, and the server must have
-//! nothing left.
+//! From every state, a fault-free run: every message arrives in its own tick, no client fails, and holders
+//! release at once. Every waiter must be served within one TTL, and no node may remain on the server.
 
 use super::client::Phase;
 use super::{Redis, State};
@@ -21,8 +20,8 @@ pub(super) fn verdict(model: &Redis, state: &State) -> Option<Broken> {
         }
         let idle = state.clients.iter().all(|client| client.phase == Phase::Idle);
         if idle && !wants.contains(&true) {
-            // The next renewal of any client notices that the clock stepped back, and the wait
-            // costs a TTL from there (QUEUE-CLAMP-EXPIRY).
+            // The next renewal of any client notices that the clock stepped back. From then on the wait takes
+            // one more TTL (QUEUE-CLAMP-EXPIRY).
             let noticed = if model.back > 0 { model.ttl.div_ceil(3) } else { 0 };
             let slow = ticks > model.ttl + noticed;
             // Any request makes the server clamp expiries.
@@ -39,7 +38,7 @@ pub(super) fn verdict(model: &Redis, state: &State) -> Option<Broken> {
 }
 
 impl State {
-    /// Does all that happens in this tick. Returns whether anything did.
+    /// Takes all steps of this tick. Returns whether there was one.
     fn act(&mut self, model: &Redis, wants: &mut [bool]) -> bool {
         let mut acted = false;
         while let Some(&message) = self.net.first() {

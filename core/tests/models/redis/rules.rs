@@ -39,8 +39,8 @@ fn planted(name: &str, fault: Fault, bounds: Redis, found_as: Broken) {
     assert_sound(name, bounds);
 }
 
-/// The same within bounds of more than half a million states, all of which the long tier alone visits when there is
-/// no fault: the fault is found early.
+/// The same within bounds of more than half a million states. Without the fault only the long tier visits
+/// them all; the fault is found early.
 fn among_many(name: &str, fault: Fault, bounds: Redis, found_as: Broken) {
     found(name, fault, bounds.clone(), found_as);
     if long() {

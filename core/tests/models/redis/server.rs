@@ -1,4 +1,4 @@
-//! The server: core's own queue, or a second, plain queue that faults can be planted in.
+//! The server: core's own queue, or a second, plain queue in which faults can be planted.
 
 use std::collections::BTreeSet;
 
@@ -129,8 +129,8 @@ impl Second {
         (answer, without(told, id))
     }
 
-    /// With a sequence number, removes that node only. Without one, ends the attempt and all that
-    /// it made.
+    /// With a sequence number, removes only that node. Without one, ends the attempt and removes all its
+    /// nodes.
     fn leave(&mut self, now: Micros, id: NodeId, sequence: Option<u64>) -> Admissions {
         let mut told = self.prune(now);
         let one_id = self.has(Fault::OneIdForAllAttempts);
@@ -180,8 +180,7 @@ impl Second {
         told
     }
 
-    /// Whether a claim fits beside the holders. That is the whole rule only if no node waits before
-    /// it.
+    /// Whether a claim fits with the holders. That is the whole rule only if no node waits before it.
     fn lets_in(&self, claim: Claim) -> bool {
         fits(self.rows.iter().filter(|row| row.admitted).map(|row| row.slot.claim), claim, self.limit)
     }

@@ -34,7 +34,7 @@ async fn what_was_written_is_taken_back_when_a_client_came_in_before_the_marker(
     assert!(error.to_string().contains("just-in-time"), "{error}");
     assert_eq!(state(&operator).await, (MoveState::NotBegun, Old));
     bed.plain_on_new("another").await.expect("it is open").close().await.expect("closed");
-    // A marker of an operator who died does not outlive that either.
+    // The marker of a dead operator is removed as well.
     let staged = operator.first_stage().await.expect("made").expect("by this one");
     let marker = operator.marker(crate::decide::moving::Side::New);
     let read = operator.new.stamped().await.expect("read");
@@ -69,7 +69,7 @@ async fn what_another_has_begun_since_it_was_looked_at_is_not_given_up() {
     };
     there_and_back().await;
     let checked = operator.stage().await.expect("read").expect("it stands");
-    // Members may not have acknowledged this one yet.
+    // Members may not have acknowledged this stage yet.
     there_and_back().await;
     assert!(!operator.give_up(Some(&checked), true).await.expect("answered"));
     assert!(!operator.give_up(None, false).await.expect("answered"));
@@ -79,7 +79,7 @@ async fn what_another_has_begun_since_it_was_looked_at_is_not_given_up() {
     assert_eq!(state(&operator).await, (MoveState::NotBegun, Old));
 }
 
-/// That member would find no stage, and go on by the phase that it knows.
+/// Such a member would find no stage, and continue in the phase that it knows.
 #[tokio::test(start_paused = true)]
 async fn one_who_begins_anew_takes_no_cell_back_that_a_member_does_not_know_yet() {
     let bed = Bed::new();
@@ -123,7 +123,7 @@ async fn a_move_of_another_name_or_url_is_named_and_left_alone() {
     let error = second.start(ignored).await.expect_err("another move");
     assert!(error.to_string().contains("\"m\""), "{error}");
     second.abort(ignored).await.expect("nothing of it exists");
-    // The same name with another new side: it would go on with a move that is not its own.
+    // The same name with another new side: the operator would continue a move of another operator.
     other.config.name = "m".to_owned();
     other.config.to.namespace = "elsewhere".to_owned();
     let third = other.operator().await;

@@ -1,4 +1,4 @@
-//! An operator that dies, or sleeps, at each of its requests: another goes on, and ends in the same place.
+//! An operator dies or sleeps at each of its requests. Another one continues, and comes to the same end.
 
 use crate::contracts::Limit;
 use std::future;
@@ -15,8 +15,8 @@ use crate::error::Result;
 use crate::moving::operator::{Move, MoveState};
 use crate::recipes::Semaphore;
 
-/// Works as an operator whose life ends so behind so many requests, if it sends more, and as another one who
-/// goes on. Answers both, and whether the first has come to its last request.
+/// Runs an operator whose life ends after this number of requests, if it sends more, and then another
+/// operator that continues. Returns both, and whether the first one reached its last request.
 async fn ends(
     bed: &Bed,
     requests: i64,
@@ -35,7 +35,8 @@ async fn ends(
     let meanwhile = async {
         life.asleep.notified().await;
         let mut works = pin!(works());
-        // One who sleeps with the hold that values are written under is waited for: its client lives.
+        // If it sleeps with the hold for writes of values, the other operator waits, because its client
+        // lives.
         let ended = timeout(Duration::from_secs(60), &mut works).await;
         life.awake.notify_one();
         if ended.is_err() {
@@ -53,7 +54,7 @@ async fn ends(
     ([mortal, another], has_ended)
 }
 
-/// What an operator does whose life ends at one of its requests, and what it comes to for the one who goes on.
+/// Ends an operator's life at each of its requests, and checks the result of the operator that continues.
 pub(super) async fn ends_at_each_request(
     before: impl AsyncFn(&Bed),
     work: impl AsyncFn(&Move) -> Result<()>,
@@ -75,7 +76,7 @@ pub(super) async fn ends_at_each_request(
     }
 }
 
-/// A count of 7 stands on the old side, and a value, and the limit of a semaphore that nobody uses.
+/// On the old side: a count of 7, a value, and the limit of a semaphore without users.
 pub(super) async fn has_values(bed: &Bed) {
     let plain = bed.plain_on_old("before").await.expect("connected");
     plain.counter("visits").expect("a good key").add(7).await.expect("added");
@@ -152,7 +153,7 @@ async fn a_move_is_finished_beside_an_operator_who_ends_at_any_request() {
     }
 }
 
-/// What a plan says is of one stage, whoever writes the next one while it looks.
+/// All parts of a plan are of one stage, even if another operator writes the next one during the reads.
 #[tokio::test(start_paused = true)]
 async fn a_plan_that_is_overtaken_at_any_request_is_of_one_stage() {
     for requests in 0.. {
@@ -165,7 +166,7 @@ async fn a_plan_that_is_overtaken_at_any_request_is_of_one_stage() {
         let meanwhile = async {
             life.asleep.notified().await;
             operator.run(ignored).await.expect("made");
-            // It belongs to nobody else: the new side is open.
+            // The plan must not list this plain client as an outsider, because the new side is open.
             let plain = bed.plain_on_new("current").await.expect("it is in use");
             life.awake.notify_one();
             future::pending::<()>().await;

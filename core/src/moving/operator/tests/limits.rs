@@ -21,7 +21,7 @@ async fn stored(of: &Coordinator, key: &str) -> Option<u32> {
     semaphore(of, key).stored_limit().await.expect("read")
 }
 
-/// What each side has.
+/// Returns the limit that each side has.
 async fn on_both(bed: &Bed, key: &str) -> (Option<u32>, Option<u32>) {
     let operator = bed.operator().await;
     let limits = (stored(&operator.old.coordinator, key).await, stored(&operator.new.coordinator, key).await);
@@ -41,8 +41,8 @@ async fn back_to(operator: &Move, phase: MovePhase) {
     }
 }
 
-/// Idle ones are copied, also over what an earlier use has left, as soon as both sides are needed. What
-/// only the new side has stays there.
+/// Limits without users are copied before both sides are needed, also over limits of an earlier use. Limits
+/// that only the new side has remain there.
 #[tokio::test(start_paused = true)]
 async fn a_limit_that_nobody_uses_is_on_the_new_side_when_it_is_needed() {
     let bed = Bed::new();
@@ -102,8 +102,8 @@ async fn a_limit_that_is_stored_in_any_phase_holds_in_all_that_follow() {
     }
 }
 
-/// What only the new side has by now, since its first user came in *new*, is on the old one behind a move
-/// that is taken back.
+/// A limit that only the new side has, because its first user came in phase *new*, is on the old side after
+/// the move is taken back.
 #[tokio::test(start_paused = true)]
 async fn a_limit_that_came_on_the_new_side_is_on_the_old_one_behind_a_move_that_is_taken_back() {
     let bed = Bed::new();
@@ -117,7 +117,7 @@ async fn a_limit_that_came_on_the_new_side_is_on_the_old_one_behind_a_move_that_
     operator.close().await.expect("closed");
 }
 
-/// An operator that wakes up late writes over what it has read, and over nothing newer.
+/// An operator that wakes up late overwrites only the limit that it read, and no newer one.
 #[tokio::test(start_paused = true)]
 async fn a_copy_that_comes_late_finds_the_limit_that_was_stored_since() {
     let bed = Bed::new();

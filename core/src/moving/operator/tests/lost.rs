@@ -1,4 +1,4 @@
-//! An operator who loses its lease goes on with the next one.
+//! An operator that loses its lease continues with the next one.
 
 use std::time::Duration;
 

@@ -28,7 +28,7 @@ async fn a_move_whose_operator_ended_before_it_opened_the_new_side_says_so_until
     let plan = operator.plan().await.expect("readable");
     assert_eq!((plan.status.state, &plan.blockers[..]), (MoveState::Opening, &[MoveBlocker::NotOpened][..]));
     assert!(plan.blockers[0].next_step().contains("migrate run"));
-    // By another URL it cannot be opened, nor be left shut behind a move that is over.
+    // An operator with another URL can neither open the side, nor finish the move and leave the side shut.
     let other = spelled(&bed, "memory://old-one?namespace=a", "memory://new?namespace=b").await;
     let blockers = other.plan().await.expect("readable").blockers;
     assert!(matches!(&blockers[..], [MoveBlocker::MarkedOtherwise { side: Side::New, .. }]), "{blockers:?}");
@@ -73,7 +73,7 @@ async fn an_operator_whose_urls_are_spelled_otherwise_finds_in_the_plan_what_eac
     }
 }
 
-/// Its old side is the new one of the first.
+/// The old side of the next move is the new side of the first.
 #[tokio::test(start_paused = true)]
 async fn a_next_move_of_the_same_name_keeps_nobody_from_finishing_the_first() {
     let bed = Bed::new();
@@ -89,7 +89,7 @@ async fn a_next_move_of_the_same_name_keeps_nobody_from_finishing_the_first() {
     assert_eq!(operator.new.stamped().await.expect("read").marker, Some(next));
 }
 
-/// Its answer was lost, or what follows it failed. The new namespace was in use before.
+/// The answer was lost, or a later request failed. The new namespace was in use before.
 #[tokio::test(start_paused = true)]
 async fn an_operator_who_has_deleted_the_stage_goes_on_giving_the_move_up() {
     let bed = Bed::new();
@@ -120,14 +120,15 @@ async fn a_move_from_a_side_that_is_retired_is_told_what_works_there() {
     let other = spelled(&bed, "memory://old?namespace=a", "memory://new?namespace=c").await;
     let error = other.run(ignored).await.expect_err("its clients are elsewhere");
     assert!(error.to_string().contains("--to") && error.to_string().contains("namespace=b"), "{error}");
-    // As it says.
+    // This follows the advice of the error.
     let back = MoveConfig::new(bed.config.to.clone(), bed.config.from.clone(), "back");
     let back = Move::connect(&bed.connectors(), &back).await.expect("connected");
     assert!(back.reopen().await.expect("reopened"));
     other.start(ignored).await.expect("begun");
 }
 
-/// The stage and the stamp of the old side are as before all moves, and its members have no nodes.
+/// Resets the stage and the stamp of the old side to their state before all moves, and removes the members'
+/// nodes.
 async fn old_side_forgets(of: &Move) {
     let write = |value: Option<&'static [u8]>| CellWrite {
         expected: Expected::Any,

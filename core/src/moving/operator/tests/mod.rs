@@ -41,14 +41,14 @@ struct Stores {
 #[derive(Debug)]
 struct Stored(Arc<Stores>);
 
-/// What a test has.
+/// The parts of a test.
 struct Bed {
     stores: Arc<Stores>,
     config: MoveConfig,
 }
 
 impl Stored {
-    /// Each host that begins so spells the old one.
+    /// A host whose name begins with `old` is the old store.
     fn store(&self, config: &Config) -> &Memory {
         if config.hosts[0].starts_with("old") { &self.0.old } else { &self.0.new }
     }

@@ -1,4 +1,4 @@
-//! A client whose life ends at one of its requests, or who loses its lease there.
+//! A client whose life ends at one of its requests, or that loses its lease there.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -23,27 +23,27 @@ use crate::listing::Page;
 use crate::memory::Link;
 use crate::moving::operator::Move;
 
-/// How many requests are left to a client, and how the last one ends.
+/// The number of requests that a client has left, and the end of the last one.
 #[derive(Debug)]
 pub(super) struct Life {
     left: AtomicI64,
     last: Last,
     pub(super) asleep: Notify,
     pub(super) awake: Notify,
-    /// Its watches end here, as with a lease.
+    /// The client's watches end here, as with a lease.
     pub(super) watches_end: Notify,
 }
 
-/// How the last request ends.
+/// The end of the last request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Last {
-    /// The client dies before it is carried out.
+    /// The client dies before the request is carried out.
     Lost,
-    /// It is carried out, and the client does not hear of it.
+    /// The request is carried out, and the client gets no answer.
     Unheard,
-    /// The client sleeps before it is sent, and then goes on.
+    /// The client sleeps before the request is sent, and then continues.
     Asleep,
-    /// Its lease is taken away before it is sent, and the client lives on.
+    /// The client's lease is ended before the request is sent, and the client lives on.
     Leaseless,
 }
 
@@ -54,7 +54,7 @@ impl Life {
         Arc::new(Self { left, last, asleep, awake, watches_end })
     }
 
-    /// Runs a request of one who may die at it.
+    /// Runs a request at which the client may die.
     async fn spend<T>(&self, link: &Link, request: impl Future<Output = Result<T>>) -> Result<T> {
         match (self.left.fetch_sub(1, Ordering::AcqRel), self.last) {
             (0, Last::Asleep) => {
@@ -236,7 +236,7 @@ impl Backend for Mortal {
 }
 
 impl Bed {
-    /// An operator with a life, which has so many requests left.
+    /// An operator with a life of this number of requests.
     pub(super) async fn mortal(&self, life: &Arc<Life>, requests: i64) -> Move {
         let mortals = Mortals(Stored(Arc::clone(&self.stores)), Arc::clone(life));
         let mortal = Move::connect(&[Arc::new(mortals) as Arc<dyn Connector>], &self.config).await;

@@ -9,7 +9,7 @@ use crate::error::ErrorKind;
 use crate::moving::operator::{Move, MoveBlocker, MoveState};
 use crate::registry::stamp_address;
 
-/// The stamp is as it was before all moves, as behind a failover to a replica that was behind.
+/// Resets the stamp to its state before all moves, as after a failover to an old replica.
 async fn forgets(of: &Move, side: Side) {
     let value = Some(b"layout=1".as_slice().into());
     let write = CellWrite { expected: Expected::Any, value, life: CellLife::Stays };
@@ -54,7 +54,7 @@ async fn a_move_whose_marker_is_lost_goes_on_once_it_stands_again_and_those_who_
             matches!(&blockers[..], [MoveBlocker::MarkerLost(of), MoveBlocker::Outsiders(who)] if *of == side && who.len() == 1),
             "{blockers:?}"
         );
-        // It is named, by the repair and by each step behind it, and no other comes.
+        // The repair and each later step name the client, and no other client is admitted.
         for _ in 0..2 {
             for error in [
                 operator.repair().await.map(drop).expect_err("a plain client"),
@@ -114,7 +114,7 @@ async fn a_move_is_not_given_up_below_the_tokens_that_it_gave() {
         assert_eq!(operator.step_back(ignored).await.expect("a step"), Some(phase));
     }
     forgets(&operator, Side::Old).await;
-    // Nor by an operator that begins again, and finds a plain client.
+    // The move is not given up either by an operator that begins again and finds a plain client.
     let came_in = bed.plain_on_old("came-in").await.expect("no marker stands");
     let staged = operator.stage().await.expect("read").expect("it stands");
     let Err(error) = operator.shut(&staged, false).await else { panic!("a plain client is there") };

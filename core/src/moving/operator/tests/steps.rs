@@ -77,7 +77,7 @@ async fn a_step_waits_for_the_member_that_is_late_and_goes_on_at_its_acknowledge
     let (phase, ()) = futures_util::future::join(operator.start(ignored), waits).await;
     assert_eq!(phase.expect("acknowledged"), BothByOld);
     assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
-    // A member that has died is waited for until its lease ends.
+    // The operator waits for a dead member until its lease ends.
     late.leaves().await;
     assert_eq!(operator.advance(ignored).await.expect("it has left"), BothByNew);
     willing.leaves().await;
@@ -117,7 +117,7 @@ async fn a_move_is_taken_back_step_by_step_and_plain_clients_give_tokens_above_a
     let (old, new) = (old.expect("it is open"), new.expect("it is open"));
     let behind = token(&old).await;
     assert!(behind > first && behind.epoch() == 2, "{behind} behind {first}");
-    // Another move of the same name goes above that, and its plain clients too.
+    // The tokens of another move of the same name, and of its plain clients, are above that epoch.
     for client in [old, new] {
         client.close().await.expect("closed");
     }

@@ -15,7 +15,7 @@ use crate::moving::tests::traffic::{COUNTER, TASKS, Witness, add, work};
 
 const LASTS: Duration = Duration::from_secs(60);
 
-/// Nobody holds beside another, tokens rise, and the counter is exact, in which nobody sees it go back.
+/// No two clients hold at once, tokens rise, and the counter is exact and never goes back in a read.
 #[tokio::test(start_paused = true)]
 async fn eight_hold_and_add_while_an_operator_moves_all_of_it_there_and_back() {
     for seed in 0..2 {

@@ -19,14 +19,14 @@ use crate::recipes::Compared;
 
 const LONG: Duration = Duration::from_secs(3600);
 
-/// What one participant has done.
+/// The results of one participant.
 #[derive(Debug, Default)]
 struct Used {
     ids: Vec<u64>,
     set: u64,
 }
 
-/// Adds, takes ids and counts a value up by comparison, until it is told to end.
+/// Adds, takes ids and counts a value up by comparison, until `ends` is set.
 async fn uses(of: Coordinator, added: Arc<AtomicI64>, ends: Arc<AtomicBool>) -> Used {
     let (counter, ids) = (of.counter("visits").unwrap(), of.id_generator("orders").unwrap());
     let value = of.shared_value("height").unwrap();
@@ -113,7 +113,7 @@ async fn requests_wait_while_values_are_copied_and_an_operator_who_stays_away_is
     assert_eq!(counter.add(1).await.unwrap(), 1);
     let operator = bed.operator().await;
     operator.start(ignored).await.unwrap();
-    // It dies when it has frozen them.
+    // The operator dies after it froze the values.
     let frozen = operator.advance(|of| assert!(!matches!(of, MoveProgress::ValuesWait), "frozen"));
     let frozen = std::panic::AssertUnwindSafe(frozen);
     let died = futures_util::FutureExt::catch_unwind(frozen).await;
@@ -123,10 +123,10 @@ async fn requests_wait_while_values_are_copied_and_an_operator_who_stays_away_is
     let error = counter.add(1).await.expect_err("they are to be copied");
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(error.to_string().contains("moved"), "{error}");
-    // Locks know nothing of it.
+    // The state of the values does not affect locks.
     let hold = one.mutex("a").unwrap().acquire().await.unwrap();
     hold.release().await.unwrap();
-    // Back: they are used where they are.
+    // Back: participants use the values on the side where the values are.
     operator.step_back(ignored).await.unwrap();
     assert_eq!(counter.add(1).await.unwrap(), 2);
     let another = bed.operator().await;
@@ -155,7 +155,7 @@ async fn a_move_onto_values_does_not_begin_and_one_that_was_given_up_leaves_none
     let plain = bed.plain_on_new("owner").await.unwrap();
     assert!(plain.counter("visits").unwrap().delete().await.unwrap());
     plain.close().await.unwrap();
-    // There, back, and there again: its own copies are no obstacle.
+    // There, back, and there again: the move's own copies do not block it.
     let one = bed.participant("one").await;
     let counter = one.counter("visits").unwrap();
     counter.add(2).await.unwrap();
@@ -171,7 +171,7 @@ async fn a_move_onto_values_does_not_begin_and_one_that_was_given_up_leaves_none
     assert_eq!(counter.add(2).await.unwrap(), 6);
 }
 
-/// What no copy can have is no other operator's doing, however often it is tried.
+/// A value that cannot be copied is not reported as the work of another operator, also after several tries.
 #[tokio::test(start_paused = true)]
 async fn a_value_that_cannot_be_copied_is_named_and_the_others_are_used_again_behind_an_abort() {
     let bed = Bed::new();

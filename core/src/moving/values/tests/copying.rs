@@ -48,12 +48,12 @@ async fn a_copy_has_each_value_with_its_time_and_nothing_else() {
     assert_eq!(copying.compare().await.expect("compared"), Compared::Same(4));
     assert_eq!(copying.target.backend.read_cell(&extra).await.expect("read"), None);
     assert!(copying.target.backend.read_cell(&beside).await.expect("read").is_some());
-    // The same value with another time is another one.
+    // The same value with another end time is another value.
     let other = on("to", Kind::Value, "b/{c}%");
     copying.target.backend.write_cell(&other, &write(CellLife::Stays)).await.expect("written");
     let found = copying.compare().await.expect("compared");
     assert_eq!(found, Compared::Differs(Kind::Value, "b/{c}%".into()));
-    // Its node is gone: nothing is written.
+    // The operator's node is gone: nothing is written.
     node.leave().await.expect("left");
     let error = copying.write_all(&*node).await.expect_err("not held");
     assert!(matches!(error.kind(), ErrorKind::Lost(_)), "{error}");
@@ -83,7 +83,7 @@ async fn requests_wait_while_values_are_copied_and_a_version_of_before_is_refuse
     let both = WholeStage { stage: Stage { phase: MovePhase::BothByOld, epoch: 0 }, ..frozen };
     let read = read_stage(&*world.client().old.0).await.expect("read");
     operator.write_stage(&read, both).await.expect("written").expect("nobody else");
-    // The participant hears of it.
+    // The participant learns of the stage.
     tokio::time::sleep(Duration::from_millis(100)).await;
     let error = cells.read_cell(&cell).await.expect_err("they are copied");
     assert_eq!(error.kind(), ErrorKind::Unavailable);
@@ -103,8 +103,8 @@ async fn requests_wait_while_values_are_copied_and_a_version_of_before_is_refuse
     assert!(matches!(written.expect("answered"), CellWritten::Written(version) if version > read.version));
 }
 
-/// Another operator takes the step back, and the members acknowledge that, before this one hears that they had
-/// acknowledged its own stage.
+/// Another operator takes the step back and the members acknowledge that. Only then this operator gets their
+/// acknowledgements of its own stage.
 struct Overtaken(Operator);
 
 #[async_trait]
@@ -155,6 +155,6 @@ async fn a_copy_that_another_operator_takes_back_ends_whatever_the_members_say()
     let copying = operator.0.copying(Side::Old);
     let carried = timeout(Duration::from_secs(60), carry(&operator, &copying, Side::Old)).await;
     assert!(matches!(carried.expect("it ends"), Ok(Carried::Elsewhere)));
-    // It keeps nothing under which another could write.
+    // It keeps no node, so another operator can write.
     timeout(Duration::from_secs(1), operator.hold(Side::New)).await.expect("free").expect("held");
 }

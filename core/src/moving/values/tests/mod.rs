@@ -21,16 +21,16 @@ use crate::memory::{Link, Memory};
 use crate::moving::place::MovePlace;
 use crate::moving::staged::Staged;
 
-/// What a control does otherwise.
+/// The fault of a control run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
-    /// MIGRATE-VALUES-ACK-WAITS: a participant acknowledges a stage when it has read it.
+    /// MIGRATE-VALUES-ACK-WAITS: a participant acknowledges a stage as soon as it has read it.
     AcknowledgesAtOnce,
-    /// MIGRATE-VALUES-LIVE-MEMBER: it takes itself for a member always.
+    /// MIGRATE-VALUES-LIVE-MEMBER: a participant always counts on its membership.
     CountsAnyAnswer,
-    /// MIGRATE-VALUES-FREEZE: it uses values where they were while they are copied.
+    /// MIGRATE-VALUES-FREEZE: during the copy, a participant uses values on the side where they were.
     FreezesNothing,
-    /// MIGRATE-VALUES-VERIFY, MIGRATE-VALUES-MIRROR: what an operator writes never comes.
+    /// MIGRATE-VALUES-VERIFY, MIGRATE-VALUES-MIRROR: an operator's writes never arrive.
     WritesNothing,
 }
 
@@ -43,7 +43,7 @@ struct World {
     new: Memory,
 }
 
-/// A client of both.
+/// A client of both stores.
 struct Both {
     old: (Arc<dyn Backend>, Link),
     new: (Arc<dyn Backend>, Link),
@@ -85,7 +85,7 @@ fn alone() -> Address {
     Address::new("move", Kind::Mutex, "values").expect("a good key")
 }
 
-/// As participants name it.
+/// The address of a value, as participants use it.
 fn value(kind: Kind, key: &str) -> Address {
     Address::new("any", kind, key).expect("a good key")
 }
@@ -94,7 +94,7 @@ async fn read_stage(backend: &dyn Backend) -> Result<Staged> {
     Ok(Staged::read(backend, &place()).await?.expect("nobody deletes it"))
 }
 
-/// Joins; a node that may be there is abandoned.
+/// Joins a queue. After a failed join it abandons the node that may exist.
 async fn join(backend: &dyn Backend, queue: Address, claim: Claim) -> Result<Arc<dyn Node>> {
     let mut join = Join {
         queue,

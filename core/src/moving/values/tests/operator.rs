@@ -37,14 +37,14 @@ impl Operator {
         Copying { source: self.both.place(from), target: self.both.place(to) }
     }
 
-    /// Goes as far as it gets that way, with anybody beside it.
+    /// Takes steps until this phase is written, also next to other operators.
     pub(super) async fn goes(&self, way: Way, last: WholeStage) {
         while !self.step(way, last).await.unwrap_or(false) {
             tokio::time::sleep(Duration::from_millis(30)).await;
         }
     }
 
-    /// One step. Answers whether it is there.
+    /// Takes one step. Returns whether the phase is already written.
     async fn step(&self, way: Way, last: WholeStage) -> Result<bool> {
         let read = read_stage(&*self.both.old.0).await?;
         let whole = read.whole();
@@ -87,7 +87,7 @@ impl Operates for Operator {
     async fn news(&self) -> Result<()> {
         let mut watch = self.watch.lock().await;
         let watching = watch.get_or_insert_with(|| self.both.old.0.watch_queue(&place().members));
-        // News may be lost, as a member's death may be.
+        // An event may be lost, and the death of a member sends none.
         let changed = tokio::time::timeout(Duration::from_secs(1), watching.changed()).await;
         if changed.as_ref().is_ok_and(Result::is_err) {
             *watch = None;

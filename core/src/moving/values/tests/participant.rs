@@ -40,7 +40,7 @@ impl Participant {
         let Both { old: (backend, old), new: (_, new) } = both;
         let spare = world.client().old.0;
         tasks.spawn(async move {
-            // Of a client to which nothing happens.
+            // A node of a client without faults.
             let always = join(&*spare, spare_queue(), Claim::Shared).await.expect("joined");
             let follows = Follows { known, usage, fault, always };
             loop {
@@ -52,7 +52,7 @@ impl Participant {
     }
 }
 
-/// What a membership does.
+/// The task of a membership.
 struct Follows {
     known: watch::Sender<Option<KnownStage>>,
     usage: Arc<Usage>,
@@ -73,7 +73,7 @@ impl Follows {
             self.known.send_replace(None);
         }
         if member.state().lost().is_none() {
-            // It would be waited for.
+            // Otherwise operators would wait for this member.
             while member.leave().await.is_err_and(|error| error.may_pass()) {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }

@@ -39,7 +39,7 @@ impl Random {
     }
 }
 
-/// What was confirmed or read: no read that begins later shows less.
+/// The highest count that was confirmed or read. No read that begins later shows less.
 #[derive(Default)]
 struct Seen(AtomicI64);
 
@@ -95,7 +95,7 @@ async fn reads(cells: Arc<MovingCells>, cell: Address, seed: u64, seen: Arc<Seen
     }
 }
 
-/// Lost replies, requests that arrive late, cuts that outlive a lease, leases that are ended.
+/// Lost replies, late requests, cuts that outlive a lease, leases that the server ends.
 async fn troubles(links: Vec<[Link; 2]>, seed: u64) {
     let mut random = Random(seed);
     loop {
@@ -141,7 +141,7 @@ async fn there_and_back(seed: u64, with_troubles: bool, fault: Option<Fault>) {
             link.delay(Duration::from_millis(1 + (seed + at) % 5));
         }
         if at == 0 {
-            // What it asks there is under way for longer than a move takes.
+            // A request of this participant to the new side takes longer than a move.
             participant.links[1].delay(Duration::from_millis(400));
         }
         let cells = &participant.cells;
@@ -170,7 +170,7 @@ async fn there_and_back(seed: u64, with_troubles: bool, fault: Option<Fault>) {
         loop {
             for (way, phase) in [(Way::Forward, MovePhase::New), (Way::Back, MovePhase::Old)] {
                 let [one, two] = operators.each_ref().map(|operator| operator.goes(way, last(phase)));
-                // Either of them is enough; the other one is left where it stands.
+                // One operator is enough; the other one stops at its current step.
                 tokio::select! { () = one => {}, () = two => {} }
                 rounds += 1;
             }
@@ -211,7 +211,7 @@ async fn so_it_is_with_lost_replies_late_requests_and_lost_leases() {
     }
 }
 
-/// The controls: each of these is found.
+/// The controls: the test finds each of these faults.
 #[tokio::test(start_paused = true)]
 async fn what_is_left_out_of_the_protocol_is_found() {
     for (fault, with_troubles) in [
@@ -223,7 +223,7 @@ async fn what_is_left_out_of_the_protocol_is_found() {
         let mut seeds = 0..60;
         let found = loop {
             let Some(seed) = seeds.next() else { break None };
-            // A wrong count may also keep an add from ever being made.
+            // A wrong count may also prevent an add for ever.
             let run = tokio::spawn(tokio::time::timeout(
                 Duration::from_secs(3_600),
                 there_and_back(seed, with_troubles, Some(fault)),

@@ -1,17 +1,18 @@
-//! The model of the ends of a move, over [`Stage`], [`Holding`] and [`GateMarker`], the code that decides it:
-//! it is given up, or finished, and its cell is deleted.
+//! The model of the ends of a move, over [`Stage`], [`Holding`] and [`GateMarker`], the code that decides
+//! them. A move is given up, or finished, and then its cell is deleted.
 //!
-//! The model of the move itself has its phases, with a cell that always stands. Here participants keep what
-//! they know while they are away from the old side, come back by its marker, and may find no cell. Operators
-//! take steps, begin, give up and finish, each request a step of its own: they record the epoch of a stage
-//! before they write it, and write cells and markers over the versions that they read. A participant reads the
-//! cell and the stamp behind it in one step. Its lease on the old side is lost first to itself and then on the server, where
-//! all that hangs on it ends at once: its place among the clients, its membership and its place in the queue.
-//! A server may lose the cell while the phase is *New*, and with it what was written to the stamp later; no operator
-//! goes on then.
+//! The model of the move itself has the phases, with a cell that always exists. In this model, participants
+//! keep their knowledge while they are away from the old side, come back through its marker, and may find no
+//! cell. Operators take steps, begin, give up and finish. Each request is a separate step. An operator
+//! records the epoch of a stage before it writes the stage, and writes cells and markers over the versions
+//! that it read. A participant reads the cell and then the stamp in one step. Its lease on the old side is
+//! lost in two steps, first to the participant and then on the server. There the registration, the membership
+//! and the place in the queue end with the lease. A server may lose the cell while the phase is *New*, and
+//! the later writes of the stamp with it; after that no operator continues.
 //!
-//! A state is broken if two clients hold, if a token is not above all earlier ones, if two wait for each other
-//! on different sides, or if a member that never was away finds no cell and does not go by the old side.
+//! A state is broken if two clients hold, if a token is not above all earlier ones, if two clients wait for
+//! each other on different sides, or if a member that never was away finds no cell and does not use the old
+//! side.
 
 mod operator;
 mod participant;
@@ -27,46 +28,50 @@ use crate::explore::{Broken, Protocol};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Fault {
-    /// MIGRATE-BACK-TO-OLD: who comes back and finds no stage goes on by the one that it knew.
+    /// MIGRATE-BACK-TO-OLD: a participant that comes back and finds no stage continues with the stage that it
+    /// knew.
     GoesOnByWhatItKnew,
-    /// MIGRATE-BACK-TO-OLD: who finds no stage goes by the old side, whatever its stamp says.
+    /// MIGRATE-BACK-TO-OLD: a participant that finds no stage uses the old side without a look at its stamp.
     GoesBackUnasked,
-    /// MIGRATE-EPOCH-RISES: the epoch stays on the way back.
+    /// MIGRATE-EPOCH-RISES: the epoch does not rise on the way back.
     KeepsTheEpoch,
-    /// MIGRATE-EPOCH-RECORDED: the epoch is recorded after the phase, and its operator dies between the two.
+    /// MIGRATE-EPOCH-RECORDED: the epoch is recorded after the phase, and the operator dies between the two
+    /// writes.
     RecordsLate,
     /// MIGRATE-GIVEN-UP-LAST: an operator gives up without asking the members.
     GivesUpUnasked,
-    /// MIGRATE-GIVEN-UP-LAST: it deletes the first phase that stands by then, and not the one that was acknowledged.
+    /// MIGRATE-GIVEN-UP-LAST: it deletes any first phase, also one that the members have not acknowledged.
     GivesUpAnother,
-    /// MIGRATE-GIVEN-UP-LAST: one who begins, and names an outsider, deletes a first phase that it has not made.
+    /// MIGRATE-GIVEN-UP-LAST: an operator that begins and lists a plain client deletes a first phase that
+    /// another operator has made.
     TakesBackAnothers,
-    /// MIGRATE-GATE-ANEW: an operator lifts whatever marker stands by now.
+    /// MIGRATE-GATE-ANEW: an operator lifts the marker without a comparison of its version.
     LiftsAnyMarker,
-    /// MIGRATE-FINISHED-SHUT: the marker goes with the cell.
+    /// MIGRATE-FINISHED-SHUT: the marker is deleted with the cell.
     FinishLiftsTheMarker,
     /// MIGRATE-FINISHED-SHUT: the clients are listed before the marker is written.
     FinishListsFirst,
-    /// MIGRATE-FINISHED-SHUT: a marker that admits nobody already is not written again.
+    /// MIGRATE-FINISHED-SHUT: a marker that already refuses all clients is not written again.
     FinishKeepsTheMarker,
-    /// MIGRATE-FINISHED-SHUT: who lets clients in again leaves the stage as it is.
+    /// MIGRATE-FINISHED-SHUT: an operator that admits clients again does not write the stage again.
     FinishKeepsTheStage,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Ends {
     pub(super) participants: usize,
-    /// So many of them are members at first, and have acknowledged the phase.
+    /// How many participants are members at first, and have acknowledged the phase.
     pub(super) members: usize,
-    /// The phase that the others know, who come later: they were cut off in it. `None`: they know of no move.
+    /// The phase that the other participants know, which come later: they were cut off in it. `None`: they
+    /// know no move.
     pub(super) knew: Option<MovePhase>,
     /// The phase at first; `None`: no move has begun.
     pub(super) from: Option<MovePhase>,
-    /// How often each acquires.
+    /// How often each participant acquires.
     pub(super) rounds: u8,
-    /// So many of them may lose their lease on the old side.
+    /// How many participants may lose their lease on the old side.
     pub(super) cut_off: usize,
-    /// How often that is lost.
+    /// How often leases on the old side are lost.
     pub(super) losses: u8,
     pub(super) operators: usize,
     /// How often operators write the cell or the stamp.
@@ -78,38 +83,38 @@ pub(super) struct Ends {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// It registers among the old side's clients.
+    /// The participant registers among the old side's clients.
     Enters(Id),
-    /// It reads the marker there.
+    /// It reads the marker of the old side.
     ReadsTheMarker(Id),
     /// It becomes a member.
     Registers(Id),
     Reads(Id),
     Acknowledges(Id),
-    /// The move is done: it is no member any more.
+    /// The move is done: the participant gives up its membership.
     LeavesTheGroup(Id),
-    /// It needs the new side alone, and is connected to that alone.
+    /// It needs only the new side, and disconnects from the old one.
     LeavesTheOldSide(Id),
     Begins(Id),
     /// The next step of its acquisition.
     Acquires(Id),
     /// Its hold joins the new side.
     Extends(Id),
-    /// Its hold gives back what the phase does not need.
+    /// Its hold releases the nodes that the phase does not need.
     Trims(Id),
     Releases(Id),
-    /// A node without a hold is given back.
+    /// The participant gives back a node without a hold.
     GivesBack(Id, Side),
-    /// Its lease on the old side.
+    /// It loses its lease on the old side.
     Loses(Id),
     Expires(Id),
     Forward(usize),
-    /// Or gives the move up.
+    /// The operator goes back, or gives the move up.
     Back(usize),
     Finishes(usize),
     /// The next step of this operator.
     Operator(usize),
-    /// Beside a plain client that it lists as it begins.
+    /// The operator, which begins, finds a plain client in its list.
     NamesAnOutsider(usize),
     /// The server loses the cell.
     Forgets,
@@ -151,7 +156,7 @@ impl Protocol for Ends {
         let (mut clients, mut members) = (vec![client; self.members], vec![member; self.members]);
         clients.resize(self.participants, comes);
         members.resize(self.participants, Member::default());
-        // The old side's numbers are the higher ones: a token without an epoch would go back.
+        // The old side's numbers are higher: a token without an epoch would go back.
         let server = |next| Server { queue: Vec::new(), next };
         let mark = if now.is_some() { Mark::Leaves } else { Mark::Nothing };
         vec![State {
@@ -195,7 +200,7 @@ impl Protocol for Ends {
             Step::Forgets => {
                 state.forgotten = true;
                 state.cell = Cell { version: state.cell.version + 1, stage: None };
-                // The marker and each later epoch were written behind the cell.
+                // The marker and each later epoch were written after the cell.
                 state.stamp = Stamp { version: 0, mark: Mark::Nothing, epoch: 0 };
             }
             step => self.takes(state, step),

@@ -5,34 +5,35 @@ use latchwork_core::backend::decide::moving::{MovePhase, Side, Stage, Step as De
 use super::state::{Cell, Entry, Mark, Stamp, State};
 use super::{Ends, Fault, Step};
 
-/// What an operator is about to do. It may end for good before any of it. Versions are the cell's, and those
-/// of the stamp are called marks.
+/// The next request of an operator, which may stop for good before any of them. "Version" is a version of the
+/// cell, and "mark" a version of the stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Operator {
     Idle,
-    /// It has found no stage, and that a move may begin: it makes the cell.
+    /// It found no stage, and a move may begin: it makes the cell.
     Creates,
-    /// It begins: it marks the old side anew. Whether it has made the cell of this version.
+    /// It begins, and writes the marker of the old side. The flag: it made the cell of this version.
     Marks(u8, bool),
-    /// It lists who is there, and asks the members.
+    /// It lists the clients, and reads the members' acknowledgements.
     Lists(u8, bool),
-    /// It records the epoch of the next stage, where it writes that over this version.
+    /// It records the epoch of the next stage, which it then writes over this version.
     Records(u8, Stage),
     Writes(u8, Stage),
-    /// It gives up: it has read this mark, and reads the cell. The members have acknowledged this version; `None`: there
-    /// was no cell.
+    /// It gives up: it has read this mark, and reads the cell. The members have acknowledged this version.
+    /// `None`: there was no cell.
     ReadsToGiveUp(Option<u8>, u8),
-    /// It deletes the cell over this version, and lifts what it has read.
+    /// It deletes the cell over this version, and then lifts the marker over the mark that it read.
     Deletes(u8, u8),
     Lifts(u8),
-    /// It finishes the stage of this version: it writes over this mark that nobody is let in.
+    /// It finishes the stage of this version: it writes over this mark a marker that refuses all clients.
     Retires(u8, u8),
-    /// It lists who is on the old side, behind its own mark.
+    /// It lists the clients of the old side, after the write of its marker.
     ListsTheLast(u8, u8),
-    /// Somebody is: it writes the stage anew, and then lets in again over its mark.
+    /// A client is there: it writes the same stage again, and then admits clients again over its mark.
     WritesAnew(u8, u8),
     LetsIn(u8),
-    /// Nobody is: it writes the stage anew, as it deletes values, and then deletes the cell.
+    /// No client is there: it writes the same stage again, as if it deleted values, and then deletes the
+    /// cell.
     Clears(u8),
     DeletesTheLast(u8),
 }
@@ -42,7 +43,7 @@ impl State {
         self.cell = Cell { version: self.cell.version + 1, stage };
     }
 
-    /// Writes over the version that was read. Answers whether it stood.
+    /// Writes over the version that was read. Returns whether the cell still had it.
     fn writes_over(&mut self, version: u8, stage: Option<Stage>) -> bool {
         let stands = self.cell.version == version && self.cell.stage.is_some();
         if stands {
@@ -76,7 +77,7 @@ impl State {
         self.acknowledged().all(|acknowledged| acknowledged == Some(self.cell.version))
     }
 
-    /// Whether anybody is connected to the old side.
+    /// Whether a client is connected to the old side.
     fn lists_anybody(&self) -> bool {
         self.clients.iter().any(|client| client.entry != Entry::Out)
     }
@@ -96,7 +97,7 @@ impl Ends {
 
     pub(super) fn goes_forward(&self, state: &mut State, who: usize) {
         state.operators[who] = match state.cell.stage {
-            // What stands there is another's, or of one that was finished.
+            // The marker is of another move, or of a finished one.
             None if state.stamp.mark == Mark::Retired => Operator::Idle,
             None => Operator::Creates,
             Some(Stage { phase: MovePhase::Old, .. }) => Operator::Marks(state.cell.version, false),
@@ -104,7 +105,7 @@ impl Ends {
         };
     }
 
-    /// It reads the cell, lists the members, and decides.
+    /// Reads the cell, lists the members, and decides.
     fn checks(&self, state: &State, way: Way) -> Operator {
         let Cell { version, stage: Some(stage) } = state.cell else { return Operator::Idle };
         let Decision::Write(mut next) = stage.step(&version, state.acknowledged(), way) else {
@@ -113,7 +114,7 @@ impl Ends {
         if way == Way::Back && self.has(Fault::KeepsTheEpoch) {
             next.epoch = stage.epoch;
         }
-        // The epoch of the new side's stamp is of no account here.
+        // The epoch of the new side's stamp does not matter here.
         let is_recorded = next.phase.token() == Side::New || next.epoch == state.stamp.epoch;
         match is_recorded || self.has(Fault::RecordsLate) {
             true => Operator::Writes(version, next),
@@ -135,8 +136,9 @@ impl Ends {
         };
     }
 
-    /// One who begins lists a plain client, which reads the marker and is refused, or was there before. It
-    /// takes back what it has made, and nothing that others have acknowledged, or are to.
+    /// An operator that begins lists a plain client, which reads the marker and is refused, or connected
+    /// before it. The operator deletes only the cell that it made, because members may have acknowledged any
+    /// other, or may still do so.
     pub(super) fn names_an_outsider(&self, state: &mut State, who: usize) {
         let Operator::Lists(version, is_own) = state.operators[who] else { return };
         let takes_back = is_own || self.has(Fault::TakesBackAnothers);
@@ -160,7 +162,7 @@ impl Ends {
         let doing = state.operators[who];
         state.operators[who] = match doing {
             Operator::Idle => return,
-            // Plain clients of the old side give tokens of the stamp's epoch still.
+            // Plain clients of the old side still give tokens with the epoch of the stamp.
             Operator::Creates if state.cell.stage.is_none() => {
                 state.writes_stage(Some(Stage::before(state.stamp.epoch)));
                 Operator::Marks(state.cell.version, true)
@@ -178,7 +180,7 @@ impl Ends {
             }
             Operator::Lists(version, _) if version == state.cell.version => self.checks(state, Way::Forward),
             Operator::Lists(..) => Operator::Idle,
-            // It reads the cell once more before it raises the epoch.
+            // The operator reads the cell again before it raises the epoch.
             Operator::Records(version, _) if state.cell.version != version => Operator::Idle,
             Operator::Records(version, next) => {
                 state.raises(next.epoch);
@@ -195,7 +197,8 @@ impl Ends {
         };
     }
 
-    /// The cell goes over the version that was acknowledged, and then the marker over what was read before.
+    /// Deletes the cell over the acknowledged version, and then lifts the marker over the mark that was read
+    /// before.
     fn gives_up(&self, state: &mut State, doing: Operator) -> Operator {
         match doing {
             Operator::ReadsToGiveUp(checked, mark) => match state.cell.stage {
@@ -221,7 +224,7 @@ impl Ends {
         }
     }
 
-    /// The end of a move that is done. The marker stays.
+    /// Ends a move that is done. The marker remains.
     fn ends(&self, state: &mut State, doing: Operator) -> Operator {
         let lists_late = !self.has(Fault::FinishListsFirst);
         match doing {
@@ -251,7 +254,7 @@ impl Ends {
                 }
                 Operator::Idle
             }
-            // Another operator has written it: from the beginning.
+            // Another operator has written it: this one begins again.
             _ => Operator::Idle,
         }
     }

@@ -10,7 +10,7 @@ use super::state::{Entry, Member, State, Work};
 use super::{Ends, Fault, Step};
 
 impl Ends {
-    /// What a participant may do next, and what may happen to it.
+    /// Adds the possible next steps of a participant, with its losses.
     pub(super) fn steps_of(&self, state: &State, who: Id, steps: &mut Vec<Step>) {
         let (client, member) = (state.client(who), state.member(who));
         let places = state.places(who);
@@ -116,11 +116,12 @@ impl Ends {
                 *state.member_mut(who) = Member::default();
                 state.client_mut(who).entry = Entry::Out;
             }
-            _ => unreachable!("an operator's, or the server's"),
+            _ => unreachable!("this is a step of an operator or of the server"),
         }
     }
 
-    /// It reads the cell, and the stamp behind that, and goes by what it knows then.
+    /// Reads the cell and then the stamp. From then on the participant uses the stage that it knows after
+    /// that.
     fn reads(&self, state: &mut State, who: Id) {
         let read = state.cell.stage.map(|stage| (state.cell.version, stage));
         let epoch = match read {
@@ -131,7 +132,7 @@ impl Ends {
         client.is_read = true;
         client.epoch = client.epoch.max(epoch).max(read.map_or(0, |(_, stage)| stage.epoch));
         let version = read.map(|(version, _)| version);
-        // No stage beside a later one than the first: MIGRATE-BACK-TO-OLD.
+        // The participant knows a later stage than the first, but finds none: MIGRATE-BACK-TO-OLD.
         let is_gone = version.is_none() && !matches!(client.phase(), MovePhase::Old | MovePhase::Done);
         let changes = match is_gone {
             true if self.has(Fault::GoesOnByWhatItKnew) => false,
@@ -147,7 +148,7 @@ impl Ends {
         state.left_behind |= is_behind && !was_away && !state.forgotten;
     }
 
-    /// Whether it may act by the phase that it knows.
+    /// Whether the participant may act by the phase that it knows.
     fn is_ready(&self, state: &State, who: Id) -> bool {
         let client = state.client(who);
         let is_member = state.member(who).registered && client.live && client.is_read;
@@ -165,7 +166,7 @@ impl Ends {
                 state.new.leave(who);
                 state.client_mut(who).work = Work::Acquiring(false);
             }
-            // It waits where it has a place, and goes on from there.
+            // It waits on the side where it has a place, and continues there.
             _ if places.without(holding.on) != Sides::default() => {}
             AcquireNext::Join(side) => {
                 if client.live || side == Side::New {
@@ -186,8 +187,8 @@ impl Ends {
         }
     }
 
-    /// The client counts its lease as lost; the server still has what hangs on it. An acquisition without a part
-    /// there goes on when it is back.
+    /// The client counts its lease as lost, but the server still has its nodes. An acquisition without a node
+    /// on the old side continues when the client is back.
     fn loses(&self, state: &mut State, who: Id) {
         state.losses += 1;
         let (holding, places) = (state.holding(who), state.places(who));

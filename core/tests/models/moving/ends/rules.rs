@@ -5,7 +5,7 @@ use latchwork_core::backend::decide::moving::MovePhase;
 use super::{Ends, Fault};
 use crate::explore::{Broken, assert_found_as, assert_sound, long, walk};
 
-/// Two members, one of whom may be cut off, and an operator who takes the move back and gives it up.
+/// Two members, one of which may be cut off, and an operator that takes the move back and gives it up.
 fn taken_back() -> Ends {
     Ends {
         participants: 2,
@@ -22,7 +22,7 @@ fn taken_back() -> Ends {
     }
 }
 
-/// The same, where one was cut off before that.
+/// The same bounds, but one participant was cut off before.
 fn one_is_away() -> Ends {
     Ends { members: 1, knew: Some(MovePhase::New), losses: 0, ..taken_back() }
 }
@@ -32,12 +32,12 @@ fn beside_another() -> Ends {
     Ends { from: Some(MovePhase::Old), losses: 0, operators: 2, writes: 3, ..taken_back() }
 }
 
-/// One member, and one who comes late, and one who finishes the move.
+/// One member, a participant that comes late, and an operator that finishes the move.
 fn finished() -> Ends {
     Ends { members: 1, from: Some(MovePhase::Done), losses: 0, writes: 3, ..taken_back() }
 }
 
-/// Two who finish it.
+/// Two operators finish the move.
 fn finished_by_two() -> Ends {
     Ends { operators: 2, writes: 5, ..finished() }
 }
@@ -53,7 +53,7 @@ fn who_was_away_while_a_move_was_given_up_holds_beside_nobody() {
     if long() {
         assert_sound("ends: taken back, a membership is lost", taken_back());
         assert_sound("ends: both may be cut off", Ends { cut_off: 2, losses: 2, ..taken_back() });
-        assert_sound("ends: one is away beside two operators", Ends { operators: 2, ..one_is_away() });
+        assert_sound("ends: one is away, with two operators", Ends { operators: 2, ..one_is_away() });
     }
 }
 
@@ -87,7 +87,12 @@ fn random_walks_of_three_participants_and_two_operators_find_nothing() {
 #[test]
 fn migrate_back_to_old() {
     let bounds = one_is_away();
-    planted("ends: goes on by what it knew", bounds.clone(), Fault::GoesOnByWhatItKnew, Broken::TwoHolders);
+    planted(
+        "ends: goes on by the stage that it knew",
+        bounds.clone(),
+        Fault::GoesOnByWhatItKnew,
+        Broken::TwoHolders,
+    );
     let bounds = Ends { forgets: true, ..bounds };
     planted("ends: goes back unasked", bounds, Fault::GoesBackUnasked, Broken::TwoHolders);
 }
@@ -131,7 +136,7 @@ mod larger {
 
     #[test]
     fn a_second_operator_in_the_middle_forgets_no_member() {
-        assert_sound("ends: beside another operator", beside_another());
+        assert_sound("ends: with another operator", beside_another());
     }
 
     #[test]

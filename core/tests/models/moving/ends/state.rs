@@ -1,4 +1,4 @@
-//! What stands on the old side, what each participant knows, and who has a place where.
+//! The state of the old side, the knowledge of each participant, and its places on both sides.
 
 use latchwork_core::backend::decide::moving::gate::{Course, GateMarker};
 use latchwork_core::backend::decide::moving::{Holding, MovePhase, Side, Sides, Stage};
@@ -6,13 +6,13 @@ use latchwork_core::backend::decide::moving::{Holding, MovePhase, Side, Sides, S
 use super::super::{Id, Server};
 use super::operator::Operator;
 
-/// What stands on the old side for a move. The plain clients, whom it keeps out, are in the model of the gate.
+/// The marker on the old side. The plain clients that it refuses are in the model of the gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Mark {
     Nothing,
-    /// Participants are let in.
+    /// Participants are admitted.
     Leaves,
-    /// Nobody is.
+    /// No client is admitted.
     Retired,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct Stamp {
     pub(super) epoch: u16,
 }
 
-/// The cell with the stage. Its versions are not used again, also where it was deleted.
+/// The cell with the stage. Its versions are not used again, even after a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Cell {
     pub(super) version: u8,
@@ -60,7 +60,7 @@ pub(super) struct Member {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Work {
     Idle,
-    /// Whether it has read the cell since it was admitted on both sides.
+    /// The flag: it has read the cell since it was admitted on both sides.
     Acquiring(bool),
     Holding,
 }
@@ -70,12 +70,12 @@ pub(super) struct Client {
     pub(super) entry: Entry,
     // It counts on its lease on the old side.
     pub(super) live: bool,
-    // The stage that it read last, and its version.
+    // The stage that it read last, with its version.
     pub(super) known: Option<(u8, Stage)>,
     pub(super) epoch: u16,
-    // It has read since it is a member.
+    // It has read the cell since it became a member.
     pub(super) is_read: bool,
-    // It has lost its membership since it read a stage last.
+    // It has lost its membership since it last read a stage.
     pub(super) was_away: bool,
     pub(super) work: Work,
     pub(super) rounds: u8,
@@ -135,13 +135,13 @@ impl State {
         &mut self.members[usize::from(who)]
     }
 
-    /// Where it is admitted, as far as it counts on the lease there.
+    /// The sides on which the participant is admitted, if it counts on the lease there.
     pub(super) fn holding(&self, who: Id) -> Holding {
         let first = |side| self.server(side).first() == Some(who);
         Holding { on: Sides { old: self.client(who).live && first(Side::Old), new: first(Side::New) } }
     }
 
-    /// Where it has a place.
+    /// The sides on which it has a node.
     pub(super) fn places(&self, who: Id) -> Sides {
         Sides { old: self.old.has(who), new: self.new.has(who) }
     }

@@ -1,10 +1,10 @@
 //! The model of the gate of a move, over [`GateMarker`] and [`Stage`], the code that decides it.
 //!
-//! Plain clients of either side connect, read the marker, work, lose their place, come back, and
-//! leave. Operators begin the move, go on, give it up and open the new side, each request a step of
-//! its own. The participants acknowledge at once, and give a token in each stage: the model of the
-//! move itself has them. A state is broken if a plain client works on a side that is not the only one,
-//! or gives tokens there below one that was given before.
+//! Plain clients of either side connect, read the marker, work, lose their place, come back, and leave.
+//! Operators begin the move, continue it, give it up, and open the new side; each request is a separate step.
+//! The participants acknowledge at once, and give a token in each stage: the model of the move itself has
+//! their steps. A state is broken if a plain client works on a side that is not the only one, or gives a
+//! token there that is below an earlier one.
 
 mod operator;
 mod rules;
@@ -20,51 +20,53 @@ use crate::explore::{Broken, Protocol};
 pub(super) enum Fault {
     /// CLIENT-REGISTER-FIRST: a client reads the marker, and then registers.
     ReadsFirst,
-    /// CLIENT-ACTS-REGISTERED: a client that has lost its place works on until it has read again.
+    /// CLIENT-ACTS-REGISTERED: a client that has lost its place continues to work until it has read again.
     WorksUnregistered,
     /// MIGRATE-GATE: the clients are listed before the marker is written.
     ListsFirst,
-    /// MIGRATE-GATE: the old side alone is marked.
+    /// MIGRATE-GATE: only the old side is marked.
     LeavesTheNewSideOpen,
-    /// MIGRATE-GATE-ANEW: a marker that stands is not written again.
+    /// MIGRATE-GATE-ANEW: an existing marker is not written again.
     KeepsTheMarker,
     /// MIGRATE-GATE-ANEW: the markers are written before there is a cell with the phase.
     MarksBeforeTheCell,
-    /// MIGRATE-GATE-ANEW: an operator lifts whatever marker stands by now.
+    /// MIGRATE-GATE-ANEW: an operator lifts the marker without a comparison of its version.
     LiftsAnyMarker,
-    /// MIGRATE-GATE-OPENS-LAST: the new side is open as soon as holds are there alone.
+    /// MIGRATE-GATE-OPENS-LAST: the new side is opened when holds are only there, before the move is done.
     OpensEarly,
-    /// MIGRATE-GATE-EACH-STEP: a step lists nobody behind the markers.
+    /// MIGRATE-GATE-EACH-STEP: an operator takes a step without listing the clients after it read the
+    /// markers.
     StepsUnlisted,
-    /// MIGRATE-GATE-EACH-STEP: a step lists, and does not read the markers before.
+    /// MIGRATE-GATE-EACH-STEP: an operator lists the clients before a step, but does not read the markers
+    /// before that.
     StepsUnmarked,
-    /// MIGRATE-GATE-EACH-STEP: who repairs records the epoch, and then lists.
+    /// MIGRATE-GATE-EACH-STEP: an operator that repairs records the epoch before it lists the clients.
     RecordsBeforeTheList,
-    /// MIGRATE-EPOCH-RECORDED: a move is given up though the old side's stamp says an earlier epoch.
+    /// MIGRATE-EPOCH-RECORDED: a move is given up although the stamp of the old side has an earlier epoch.
     GivesUpBelow,
     /// MIGRATE-EPOCH-RECORDED: the epoch is recorded after the phase.
     RecordsLate,
     /// MIGRATE-EPOCH-RECORDED: the phase is not read again before the epoch is recorded.
     RecordsUnchecked,
-    /// MIGRATE-EPOCH-RECORDED: a move begins with the higher epoch of both sides.
+    /// MIGRATE-EPOCH-RECORDED: a move begins with the higher epoch of the two sides.
     BeginsHigher,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Gate {
-    /// The plain clients, by their side.
+    /// The side of each plain client.
     pub(super) clients: Vec<Side>,
-    /// How often each connects.
+    /// How often each client connects.
     pub(super) rounds: u8,
     /// How often places are lost.
     pub(super) losses: u8,
     pub(super) operators: usize,
     /// How often cells are written.
     pub(super) writes: u8,
-    /// How often a side goes back to the stamp that it had at first, while the operators do nothing. Where
-    /// it may, operators check each step, and repair.
+    /// How often a side goes back to its first stamp, while no operator acts. If it may happen, operators
+    /// check each step, and repair.
     pub(super) forgets: u8,
-    /// The epochs that the stamps of both sides say at first.
+    /// The epoch in the stamp of each side at first.
     pub(super) epochs: [u16; 2],
     pub(super) fault: Option<Fault>,
 }
@@ -72,22 +74,22 @@ pub(super) struct Gate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Doing {
     Outside,
-    /// It has read, and is not registered; whether it was admitted.
+    /// It has read the marker, and is not registered. The flag: it was admitted.
     Early(bool),
     Registered,
     Works,
-    /// It has lost its place, and knows it. What it held is lost with it.
+    /// It knows that it has lost its place, and its holds with it.
     Away,
 }
 
-/// A cell that may not be there, and its version. Versions are not used again.
+/// A cell, which may be absent, and its version. Versions are not used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Cell<T> {
     version: u8,
     value: Option<T>,
 }
 
-/// The stamp of a side: whether the move's marker stands in it, and its epoch.
+/// The stamp of a side: whether it contains the move's marker, and its epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Stamp {
     version: u8,
@@ -100,29 +102,29 @@ struct Stamp {
 struct Client {
     doing: Doing,
     rounds: u8,
-    // The epoch that it has read.
+    // The epoch that the client has read.
     epoch: u16,
-    // It was let in where the marker was forgotten: what it does was to be seen, and not to be prevented.
+    // It was admitted while the marker was forgotten: operators must notice it, but cannot prevent its work.
     came_in: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct State {
     phase: Cell<Stage>,
-    // Of the old side and of the new one.
+    // The stamps of the old side and of the new side.
     stamps: [Stamp; 2],
     clients: Vec<Client>,
     operators: Vec<Operator>,
     writes: u8,
     losses: u8,
     forgets: u8,
-    // Sides whose marker was forgotten, and not written since.
+    // The sides whose marker was forgotten, and was not written since.
     forgotten: [bool; 2],
-    // A step was taken beside somebody who came in.
+    // A step was taken while a client that came in worked.
     passed_by: bool,
     // The epoch and the side of the highest token.
     highest: (u16, Side),
-    // The highest epoch of plain tokens of the new side, where no move is: those are of other locks.
+    // The highest epoch of plain tokens of the new side without a move: they are tokens of other locks.
     beside: u16,
     token_back: bool,
 }
@@ -135,11 +137,11 @@ pub(super) enum Step {
     LosesItsPlace(usize),
     /// This side goes back to the stamp that it had at first.
     Forgets(Side),
-    /// It writes again what was forgotten.
+    /// The operator writes again the markers that were forgotten.
     Repairs(usize),
     /// The next step of this operator.
     Operator(usize),
-    /// It begins, or goes on.
+    /// The operator begins, or continues.
     Forward(usize),
     /// It goes back, or gives the move up.
     Back(usize),
@@ -183,7 +185,7 @@ impl Gate {
             client.came_in = came_in && client.doing == Doing::Works;
         }
         match (before, client.doing) {
-            // Nothing of what it has read outlives a refusal.
+            // A refusal ends everything that the client has read.
             (_, Doing::Outside) => client.epoch = 0,
             (Doing::Outside, Doing::Early(_)) | (Doing::Registered, _) => client.epoch = stamp.epoch,
             _ => {}

@@ -5,39 +5,41 @@ use latchwork_core::backend::decide::moving::{MovePhase, Side, Stage, Step as De
 
 use super::{Cell, Fault, Gate, Stamp, State, index, marker};
 
-/// What an operator is about to do. It may end for good before any of it.
+/// The next request of an operator, which may stop for good before any of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Operator {
     Idle,
-    /// It begins: it marks this side; it has read the cell at this version, and written markers of these.
+    /// It begins, and marks this side. It has read the cell at this version, and written markers of these
+    /// versions.
     Marks(Side, u8, [u8; 2]),
-    /// It has marked both sides, and makes the cell: too late.
+    /// By a fault: it has marked both sides, and only now makes the cell.
     Creates([u8; 2]),
     /// It lists this side's clients.
     Lists(Side, u8, [u8; 2]),
-    /// It reads the stamp of the next stage's token, before it writes that stage over this version.
+    /// It reads the stamp of the side that gives the next stage's tokens, before it writes that stage over
+    /// this version.
     ReadsStamp(u8, Stage),
-    /// The stamp, at the version that is last, says an earlier epoch: it reads the cell again.
+    /// The stamp, at the version that is the last field, has an earlier epoch: it reads the cell again.
     ReadsAgain(u8, Stage, u8),
-    /// It records the epoch over the stamp's version, which is last.
+    /// It records the epoch over the stamp's version, the last field.
     Records(u8, Stage, u8),
-    /// It has written the stage, and records its epoch: too late.
+    /// By a fault: it records the epoch after it has written the stage.
     RecordsLate(Stage),
-    /// It reads this side's marker, before it lists and takes the step.
+    /// It reads this side's marker, before it lists the clients and takes the step.
     ChecksMarker(Side, u8, Stage),
     /// It lists this side's clients, before it takes the step.
     ChecksClients(Side, u8, Stage),
-    /// It writes the marker of this side where none stands; it has written those of these versions.
+    /// It writes this side's marker if there is none. It has written markers of these versions.
     Repairs(Side, [Option<u8>; 2]),
-    /// It has written them, and reads the cell again.
+    /// It has written the markers, and reads the cell again.
     ReadsRepaired([Option<u8>; 2]),
-    /// It takes back what it wrote on this side.
+    /// It removes the marker that it wrote on this side.
     Unmarks(Side, [Option<u8>; 2]),
-    /// It lists this side's clients, behind the markers; and then records the epoch of this stage.
+    /// It lists this side's clients after it wrote the markers, and then records the epoch of this stage.
     ListsRepaired(Side, Stage),
-    /// It reads the stamp of the stage's tokens.
+    /// It reads the stamp of the side that gives the stage's tokens.
     ReadsForgotten(Stage),
-    /// It records the epoch over that.
+    /// It records the epoch over that stamp.
     RecordsForgotten(Stage, u8),
     /// It writes the next stage over this version of the cell.
     Steps(u8, Stage),
@@ -61,7 +63,7 @@ impl State {
                 let stands = |client: &super::Client| client.came_in && client.doing == super::Doing::Works;
                 self.passed_by |= self.clients.iter().any(stands);
             }
-            // Who came in is a plain client of an open side now.
+            // A client that came in is now a plain client of an open side.
             None => {
                 self.clients.iter_mut().for_each(|client| client.came_in = false);
                 self.forgotten = [false; 2];
@@ -85,7 +87,7 @@ impl Gate {
         let marks = if self.has(Fault::LeavesTheNewSideOpen) { Side::Old } else { Side::New };
         state.operators[who] = match value {
             None if self.has(Fault::MarksBeforeTheCell) => Operator::Marks(marks, version, [0; 2]),
-            // Its creation is a request of its own: the operator comes again, and reads it.
+            // The creation is a separate request: the operator reads the cell in its next step.
             None => return self.creates(state),
             Some(Stage { phase: MovePhase::Old, .. }) if self.has(Fault::MarksBeforeTheCell) => {
                 Operator::Idle
@@ -120,14 +122,14 @@ impl Gate {
         let marks = state.stamps.map(|stamp| stamp.version);
         state.operators[who] = match value.map(|stage| stage.step(&version, [], Way::Back)) {
             Some(Decision::Write(next)) => self.checks(version, next),
-            // Plain clients would give tokens below those of the move.
+            // Otherwise plain clients would give tokens below the tokens of the move.
             Some(_) if self.keeps_the_cell(state) => Operator::Idle,
-            // Nothing is moved, or nothing any more.
+            // Nothing has moved yet, or nothing is moved any more.
             _ => Operator::ReadsToGiveUp(marks),
         };
     }
 
-    /// It begins with the old side's epoch: plain clients give tokens there still.
+    /// The move begins with the old side's epoch, because plain clients still give tokens there.
     fn creates(&self, state: &mut State) {
         let [old, new] = state.stamps.map(|stamp| stamp.epoch);
         let epoch = if self.has(Fault::BeginsHigher) { old.max(new) } else { old };
@@ -150,13 +152,13 @@ impl Gate {
             {
                 Operator::Idle
             }
-            // The cell stays where it says an epoch that the stamp has lost.
+            // The cell remains if its epoch is above the epoch of the stamp, which was lost.
             Operator::Lists(side, ..)
                 if self.lists_an_outsider(state, side) && self.keeps_the_cell(state) =>
             {
                 Operator::Idle
             }
-            // It takes back what it wrote, over its versions.
+            // It removes the markers that it wrote, over their versions.
             Operator::Lists(side, version, marks) if self.lists_an_outsider(state, side) => {
                 Operator::Ends(marks, version)
             }
@@ -202,7 +204,7 @@ impl Gate {
         };
     }
 
-    /// From the decision of a step to its write: the epoch is recorded between them.
+    /// From the decision of a step to its write. Between them the epoch is recorded.
     fn steps(&self, state: &mut State, doing: Operator) -> Operator {
         match doing {
             Operator::ReadsStamp(version, next) => {
@@ -246,7 +248,7 @@ impl Gate {
         }
     }
 
-    /// The new side first: a plain client of the old one works for as long as it may.
+    /// Marks the new side first, so that plain clients of the old side can work as long as possible.
     fn marks(&self, state: &mut State, side: Side, version: u8, mut marks: [u8; 2]) -> Operator {
         let (stands, own) = (state.stamps[index(side)].marked.then(|| marker(side)), marker(side));
         if own.may_follow(stands.as_ref()) && !(self.has(Fault::KeepsTheMarker) && stands.is_some()) {
@@ -269,7 +271,7 @@ impl Gate {
         }
     }
 
-    /// Nobody is outside: the first step.
+    /// The list has no plain client: the operator prepares the first step.
     fn begins(&self, state: &State, version: u8) -> Operator {
         match state.phase.value.map(|stage| stage.step(&version, [], Way::Forward)) {
             Some(Decision::Write(next)) => self.checks(version, next),
@@ -277,13 +279,13 @@ impl Gate {
         }
     }
 
-    /// Whether the old side's stamp says less than the cell, in the first phase.
+    /// Whether, in the first phase, the epoch of the old side's stamp is below the epoch of the cell.
     fn keeps_the_cell(&self, state: &State) -> bool {
         let says_more = |stage: Stage| stage.phase == MovePhase::Old && state.stamps[0].epoch < stage.epoch;
         self.forgets > 0 && !self.has(Fault::GivesUpBelow) && state.phase.value.is_some_and(says_more)
     }
 
-    /// What a step rests on, and what writes that again where it was forgotten.
+    /// Checks the markers and clients on which a step depends, and writes forgotten markers again.
     fn repairs(&self, state: &mut State, doing: Operator) -> Operator {
         match doing {
             Operator::ChecksMarker(side, version, next) => match (state.stamps[index(side)].marked, side) {

@@ -5,7 +5,7 @@ use latchwork_core::backend::decide::moving::Side;
 use super::{Fault, Gate};
 use crate::explore::{Broken, assert_found_as, assert_sound, long};
 
-/// One operator, who begins and goes on to the end.
+/// One operator, which begins and continues to the end.
 fn one() -> Gate {
     Gate {
         clients: vec![Side::Old, Side::New],
@@ -19,22 +19,23 @@ fn one() -> Gate {
     }
 }
 
-/// Two, one of whom gives it up.
+/// Two operators, one of which gives the move up.
 fn two() -> Gate {
     Gate { clients: vec![Side::Old], rounds: 2, losses: 0, operators: 2, writes: 9, ..one() }
 }
 
-/// One, who goes as far as the tokens are the new side's, and back, and gives it up; or to the end.
+/// One operator. It goes forward until the new side gives the tokens, then back, and gives the move up; or it
+/// goes to the end.
 fn there_and_back() -> Gate {
     Gate { clients: vec![Side::Old], losses: 0, writes: 13, ..one() }
 }
 
-/// The same between namespaces whose tokens were moved before.
+/// The same between namespaces whose epochs an earlier move raised.
 fn moved_before() -> Gate {
     Gate { clients: vec![Side::Old, Side::New], epochs: [1, 3], ..there_and_back() }
 }
 
-/// One, whose servers forget what was marked, and who repairs it.
+/// One operator, which repairs the markers that its servers forget.
 fn forgotten() -> Gate {
     Gate { clients: vec![Side::Old], losses: 0, forgets: 1, writes: 13, ..one() }
 }
@@ -96,7 +97,7 @@ fn a_move_goes_on_beside_nobody_who_came_in_while_its_marker_was_forgotten() {
 fn migrate_gate_each_step() {
     planted("gate: steps unlisted", forgotten(), Fault::StepsUnlisted);
     planted("gate: steps unmarked", forgotten(), Fault::StepsUnmarked);
-    // Who came in goes on below the epoch that was recorded over it, where the move is given up.
+    // If the move is given up, a client that came in continues below the epoch that was recorded after it.
     let early = Gate { fault: Some(Fault::RecordsBeforeTheList), ..forgotten() };
     assert_found_as("gate: records before the list", early, Broken::TokenBack);
     let below = Gate { fault: Some(Fault::GivesUpBelow), ..forgotten() };
@@ -110,12 +111,12 @@ fn migrate_gate_opens_last() {
 
 #[test]
 fn migrate_epoch_recorded() {
-    // One who dies between the two, and another.
+    // One operator dies between the two writes, and another continues.
     let late = Gate { fault: Some(Fault::RecordsLate), operators: 2, ..there_and_back() };
     assert_found_as("gate: records late", late, Broken::TokenBack);
     let higher = Gate { fault: Some(Fault::BeginsHigher), ..moved_before() };
     assert_found_as("gate: begins with the higher epoch", higher, Broken::TokenBack);
-    // Two of the new side, where the move that raises the epoch was given up.
+    // Two clients of the new side; the move that raises the epoch is given up.
     let beside = Gate { clients: vec![Side::New; 2], rounds: 1, operators: 2, ..there_and_back() };
     let unchecked = Gate { fault: Some(Fault::RecordsUnchecked), ..beside };
     assert_found_as("gate: records unchecked", unchecked, Broken::TokenBack);

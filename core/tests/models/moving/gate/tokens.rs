@@ -9,12 +9,12 @@ impl State {
         self.phase.value.map_or(MovePhase::Old, |stage| stage.phase)
     }
 
-    /// Whether a token that a plain client gives goes back.
+    /// Whether a plain client's token is below an earlier one.
     pub(super) fn goes_back(&self, epoch: u16, side: Side) -> bool {
         match (self.phase(), side) {
             (MovePhase::Old, Side::New) => epoch < self.beside,
             (MovePhase::Old, Side::Old) | (MovePhase::Done, Side::New) => self.is_below(epoch, side),
-            // It stands outside.
+            // The client is outside.
             _ => false,
         }
     }
@@ -29,8 +29,8 @@ impl State {
         }
     }
 
-    /// Whether a token of this epoch and side is below one that was given. Those of one side and epoch
-    /// rise by their sequence numbers.
+    /// Whether a token of this epoch and side is below an earlier one. Tokens of one side and epoch rise by
+    /// their sequence numbers.
     pub(super) fn is_below(&self, epoch: u16, side: Side) -> bool {
         let (highest, of) = self.highest;
         epoch < highest || epoch == highest && side != of
@@ -42,8 +42,8 @@ impl State {
         self.highest = (epoch.max(self.highest.0), side);
     }
 
-    /// The phase was written, or its cell deleted: participants give tokens by it. Where there is no
-    /// cell they have read the stamp behind that.
+    /// Participants give tokens after the phase was written or its cell deleted. If there is no cell, they
+    /// have read the stamp after it.
     pub(super) fn participants_give(&mut self) {
         let (epoch, side) = match self.phase.value {
             Some(stage) => (stage.epoch, stage.phase.token()),

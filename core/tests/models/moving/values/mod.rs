@@ -1,17 +1,16 @@
 //! The model of values that move with their locks, over
-//! [`moving::values`](latchwork_core::backend::decide::moving::values), the code that decides it.
+//! [`moving::values`](latchwork_core::backend::decide::moving::values), the code that decides this.
 //!
-//! One count stands in a cell on the old side, and is to be used on the new one, and back.
-//! Participants add to it, delete it and read it. A request is sent by the stage that its participant
-//! knows, and carried out later, or never; an answer is lost, and an add is sent again. Participants
-//! lose their membership, first by their own clock and then on the server. Operators freeze the count,
-//! hold a node alone on the side that it goes to, copy, compare and take the step; or delete, in a pass of
-//! the same form, what the side has that nobody uses. Their writes are carried out late too, and their nodes are lost under them. An operator that dies takes no step any
-//! more, which every state allows.
+//! A count is in a cell on the old side; it moves to the new side and back. Participants add to it, delete it
+//! and read it. A participant sends a request by the stage that it knows. The request is carried out later or
+//! never, its answer may be lost, and an add is then sent again. A participant loses its membership first by
+//! its own clock and then on the server. An operator freezes the count, waits until it is alone in a queue on
+//! the target side, copies, compares, and takes the step. Or it deletes, in a pass of the same form, cells of
+//! a side that no client uses. Operators' writes are carried out late too, and operators lose their nodes. A
+//! dead operator takes no further step, which every state allows.
 //!
-//! Each side also keeps, unseen by the protocol, which changes have made its cell what it is. A state
-//! is broken if a read shows less than was confirmed, or shown by a read, before it began; or if a
-//! change is made twice.
+//! Each side also records, invisible to the protocol, which changes have made its cell. A state is broken if
+//! a read shows less than was confirmed, or shown by a read, before it began; or if a change is made twice.
 
 mod operator;
 mod participant;
@@ -28,31 +27,34 @@ use crate::explore::{Broken, Protocol};
 pub(super) enum Fault {
     /// MIGRATE-VALUES-FREEZE: participants change the count while it is copied.
     FreezesNothing,
-    /// MIGRATE-VALUES-FREEZE: they read it meanwhile, and then the stage, which is the same.
+    /// MIGRATE-VALUES-FREEZE: participants read the count during the copy, and accept it if they read the
+    /// same stage again afterwards.
     ReadsWhileFrozen,
-    /// MIGRATE-VALUES-ACK-WAITS: a participant acknowledges while its requests are under way.
+    /// MIGRATE-VALUES-ACK-WAITS: a participant acknowledges before its requests are answered.
     AcknowledgesAtOnce,
-    /// MIGRATE-VALUES-LIVE-MEMBER: an answer counts to who is no member any more.
+    /// MIGRATE-VALUES-LIVE-MEMBER: a client uses an answer although it is no longer a member.
     CountsAnyAnswer,
-    /// MIGRATE-VALUES-HELD-COPY: an operator's write is made though its node is gone.
+    /// MIGRATE-VALUES-HELD-COPY: an operator's write is carried out after its node has ended.
     CopiesWithoutHold,
-    /// MIGRATE-VALUES-STAGE-ANEW: an operator acts under the version that it has read.
+    /// MIGRATE-VALUES-STAGE-ANEW: an operator acts under the version that it read, and writes no new one.
     KeepsTheVersion,
-    /// MIGRATE-VALUES-STAGE-ANEW: it reads the stage that it writes anew behind its admission.
+    /// MIGRATE-VALUES-STAGE-ANEW: an operator reads the stage only after its admission, and then writes that
+    /// stage again.
     ReadsBehindAdmission,
-    /// MIGRATE-VALUES-ACK-WAITS: an operator asks no member.
+    /// MIGRATE-VALUES-ACK-WAITS: an operator waits for no acknowledgement.
     AsksNobody,
-    /// MIGRATE-VALUES-FRESH-HOLD: an operator takes the step under the node under which it wrote.
+    /// MIGRATE-VALUES-FRESH-HOLD: an operator takes the step under the same node as its write.
     StepsByTheSameHold,
-    /// MIGRATE-VALUES-VERIFY: an operator takes the step once its writes are sent.
+    /// MIGRATE-VALUES-VERIFY: an operator takes the step after it has sent its writes, without a comparison.
     ComparesNoCells,
-    /// MIGRATE-VALUES-MIRROR: what the source has not stays on the target.
+    /// MIGRATE-VALUES-MIRROR: cells that the source does not have remain on the target.
     LeavesExtras,
-    /// MIGRATE-VALUES-MIRROR: the number alone is copied, without its records.
+    /// MIGRATE-VALUES-MIRROR: only the number is copied, without its records.
     CopiesTheNumber,
-    /// MIGRATE-VALUES-CLEAR: an operator deletes by the stage that it has read, without writing it anew.
+    /// MIGRATE-VALUES-CLEAR: an operator deletes by the stage that it read, and does not write the stage
+    /// again.
     ClearsByWhatItRead,
-    /// MIGRATE-COMPARE-AND-SET: an operator writes whatever the stage is by now.
+    /// MIGRATE-COMPARE-AND-SET: an operator writes the stage without a comparison.
     ComparesNothing,
 }
 
@@ -60,14 +62,14 @@ pub(super) enum Fault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
     Add,
-    /// It is never sent again, as by the recipes.
+    /// A deletion. The recipes never send it again, nor does the model.
     Delete,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Copying {
     pub(super) begins: WholeStage,
-    /// What each participant does, one after the other.
+    /// The changes of each participant, in order.
     pub(super) changes: Vec<Vec<Kind>>,
     /// How often an add is sent.
     pub(super) tries: u8,
@@ -80,7 +82,7 @@ pub(super) struct Copying {
     pub(super) writes: u8,
     /// How often an operator sends its writes.
     pub(super) copies: u8,
-    /// Operators also delete what the side has that nobody uses.
+    /// Operators also delete the cells of a side that no client uses.
     pub(super) clears: bool,
     /// How often an operator's node is lost.
     pub(super) expiries: u8,
@@ -90,21 +92,22 @@ pub(super) struct Copying {
 /// A participant's number.
 type Id = u8;
 
-/// Some changes: a bit each.
+/// A set of changes, one bit each.
 type Changes = u8;
 
 /// The cell on one side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Count {
-    /// The changes of which it has records; `None` where there is no cell.
+    /// The changes of which the cell has records; `None` if there is no cell.
     records: Option<Changes>,
-    // All that have made it what it is, and those since it was deleted last.
+    // All changes that made the cell, and the changes since its last deletion.
     made: Changes,
     since: Changes,
 }
 
 impl Count {
-    /// Makes a change. Answers whether it was made before, on the way to what the cell is.
+    /// Makes a change, unless there is a record of it. Returns whether it was made before since the last
+    /// deletion.
     fn apply(&mut self, change: Changes, kind: Kind) -> bool {
         match (kind, self.records) {
             (Kind::Delete, _) => {
@@ -129,7 +132,7 @@ struct Server {
     queue: Vec<u8>,
 }
 
-/// An operator's write, on its way.
+/// A write of an operator, on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Copy {
     node: u8,
@@ -147,7 +150,7 @@ pub(super) struct State {
     operators: Vec<Operator>,
     requests: Vec<Request>,
     copies: Vec<Copy>,
-    // What was confirmed, or shown by a read.
+    // The changes that were confirmed, or shown by a read.
     known: Changes,
     next_node: u8,
     losses: u8,
@@ -174,7 +177,7 @@ pub(super) enum Step {
     Expires(Id),
     Returns(Id),
     Of(usize, operator::Move),
-    /// An operator's write is carried out, if its node stands.
+    /// An operator's write is carried out, if its node still exists.
     CopyLands(usize),
 }
 

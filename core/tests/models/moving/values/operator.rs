@@ -5,18 +5,18 @@ use latchwork_core::backend::decide::moving::{Side, Way};
 
 use super::{Copy, Copying, Count, Fault, State, Step, other};
 
-/// What an operator does.
+/// The steps of an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::moving) enum Move {
-    /// It reads the stage and what the members have acknowledged.
+    /// It reads the stage and the members' acknowledgements.
     Checks(Way),
-    /// It reads the stage, and is about to delete what the side has that nobody uses.
+    /// It reads the stage, and prepares to delete the cells of the side that no client uses.
     ChecksToClear,
-    /// It joins the queue of the side that the values go to.
+    /// It joins the queue of the target side.
     Joins,
-    /// It hears that it is alone there.
+    /// It learns that it is admitted, and so is alone there.
     Admitted,
-    /// It writes the stage anew.
+    /// It writes the same stage again.
     Renews,
     /// It reads the source, and sends its write.
     Copies,
@@ -25,15 +25,15 @@ pub(in crate::moving) enum Move {
     /// It writes the next stage.
     Writes,
     Leaves,
-    /// The server gives its node up, and it does not know.
+    /// The server ends its node; the operator does not know it.
     Lapses,
 }
 
-/// What an operator does while it is alone there.
+/// The task of an operator while it is alone on the target side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Pass {
     Copies,
-    /// It compares, and takes the step.
+    /// It compares, and then takes the step.
     Compares,
     /// It deletes.
     Clears,
@@ -43,11 +43,11 @@ pub(super) enum Pass {
 pub(super) enum Task {
     #[default]
     Idle,
-    /// It has checked this version, and is about to write this.
+    /// It has checked this version, and next writes this stage.
     Decided(u8, WholeStage),
-    /// It has read this version, at which the values leave that side, or are used there.
+    /// It has read this version, in which values leave this side, or in which clients use this side.
     Wants(u8, Side, Pass),
-    /// It has written the stage anew, at this version.
+    /// It has written the same stage again, with this version.
     Renewed(u8, Side, Pass),
     /// It has sent its write.
     Copied(Side),
@@ -57,12 +57,12 @@ pub(super) enum Task {
 pub(super) struct Operator {
     pub(super) task: Task,
     node: Option<u8>,
-    // Whether it knows that it is alone.
+    // It knows that it is admitted.
     admitted: bool,
 }
 
 impl Task {
-    /// The side that the values are copied from, of a task that needs the hold.
+    /// The side that a task copies from, if the task needs the hold.
     fn from(self) -> Option<Side> {
         match self {
             Task::Wants(_, from, _) | Task::Renewed(_, from, _) | Task::Copied(from) => Some(from),
@@ -150,7 +150,7 @@ impl Copying {
                 operator.task = Task::Idle;
             }
             Move::Leaves => match operator.task {
-                // Under the same node.
+                // Again under the same node.
                 Task::Copied(from) if self.has(Fault::StepsByTheSameHold) => {
                     operator.task = Task::Renewed(state.version, from, Pass::Compares);
                 }
@@ -170,13 +170,13 @@ impl Copying {
         state.operators[at] = operator;
     }
 
-    /// The order of an operator's two reads means nothing, since acknowledgements name the version.
+    /// The order of the operator's two reads does not matter, because acknowledgements name the version.
     fn decides(&self, state: &State, way: Way) -> WholeStep {
         let asked = if self.has(Fault::AsksNobody) { Vec::new() } else { state.acknowledged() };
         state.whole.step(&state.version, asked, way)
     }
 
-    /// From here on nobody takes a step who has read the stage before.
+    /// After this write, no operator that read the stage before can take a step.
     fn renews(&self, state: &mut State, operator: &mut Operator) {
         let Task::Wants(read, from, pass) = operator.task else { return };
         let over = if self.has(Fault::ReadsBehindAdmission) { state.version } else { read };
@@ -224,7 +224,7 @@ impl Copying {
             operator.task = Task::Decided(version, then);
         } else if self.is_same(source, target) {
             if source.records == target.records {
-                // Nobody can tell how either has become what it is.
+                // The records are equal, so no client can see how either cell was made.
                 state.server_mut(other(from)).count = source;
             }
             operator.task = Task::Decided(version, then);
@@ -245,8 +245,8 @@ impl Copying {
     }
 }
 
-/// It reads the stage before it joins. Where the values do not leave that side any more it has
-/// nothing to do.
+/// The operator reads the stage before it joins. If the values no longer leave this side, there is nothing to
+/// do.
 fn wants(state: &State, from: Side, pass: Pass) -> Task {
     match (state.whole.values.open(), state.whole.values.side() == from) {
         (None, true) => Task::Wants(state.version, from, pass),

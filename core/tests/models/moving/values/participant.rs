@@ -20,11 +20,11 @@ impl Request {
     }
 }
 
-/// A change that a participant is about to make.
+/// The next change of a participant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Doing {
     change: usize,
-    /// The side that it has asked; `None` when it waits for no answer.
+    /// The side to which the request was sent; `None` if no answer is awaited.
     asked: Option<Side>,
     answered: bool,
     tries: u8,
@@ -36,11 +36,11 @@ pub(super) struct Client {
     live: bool,
     pub(super) registered: bool,
     pub(super) acknowledged: Option<u8>,
-    /// The version and the stage that it read last.
+    /// The version and the stage of its last read.
     read: Option<(u8, WholeStage)>,
     changes: usize,
     doing: Option<Doing>,
-    /// The side that it reads, and what was known when it began.
+    /// The side that it reads, and the changes that were known when the read began.
     reading: Option<(Side, Changes)>,
     reads: u8,
 }
@@ -60,7 +60,7 @@ impl Client {
         }
     }
 
-    /// The requests whose answers it still takes.
+    /// The number of requests whose answers the participant still accepts.
     fn under_way(&self) -> usize {
         usize::from(self.reading.is_some())
             + usize::from(self.doing.is_some_and(|doing| doing.asked.is_some()))
@@ -72,14 +72,14 @@ impl Copying {
         1 << (4 * usize::from(who) + change)
     }
 
-    /// The side that it asks, by the stage that it knows.
+    /// The side that the participant asks, by the stage that it knows.
     fn asks(&self, client: &Client, reads: bool) -> Option<Side> {
         let (_, whole) = client.read.filter(|_| client.live)?;
         let always = if reads { Fault::ReadsWhileFrozen } else { Fault::FreezesNothing };
         whole.values.open().or_else(|| self.has(always).then(|| whole.values.side()))
     }
 
-    /// What a participant may do next, and what may happen to it.
+    /// Adds the possible next steps of a participant, with its losses.
     pub(super) fn steps_of(&self, state: &State, who: Id, steps: &mut Vec<Step>) {
         let client = &state.clients[usize::from(who)];
         match (client.live, client.registered) {
@@ -153,7 +153,7 @@ impl Copying {
         }
     }
 
-    /// It is another member now, and what it has asked as the one before does not count.
+    /// It is another member now: answers to requests of its earlier membership do not count.
     fn returns(&self, state: &mut State, who: Id) {
         let client = &mut state.clients[usize::from(who)];
         (client.live, client.read) = (true, None);
@@ -201,7 +201,7 @@ impl Copying {
         }
     }
 
-    /// Whether an answer counts to it now.
+    /// Whether the participant may use an answer now.
     fn counts(&self, client: &Client) -> bool {
         self.has(Fault::CountsAnyAnswer)
             || client.read.is_some_and(|(_, whole)| answer_counts(whole.stage.phase, client.live))
@@ -224,7 +224,8 @@ impl Copying {
         let Some((side, known)) = client.reading.take() else { return };
         client.reads += 1;
         let client = *client;
-        // Who reads while the values are copied reads the stage again.
+        // By the fault: a participant that reads during the copy accepts the count only if the stage is still
+        // the same.
         let is_frozen = client.read.is_some_and(|(_, whole)| whole.values.open().is_none());
         let is_there = !self.has(Fault::ReadsWhileFrozen)
             || !is_frozen

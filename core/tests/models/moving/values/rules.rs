@@ -6,7 +6,7 @@ use latchwork_core::backend::decide::moving::{MovePhase, Stage};
 use super::{Copying, Fault, Kind};
 use crate::explore::{Broken, Protocol, Random, assert_found_as, assert_sound, long, walk};
 
-/// One who adds and one who adds and reads, and an operator who freezes, copies, and takes the step.
+/// One participant adds, another adds and reads, and an operator freezes, copies, and takes the step.
 fn there() -> Copying {
     Copying {
         begins: WholeStage { stage: Stage { phase: MovePhase::BothByOld, epoch: 0 }, values: ValuesAt::Old },
@@ -23,18 +23,18 @@ fn there() -> Copying {
     }
 }
 
-/// One participant, as small as it can be.
+/// One participant, with the smallest bounds.
 fn alone() -> Copying {
     Copying { changes: vec![vec![Kind::Add, Kind::Add]], ..there() }
 }
 
-/// One adds, once, and another reads.
+/// One participant adds once, and another reads.
 fn one_add() -> Copying {
     Copying { changes: vec![vec![Kind::Add], vec![]], ..there() }
 }
 
-/// Two operators find the count frozen. Its participant adds and reads afterwards. The long tier alone explores all
-/// that may come of it; a fault is found early.
+/// Two operators find the count frozen. The participant adds and reads afterwards. Only the long tier
+/// explores all of it; a fault is found early.
 fn two_operators() -> Copying {
     let stage = Stage { phase: MovePhase::BothByOld, epoch: 0 };
     let begins = WholeStage { stage, values: ValuesAt::LeavingOld };
@@ -42,13 +42,13 @@ fn two_operators() -> Copying {
     Copying { begins, changes, operators: 2, copies: 2, expiries: 1, ..there() }
 }
 
-/// One takes the count there, and the other deletes what the new side has, by an earlier stage.
+/// An operator takes the count to the new side, and another, by an earlier stage, deletes the cells there.
 fn clears() -> Copying {
     let changes = vec![vec![Kind::Add]];
     Copying { changes, operators: 2, writes: 5, copies: 2, clears: true, ..there() }
 }
 
-/// The way back, which begins in the phase to which the way there leads.
+/// The way back. It begins in the phase in which the way there ends.
 fn back(bounds: Copying) -> Copying {
     let stage = Stage { phase: MovePhase::BothByNew, epoch: 1 };
     Copying { begins: WholeStage { stage, values: ValuesAt::New }, ..bounds }
@@ -66,9 +66,9 @@ fn nothing_is_broken_there_and_back() {
     assert_sound("values: there, and a membership is lost", Copying { losses: 1, ..alone() });
     if long() {
         assert_sound("values: two operators, one of which loses its node", two_operators());
-        assert_sound("values: one operator deletes beside another", clears());
+        assert_sound("values: two operators, one of which deletes", clears());
         assert_sound(
-            "values: so it is where one loses its node",
+            "values: the same, and an operator loses its node",
             Copying { copies: 3, expiries: 1, ..clears() },
         );
         assert_sound("values: two add, and send again", Copying { tries: 2, ..there() });
@@ -99,7 +99,7 @@ fn long_walks_break_nothing() {
     walk("values: back", &back(model), 400, 300_000);
 }
 
-/// What is never broken may never have moved.
+/// Without this test, the others might be sound only because the count never moves.
 #[test]
 fn the_count_goes_there_and_back_in_some_walk() {
     let model = Copying { reads: 3, writes: 16, copies: 4, operators: 2, expiries: 1, ..there() };
@@ -154,7 +154,7 @@ fn migrate_values_held_copy() {
 fn migrate_values_stage_anew() {
     let bounds = two_operators();
     planted("values: keeps the version", bounds.clone(), Fault::KeepsTheVersion, Broken::ReadBack);
-    planted("values: reads behind its admission", bounds, Fault::ReadsBehindAdmission, Broken::ReadBack);
+    planted("values: reads after its admission", bounds, Fault::ReadsBehindAdmission, Broken::ReadBack);
 }
 
 #[test]
@@ -189,7 +189,7 @@ mod larger {
 
     #[test]
     fn migrate_values_clear() {
-        planted("values: deletes by what it read", clears(), Fault::ClearsByWhatItRead, Broken::ReadBack);
+        planted("values: deletes by an earlier stage", clears(), Fault::ClearsByWhatItRead, Broken::ReadBack);
     }
 
     #[test]

@@ -88,7 +88,7 @@ final class CuratorClient implements Peer.Client {
         };
     }
 
-    /** Leads once and resigns; a closed latch cannot stand again. */
+    /** Leads once and resigns; a closed latch cannot be a candidate again. */
     private Peer.Lock candidate(String path) {
         return new Peer.Lock() {
             private LeaderLatch latch;
@@ -109,7 +109,7 @@ final class CuratorClient implements Peer.Client {
 
     @Override
     public Peer.Counter counter(String key) {
-        // Tries again until it is first: a counter that gives up is no counter.
+        // Tries again until it succeeds, because a counter must not lose an add.
         DistributedAtomicLong counter = new DistributedAtomicLong(curator, "/counter/" + key, new RetryForever(1));
         return new Peer.Counter() {
             @Override
@@ -137,7 +137,7 @@ final class CuratorClient implements Peer.Client {
         curator.close();
     }
 
-    /** A shared count that is written, and waited for by its listener. */
+    /** A shared count. Waiters wait for its listener. */
     private static final class WatchedCount implements Peer.Signal, SharedCountListener {
         private final SharedCount count;
         private int seen;

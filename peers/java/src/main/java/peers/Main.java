@@ -3,7 +3,7 @@ package peers;
 import java.util.List;
 import java.util.stream.Stream;
 
-/** Curator and Redisson, measured: {@code Main NAME…}. Each measure prints a line of JSON. */
+/** Measures Curator and Redisson: {@code Main NAME…}. Each measure prints a line of JSON. */
 final class Main {
     private Main() {}
 
@@ -22,11 +22,11 @@ final class Main {
                 played.play(measure);
             }
         }
-        // Some libraries leave threads behind.
+        // Some libraries do not end their threads.
         System.exit(0);
     }
 
-    /** The version of a library, from the name of its archive. */
+    /** Returns the version of a library, from the name of its archive. */
     static String versionOf(Class<?> of) {
         String archive = of.getProtectionDomain().getCodeSource().getLocation().getPath();
         return archive.replaceAll(".*-(\\d[^/]*)\\.jar$", "$1");

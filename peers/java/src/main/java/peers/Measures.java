@@ -18,13 +18,13 @@ import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
 import peers.Report.Times;
 
-/** The measures of one peer. The same logic as in the programs of other languages. */
+/** The measures of one peer. The programs in other languages have the same logic. */
 final class Measures {
-    /** Tasks of M2. */
+    /** The tasks of M2. */
     private static final int TASKS = 64;
-    /** Who adds to one counter, waits for one latch, watches one value, stands for one election. */
+    /** The clients that add to one counter, wait for one latch, watch one value, or are candidates of one election. */
     private static final int CLIENTS = 16;
-    /** From the moment when all have asked to wait until what they wait for is fired, in ms. */
+    /** The time in ms from the last waiter's request until the signal is fired. */
     private static final long SETTLE = 20;
     private static final long PATIENCE = TimeUnit.SECONDS.toNanos(20);
 
@@ -57,10 +57,10 @@ final class Measures {
         }
     }
 
-    /** A virtual machine compiles what is called often: before that it says nothing. */
+    /** Warms up: a virtual machine compiles frequently called code, and results before that mean nothing. */
     void warmUp(String measure) {
         if (measure.equals("M2")) {
-            // M1 has done the same.
+            // M1 has already called the same code.
             return;
         }
         try (Peer.Client client = peer.opener().open(false)) {
@@ -141,7 +141,7 @@ final class Measures {
         }
     }
 
-    /** Plays tasks beside each other, and prints what they did a second. */
+    /** Plays tasks at the same time, and prints their rate per second. */
     private void rate(String measure, String param, String unit, List<Doing> tasks, Check check) throws Exception {
         AtomicLong done = new AtomicLong();
         AtomicBoolean over = new AtomicBoolean();
@@ -166,7 +166,7 @@ final class Measures {
         print(peer, measure, param, unit, withError(figures("value", n / seconds, "n", n), wrong));
     }
 
-    /** What is wrong after so many were done in all; null if nothing is. */
+    /** Returns the error after this number of operations; null if there is none. */
     private interface Check {
         String wrong(long done) throws Exception;
     }
@@ -234,7 +234,7 @@ final class Measures {
         }
     }
 
-    /** How long it takes until the last of those who wait has heard. */
+    /** Measures the time until the last waiter has the signal. */
     private void signal(String measure) throws Exception {
         try (Clients clients = new Clients(CLIENTS); Peer.Client firing = peer.opener().open(true)) {
             String key = freshKey(measure);
@@ -284,7 +284,7 @@ final class Measures {
         return figures;
     }
 
-    /** Clients of their own, closed side by side. */
+    /** Separate clients, which are closed in parallel. */
     private final class Clients implements AutoCloseable {
         final List<Peer.Client> all = new ArrayList<>();
 
@@ -303,7 +303,7 @@ final class Measures {
         }
     }
 
-    /** Threads, and the first thing that went wrong in one. */
+    /** Threads, with the first error of one of them. */
     private static final class Workers {
         private final List<Thread> threads = new ArrayList<>();
         private final AtomicReference<String> error = new AtomicReference<>();

@@ -1,14 +1,14 @@
 package peers;
 
-/** A recipe of a library, and what it can be measured as. */
+/** A recipe of a library, with the interfaces for its measures. */
 record Peer(String name, String version, String server, Opener opener) {
-    /** Opens a client: connection, session and all. */
+    /** Opens a client with its connection and session. */
     interface Opener {
-        /** @param many whether many clients are opened in this process, which then share what they can */
+        /** @param many whether this process opens many clients, which then share resources if they can */
         Client open(boolean many) throws Exception;
     }
 
-    /** A client. What it has not is not measured. */
+    /** A client. A missing recipe is not measured. */
     interface Client extends AutoCloseable {
         default Lock lock(String key) throws Exception {
             throw new UnsupportedOperationException();
@@ -26,7 +26,7 @@ record Peer(String name, String version, String server, Opener opener) {
         void close();
     }
 
-    /** A lock, a semaphore of one permit or a candidature: one at a time. */
+    /** A lock, a semaphore of one permit or a candidature: one holder at a time. */
     interface Lock {
         void acquire() throws Exception;
 
@@ -39,9 +39,9 @@ record Peer(String name, String version, String server, Opener opener) {
         long get() throws Exception;
     }
 
-    /** Something that one fires and many wait for, round by round. */
+    /** A signal that one client fires and many wait for, in rounds. */
     interface Signal {
-        /** Before anybody waits for this round; of the one who fires. */
+        /** Called by the firing client before another client waits for this round. */
         default void prepare(int round) throws Exception {}
 
         void fire(int round) throws Exception;

@@ -45,7 +45,7 @@ final class RedissonPeer implements Peer.Client {
         Config config = new Config();
         SingleServerConfig server = config.useSingleServer().setAddress(url);
         if (many) {
-            // With threads of their own, a hundred clients measure the scheduler.
+            // If each of a hundred clients had its own threads, the results would measure the scheduler.
             config.setEventLoopGroup(Shared.LOOPS).setExecutor(Shared.EXECUTOR);
             server.setConnectionPoolSize(2).setConnectionMinimumIdleSize(1);
             server.setSubscriptionConnectionPoolSize(1).setSubscriptionConnectionMinimumIdleSize(1);
@@ -53,7 +53,7 @@ final class RedissonPeer implements Peer.Client {
         return config;
     }
 
-    /** What many clients of one process share. */
+    /** The resources that many clients of one process share. */
     private static final class Shared {
         static final EventLoopGroup LOOPS = new NioEventLoopGroup(4);
         static final ExecutorService EXECUTOR = Executors.newFixedThreadPool(16);

@@ -4,7 +4,7 @@ import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.Map;
 
-/** Lines of JSON, percentiles, and the terms of the run. */
+/** Lines of JSON, percentiles, and the parameters of the run. */
 final class Report {
     private Report() {}
 
@@ -13,7 +13,7 @@ final class Report {
         return value == null || value.isEmpty() ? otherwise : value;
     }
 
-    /** A variable that is a number of seconds, in nanoseconds. */
+    /** Returns a variable that is a number of seconds, in nanoseconds. */
     static long nanos(String name, String otherwise) {
         return (long) (Double.parseDouble(setting(name, otherwise)) * 1e9);
     }
@@ -41,7 +41,7 @@ final class Report {
         print(peer, measure, "", "", figures("error", error.toString()));
     }
 
-    /** p50, p99 and the longest of times in microseconds, and how many there are. */
+    /** Returns p50, p99, the longest time in microseconds, and the number of times. */
     static Map<String, Object> timed(Times times) {
         double[] micros = times.sorted();
         int n = micros.length;

@@ -11,7 +11,7 @@ import java.util.concurrent.atomic.AtomicLongArray;
 import java.util.stream.LongStream;
 import peers.Report.Times;
 
-/** What the contenders of one key share. All are in one process, so there is one clock. */
+/** The shared state of the contenders of one key. All are in one process, so there is one clock. */
 final class Room {
     private final AtomicLongArray grants;
     private final AtomicInteger inside = new AtomicInteger();
