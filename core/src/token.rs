@@ -33,13 +33,17 @@ impl Token {
     /// # Errors
     /// `Misconfigured`: a part does not fit. Values are never truncated.
     pub fn new(epoch: u16, sequence: u64) -> Result<Self> {
-        if epoch > Self::MAX_EPOCH || sequence > MAX_SEQUENCE {
-            return Err(Error::new(
-                ErrorKind::Misconfigured,
-                format!(
-                    "epoch {epoch} or sequence {sequence} does not fit into a fencing token (10 and 53 bits)"
-                ),
-            ));
+        if epoch > Self::MAX_EPOCH {
+            let why =
+                format!("epoch {epoch} does not fit into a fencing token (10 bits): use a new namespace");
+            return Err(Error::new(ErrorKind::Misconfigured, why));
+        }
+        if sequence > MAX_SEQUENCE {
+            let why = format!(
+                "sequence number {sequence} does not fit into a fencing token (53 bits): correct the server's \
+                 clock, or use a new namespace"
+            );
+            return Err(Error::new(ErrorKind::Misconfigured, why));
         }
         Ok(Self(u64::from(epoch) << SEQUENCE_BITS | sequence))
     }

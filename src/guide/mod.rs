@@ -32,7 +32,7 @@
 //! | [`on_call_servers`] | holders, limits and values with the server's own client |
 //! | [`rolling_upgrades`] | connected clients, newer builds, a namespace that has moved |
 //! | [`moving`] | move locks and values to another coordinator while services use them |
-//! | [`during_a_move`] | the cost and delays of a move, and its effect on queues and values |
+//! | [`during_a_move`] | the cost and delays of a move, its effect on queues and values, and a move that does not go on |
 //! | [`left_on_servers`] | data that remains on a server, and the cost of idle keys |
 //! | [`own_backend`] | write a backend for another server, and test it with one call |
 //! | [`glossary`] | terms of this guide |

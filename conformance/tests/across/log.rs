@@ -19,7 +19,7 @@ use crate::complete::places::{read, sources};
 /// The pages with tables of events, spans and metrics.
 const TABLES: [&str; 3] = ["observing", "observing_moves", "metrics"];
 /// The pages for the person on call, which name some events, spans and metrics.
-const ON_CALL: [&str; 4] = ["on_call", "outages", "on_call_servers", "rolling_upgrades"];
+const ON_CALL: [&str; 5] = ["on_call", "outages", "on_call_servers", "rolling_upgrades", "during_a_move"];
 
 /// The text of some pages of the guide.
 fn pages(names: &[&str]) -> String {
