@@ -77,7 +77,7 @@ async fn a_bad_url_is_refused_by_name_without_io() {
 }
 
 #[tokio::test]
-async fn what_a_backend_has_no_use_for_is_refused_by_name() {
+async fn unsupported_url_parts_are_refused_by_name() {
     for (url, argument) in [
         ("redis://:hunter2@a,b", "url"),
         ("redis://:hunter2@h/two", "url"),
@@ -146,7 +146,7 @@ async fn listener(treat: fn(TcpStream)) -> SocketAddr {
 }
 
 #[tokio::test]
-async fn nobody_at_the_address_is_unavailable_in_time() {
+async fn unreachable_address_is_unavailable_in_time() {
     let silent = listener(|mut stream| {
         tokio::spawn(async move { while stream.read_u8().await.is_ok() {} });
     });

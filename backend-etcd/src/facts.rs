@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_is_what_it_says() {
+    fn member_facts_show_role_topology_and_quota() {
         for (member, learns, role) in
             [(7, false, Role::Leader), (8, false, Role::Follower), (9, true, Role::Learner)]
         {

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_stream_that_fails_beside_others_is_left_out() {
+    async fn failed_stream_is_skipped_while_other_streams_may_answer() {
         let mut streams = JoinSet::new();
         assert!(first_of(&mut streams).await.is_none());
         let [one, another, third] = [(); 3].map(|()| stream(&mut streams));

@@ -48,7 +48,7 @@ fn names_a(chunk: &[u8]) -> bool {
 }
 
 /// The server decides by the condition: the client did not know about the end when it sent the
-/// write. The suite's case ends the lease: `cell_held_is_not_written_late_beside_the_next_holder`.
+/// write. The suite's case ends the lease: `cell_held_late_write_is_not_made_in_the_next_hold`.
 #[tokio::test]
 async fn a_write_of_a_hold_that_lands_after_another_node_took_its_name_is_not_made() {
     let (server, other) = served("").await;
@@ -134,7 +134,7 @@ async fn a_key_with_a_long_value_is_a_conflict_and_a_short_one_is_a_cell() {
 }
 
 #[tokio::test]
-async fn a_user_without_permission_is_told_so() {
+async fn user_without_permission_for_a_cell_gets_forbidden() {
     let server = server_with_users(Options::new()).await;
     let client = at(&login_config(&server, "app:hunter2", "")).await.unwrap();
     // The role has rights only in the namespace.

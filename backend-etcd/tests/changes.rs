@@ -16,7 +16,7 @@ const EVERYTHING: EntryPage = EntryPage::new(0, usize::MAX);
 const PROMPT: Duration = Duration::from_secs(10);
 
 #[tokio::test]
-async fn a_node_that_leaves_a_long_queue_out_of_turn_delays_nobody() {
+async fn node_that_leaves_out_of_turn_delays_no_waiter() {
     let (server, a) = served("ttl=60s").await;
     let b = client(&server, "ttl=60s").await;
     let (_, holder) = join(&a, Kind::Mutex, WRITER, None).await;

@@ -7,7 +7,7 @@ use latchwork_core::backend::{ExpectedLimit, Joined, Patience};
 use latchwork_core::{Claim, ErrorKind, Kind, LostReason};
 
 #[tokio::test]
-async fn a_try_is_admitted_by_the_limit_of_its_own_instant_only() {
+async fn limit_lowered_during_a_try_refuses_it() {
     let (server, direct) = served("").await;
     let (proxy, slow) = proxied(&server, "").await;
     let (_, two) = join(&direct, Kind::Semaphore, Claim::Permits(2), Some(3)).await;

@@ -47,7 +47,7 @@ async fn app(server: &Server) -> Coordinator {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_the_server_is_named_and_a_user_that_may_serves_on() {
+async fn server_mistakes_give_guide_errors_and_login_survives_restart() {
     let mut table = Mistakes::of(include_str!("../../src/guide/connect_errors.md"), "## When etcd is wrong");
     let closed = ClosedPort::take().unwrap();
     let error = refused(&format!("etcd://{}", closed.addr())).await;
@@ -98,7 +98,7 @@ async fn what_is_wrong_with_the_server_is_named_and_a_user_that_may_serves_on() 
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_the_namespace_is_named() {
+async fn namespace_mistakes_give_the_errors_in_the_guide() {
     let page = include_str!("../../src/guide/connect_errors.md");
     let table = Mistakes::of(page, "## When a namespace is in the way");
     let server = server().await;

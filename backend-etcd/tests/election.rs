@@ -71,7 +71,7 @@ async fn etcdctl_elect_waits_for_us_and_we_for_it() {
 }
 
 #[tokio::test]
-async fn etcdctl_elect_listen_sees_our_proposals_and_we_are_told_of_theirs() {
+async fn etcdctl_listen_and_our_watch_see_each_others_proposals() {
     let (server, client) = served("").await;
     let (_, ours) = stand(&client, b"first").await;
     let own = keys(&server, "jobs/").await.remove(0);

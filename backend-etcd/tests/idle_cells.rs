@@ -66,7 +66,7 @@ async fn all_clients_share_one_lease_for_each_time_which_no_close_ends() {
 }
 
 #[tokio::test]
-async fn a_write_under_a_lease_that_somebody_has_revoked_is_made_under_another() {
+async fn cell_write_after_a_lease_revocation_uses_another_lease() {
     let (server, client) = served("").await;
     let sessions = leases(&server).await;
     for life in [idle(60), CellLife::Stays, idle(60)] {

@@ -22,7 +22,7 @@ async fn restart_without_data(server: &Server, data: &TempDir) {
 }
 
 #[tokio::test]
-async fn a_holder_is_forgotten_and_a_waiter_joins_anew() {
+async fn restart_without_data_loses_holds_and_waiters_join_again() {
     let data = tempfile::tempdir().unwrap();
     let server = server_in(&data).await;
     let (a, b) = (client(&server, "ttl=15s").await, client(&server, "ttl=15s").await);
@@ -57,7 +57,7 @@ async fn a_holder_is_forgotten_and_a_waiter_joins_anew() {
 
 /// The release sends a request to the server, which does not know the node.
 #[tokio::test]
-async fn a_release_behind_a_restart_without_data_says_that_it_was_forgotten() {
+async fn release_after_a_restart_without_data_reports_forgotten() {
     let data = tempfile::tempdir().unwrap();
     let server = server_in(&data).await;
     let client = client(&server, "ttl=60s").await;
@@ -71,7 +71,7 @@ async fn a_release_behind_a_restart_without_data_says_that_it_was_forgotten() {
 
 /// The control: an operator deletes the keys of the same server.
 #[tokio::test]
-async fn a_deletion_by_an_operator_is_no_other_incarnation() {
+async fn deletion_by_an_operator_is_reported_as_revoked() {
     let data = tempfile::tempdir().unwrap();
     let server = server_in(&data).await;
     let client = client(&server, "ttl=60s").await;

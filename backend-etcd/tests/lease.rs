@@ -108,7 +108,7 @@ async fn acquires_that_end_too_soon_get_on_with_the_next_lease() {
 
 /// An acquire may ask for the new lease on a runtime that ends soon after.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lease_that_is_opened_anew_does_not_end_with_the_runtime_that_asked_for_it() {
+async fn new_lease_outlives_the_runtime_that_asked_for_it() {
     let (server, client) = served("ttl=6s").await;
     drop(revoke(&server, &client).await);
     let mutex = client.mutex("a").unwrap();
@@ -121,7 +121,7 @@ async fn a_lease_that_is_opened_anew_does_not_end_with_the_runtime_that_asked_fo
 
 /// A backend that is dropped without a close, which is possible without a coordinator.
 #[tokio::test]
-async fn permits_that_nobody_has_any_more_go_with_their_client() {
+async fn dropped_backend_gives_up_its_permits() {
     let server = server().await;
     let backend = latchwork_etcd::connector().connect(&config(&server, "ttl=2s")).await.unwrap();
     let asked = ask(Kind::Semaphore, Claim::Permits(1), Some(1), Patience::Wait);

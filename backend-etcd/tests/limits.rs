@@ -23,7 +23,7 @@ impl StoredLimit for Key<'_> {
 }
 
 #[tokio::test]
-async fn what_is_no_limit_is_a_conflict_that_shows_it_and_stays_until_one_is_set() {
+async fn bad_stored_limit_is_a_conflict_until_its_replacement() {
     let (server, client) = served("").await;
     bad_limits_are_reported_and_stay(&**client.backend(), &queue(Kind::Semaphore), &mut Key(&server)).await;
     assert_eq!(keys(&server, "latchwork/semaphore/").await, [""; 0]);

@@ -141,7 +141,7 @@ async fn etcdctl_lock_waits_for_us_and_we_for_it() {
 }
 
 #[tokio::test]
-async fn compaction_while_waiting_and_holding_loses_nobody() {
+async fn compaction_and_restart_lose_no_waiter_and_no_holder() {
     // All of this happens within one TTL, so no re-check replaces a lost event.
     let (server, a) = served("ttl=5m").await;
     let b = client(&server, "ttl=5m").await;

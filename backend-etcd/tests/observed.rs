@@ -52,7 +52,7 @@ async fn leave(node: &Arc<dyn Node>) {
 }
 
 #[tokio::test]
-async fn data_reaches_no_key_that_was_removed_and_made_anew() {
+async fn late_data_write_does_not_reach_a_recreated_node() {
     let (server, client) = served("").await;
     for (kind, claim) in [(Kind::Group, Claim::Shared), (Kind::Semaphore, Claim::Permits(1))] {
         let node = with_data(&client, kind, claim, "first").await;
@@ -103,7 +103,7 @@ async fn data_sets_no_mark_of_permits() {
 }
 
 #[tokio::test]
-async fn data_beside_a_node_goes_with_a_revoked_a_refused_and_an_abandoned_one() {
+async fn data_key_goes_with_a_revoked_or_abandoned_node() {
     let (server, client) = served("").await;
     let backend = client.backend();
     let node = with_data(&client, Kind::Semaphore, Claim::Permits(2), "revoked").await;
@@ -155,7 +155,7 @@ async fn all(server: &Server, client: &Coordinator, prefix: &str, most: usize) -
 }
 
 #[tokio::test]
-async fn a_thousand_queues_are_listed_in_pages_and_what_is_long_is_jumped_over() {
+async fn listing_of_many_or_long_queues_takes_few_requests() {
     let (server, client) = served("").await;
     let mut program = Client::connect([server.addr()], None).await.unwrap();
     let names: Vec<_> = (0..1000).map(|number| format!("q{number:03}")).collect();
@@ -182,7 +182,7 @@ async fn a_thousand_queues_are_listed_in_pages_and_what_is_long_is_jumped_over()
 }
 
 #[tokio::test]
-async fn keys_that_are_no_nodes_list_no_queue_and_hide_none() {
+async fn foreign_keys_list_no_queue_and_hide_no_queue() {
     let (server, client) = served("").await;
     let mut program = Client::connect([server.addr()], None).await.unwrap();
     let foreign = |queue: &'static str, count: usize| {

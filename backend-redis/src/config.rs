@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn sentinels_have_a_service_and_a_login_of_their_own() {
+    fn sentinel_url_has_a_service_and_a_separate_login() {
         let read = settings("redis-sentinel://u:p@a,[::1]:5/s?db=3&sentinel_password=q").unwrap();
         assert_eq!((read.servers.to_string().as_str(), read.database), ("a:26379,[::1]:5/s", 3));
         let Servers::Watched(sentinels) = read.servers else { panic!("Sentinels") };

@@ -301,7 +301,7 @@ mod tests {
 
     /// Keys are chosen by users and by other programs on the server.
     #[test]
-    fn code_in_the_name_of_a_key_is_no_code() {
+    fn error_code_in_a_key_name_is_ignored() {
         for key in
             ["READONLY", "a NOAUTH b", "NOSCRIPT", "BUSY now", "@user_script: 1: -LOADING x", "x] LOADING [y"]
         {

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_is_what_it_says() {
+    fn facts_show_product_version_topology_and_persistence() {
         let facts = all_of(vec![one(said(Ok(INFO), Ok(("everysec", "")), 7))], false, false);
         assert_eq!((facts.product.as_str(), facts.version.told().unwrap().as_str()), ("Redis", "7.0.15"));
         assert_eq!(facts.topology.told(), Some(&Topology::Primary { replicas: 2, watched: false }));
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn table_of_what_is_kept_on_disk() {
+    fn persistence_follows_from_log_and_snapshot_settings() {
         for (log, settings, kept) in [
             ("1", Some(("always", "")), Persistence::BeforeConfirmed),
             ("1", Some(("no", "")), Persistence::LogSometime),

@@ -24,7 +24,7 @@ async fn channels(operator: &mut Operator) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn versions_rise_above_a_server_whose_clock_was_set_back_and_are_new_beside_it() {
+async fn versions_rise_after_clock_step_and_differ_after_recreation() {
     let (_server, mut operator, backend) = served(LONG).await;
     let a = cell("a");
     // The clock was years ahead at the time of this write.

@@ -26,7 +26,7 @@ async fn names_another_server(kind: ServerKind, name: &str) -> Error {
 }
 
 #[tokio::test]
-async fn a_web_server_is_no_redis() {
+async fn web_server_is_refused_as_the_wrong_server() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addr = listener.local_addr().unwrap();
     let web = tokio::spawn(async move {
@@ -59,7 +59,7 @@ async fn one_that_hangs_up_is_unavailable() {
 }
 
 #[tokio::test]
-async fn a_server_that_falls_silent_behind_the_log_in_is_unavailable() {
+async fn silence_after_the_login_is_reported_as_unavailable() {
     let server = own(&[]).await;
     let proxy = Proxy::start(server.addr()).await.unwrap();
     let silent = proxy.hold_reply_to(says("PING"));
@@ -106,7 +106,7 @@ async fn a_log_in_that_fails_and_one_without_permissions_are_forbidden() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_the_server_is_named() {
+async fn system_keepalive_checks_a_silent_connection() {
     let mut guide = Mistakes::of(include_str!("../../src/guide/connect_errors.md"), "## When Redis is wrong");
     let master = own(&[]).await;
     let port = master.addr().rsplit_once(':').unwrap().1.to_owned();
@@ -149,7 +149,7 @@ async fn what_is_wrong_with_the_server_is_named() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_the_namespace_is_named() {
+async fn namespace_mistakes_give_the_errors_in_the_guide() {
     let page = include_str!("../../src/guide/connect_errors.md");
     let table = Mistakes::of(page, "## When a namespace is in the way");
     let server = own(&[]).await;
@@ -172,7 +172,7 @@ async fn the_database_of_the_url_is_used_and_the_client_has_a_name() {
 /// With a TTL of an hour the client would send nothing for twenty minutes.
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn the_system_asks_whether_a_silent_connection_still_stands() {
+async fn server_mistakes_give_the_errors_in_the_guide() {
     let server = own(&[]).await;
     let _client = connect(&format!("{}?ttl=1h", server.url())).await;
     let port: u16 = server.addr().rsplit_once(':').unwrap().1.parse().unwrap();

@@ -80,7 +80,7 @@ fn the_guide_names_the_rights_of_the_page() {
     for guide in [include_str!("../../src/guide/trust.md"), include_str!("../../src/guide/errors.md")] {
         assert!(guide.contains(&rules), "a page lacks the rules: {rules}");
     }
-    // The additional right for a cluster, see `what_is_wrong_with_the_servers_is_named`.
+    // The additional right for a cluster, see `cluster_mistakes_give_the_errors_in_the_guide`.
     for page in [include_str!("../src/lib.rs"), include_str!("../../src/guide/trust.md")] {
         assert!(page.contains("`+cluster|slots`"), "a page lacks the right for clusters");
     }
@@ -113,7 +113,7 @@ async fn the_documented_acl_is_enough_and_each_of_its_parts_is_needed() {
 
 /// The rights of a client on both sides are enough to move locks, and a missing right is named.
 #[tokio::test]
-async fn an_operator_without_a_right_is_told_which_and_on_which_side() {
+async fn missing_operator_right_is_reported_with_its_side() {
     let (server, mut operator) = operated().await;
     let side = |namespace: &str| {
         let url = format!("redis://app:word@{}?namespace={namespace}", server.addr());

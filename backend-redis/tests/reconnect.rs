@@ -12,7 +12,7 @@ use latchwork_core::{Claim, Kind};
 const UNKNOWN: &str = "errorstat_NOSCRIPT:count=";
 
 #[tokio::test]
-async fn a_connect_loads_what_is_missing_of_three_scripts_and_no_hold_meets_a_missing_one() {
+async fn connect_loads_missing_scripts_and_no_hold_misses_one() {
     let (server, mut operator, first) = served("9s").await;
     assert_eq!(operator.calls("script|load").await, 3);
     let second = client(&server, "9s").await;
@@ -35,12 +35,12 @@ async fn a_connect_loads_what_is_missing_of_three_scripts_and_no_hold_meets_a_mi
     close_all([first, second, third]).await;
 }
 
-/// `cargo test -p latchwork-redis-tests what_a_thousand -- --ignored --nocapture`, with `CLIENTS`
+/// `cargo test -p latchwork-redis-tests reconnect_cost -- --ignored --nocapture`, with `CLIENTS`
 /// (1,000): the server's own counters from its restart until all clients are back. The guide's
 /// figures come from this test.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "a measurement: minutes of a machine, and nothing to fail"]
-async fn what_a_thousand_clients_cost_after_a_restart() {
+async fn reconnect_cost_of_a_thousand_clients_after_a_restart() {
     let count: usize = std::env::var("CLIENTS").ok().map_or(1000, |count| count.parse().unwrap());
     let server = own(&["--maxclients", "9000", "--tcp-backlog", "4096"]).await;
     let url = format!("{}?ttl=1h&connect_timeout=1m&request_timeout=1m", server.url());

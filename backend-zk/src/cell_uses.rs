@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_use_counts_for_those_of_the_next_quarter() {
+    async fn cell_use_counts_for_a_quarter_of_idle_time() {
         let uses = CellUses::new(Clock::tokio());
         let made = Use::new(TimeToIdle::new(Duration::from_secs(4)).unwrap());
         assert_eq!((uses.last("/c"), uses.counting("/c")), (None, None));

@@ -169,7 +169,7 @@ mod tests {
 
     /// `SessionOver` would end the lease.
     #[test]
-    fn the_end_of_a_watch_session_is_not_that_of_the_nodes_session() {
+    fn end_of_a_watch_session_is_a_transient_fault() {
         for ended in [DriverError::SessionExpired, DriverError::AuthFailed] {
             assert!(Fault::from(ended).of_watch_session().is_transient());
         }

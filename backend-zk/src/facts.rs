@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named() {
+    fn missing_facts_are_reported_with_their_reason() {
         let refused = Some("srvr is not executed because it is not in the whitelist.\n".to_owned());
         let facts = of(&[("a:1", refused)], Fact::Forbidden("READ".into()));
         assert!(facts.version.to_string().contains("srvr"), "{}", facts.version);

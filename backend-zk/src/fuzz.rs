@@ -87,7 +87,7 @@ proptest! {
     /// Each client decides by a separate listing, before or after some of the foreign children were
     /// created, and in any order.
     #[test]
-    fn foreign_children_let_nobody_in_beside_a_holder(
+    fn foreign_children_never_admit_conflicting_holders(
         (kind, ours) in kind_and_ours(),
         mut foreign in vec(foreign(), 0..8),
         seen_from in any::<prop::sample::Index>(),
@@ -125,7 +125,7 @@ proptest! {
 
     /// A foreign child is a contender only if its number can be a directory's counter.
     #[test]
-    fn a_name_says_a_number_from_zero_on_or_is_no_contender(name in foreign()) {
+    fn contender_name_has_a_counter_of_zero_or_more(name in foreign()) {
         for kind in [Kind::Mutex, Kind::RwLock, Kind::Semaphore, Kind::Election] {
             let contender = Contender::parse(kind, name.clone());
             let counter = counter(kind, &name);
@@ -136,7 +136,7 @@ proptest! {
     }
 
     #[test]
-    fn what_a_directory_lists_has_one_order(mut children in vec(foreign(), 0..24), by in 0usize..24) {
+    fn contender_order_does_not_depend_on_the_listing_order(mut children in vec(foreign(), 0..24), by in 0usize..24) {
         for kind in [Kind::Mutex, Kind::RwLock, Kind::Semaphore, Kind::Election] {
             let read = Contenders::read(kind, children.clone());
             let count = children.len();

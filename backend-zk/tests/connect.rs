@@ -113,7 +113,7 @@ async fn a_missing_chroot_is_made_and_holds_all_of_it() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_the_server_is_named() {
+async fn system_keepalive_checks_a_silent_connection() {
     let mut table =
         Mistakes::of(include_str!("../../src/guide/connect_errors.md"), "## When ZooKeeper is wrong");
     let closed = ClosedPort::take().unwrap();
@@ -147,7 +147,7 @@ async fn what_is_wrong_with_the_server_is_named() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_the_namespace_is_named() {
+async fn namespace_mistakes_give_the_errors_in_the_guide() {
     let page = include_str!("../../src/guide/connect_errors.md");
     let table = Mistakes::of(page, "## When a namespace is in the way");
     let config = config(server().await.addr());
@@ -201,7 +201,7 @@ async fn closing_takes_the_clients_node_with_it_and_a_crash_leaves_it() {
 }
 
 #[tokio::test]
-async fn a_dropped_coordinator_is_closed_at_once_however_long_its_session() {
+async fn dropped_coordinator_closes_at_once_despite_a_long_session() {
     let addr = server().await.addr();
     let (mut config, stranger) = (config(addr), stranger(addr).await);
     config.ttl = Duration::from_secs(60);

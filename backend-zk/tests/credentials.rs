@@ -39,7 +39,7 @@ async fn every_node_that_a_client_with_a_login_makes_is_its_logins_alone() {
 }
 
 #[tokio::test]
-async fn what_a_client_without_a_login_makes_is_everybodys() {
+async fn client_without_a_login_creates_nodes_open_to_all() {
     let addr = server().await.addr();
     let config = config(addr);
     let client = coordinator(&config).await;

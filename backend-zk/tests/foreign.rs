@@ -12,7 +12,7 @@ use zookeeper_client::CreateMode;
 /// the server. The first number is half of the number range away from the waiter's own number,
 /// which is 17 here.
 #[tokio::test]
-async fn a_foreign_child_with_a_number_out_of_range_admits_nobody_beside_the_holder() {
+async fn foreign_child_with_a_bad_number_admits_no_waiter() {
     let (config, one, stranger) = place().await;
     let other = backend(&config).await;
     let cases: [(Kind, &str, Claim, Claim); 4] = [

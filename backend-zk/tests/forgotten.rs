@@ -16,7 +16,7 @@ async fn data_of(addr: &str) -> PathBuf {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restart_without_data_is_reported_as_forgotten_and_waiters_join_anew() {
+async fn restart_without_data_is_reported_and_waiters_join_again() {
     let server = own_server().await;
     let data = data_of(server.addr()).await;
     for keeps_data in [false, true] {

@@ -100,7 +100,7 @@ async fn a_client_that_comes_back_before_any_other_has_joined_creates_its_node_a
 /// A directory that was created again has a new counter, which may by accident give the number
 /// after this client's last one.
 #[tokio::test]
-async fn the_next_number_in_another_directory_admits_nobody() {
+async fn next_number_in_a_recreated_directory_admits_no_waiter() {
     alone(async |server| {
         let (config, stranger) = (config(server.addr()), stranger(server.addr()).await);
         let (proxy, [one, other]) = one_proxied(&config).await;
@@ -135,7 +135,7 @@ async fn the_next_number_in_another_directory_admits_nobody() {
 /// A mutex and a read/write lock at one exact address share a directory and its numbers, and do not
 /// wait for each other.
 #[tokio::test]
-async fn the_number_behind_a_node_of_another_kind_admits_nobody() {
+async fn number_after_node_of_another_kind_admits_no_waiter() {
     alone(async |server| {
         let config = config(server.addr());
         let (proxy, [one, other]) = one_proxied(&config).await;
@@ -158,7 +158,7 @@ async fn the_number_behind_a_node_of_another_kind_admits_nobody() {
 
 /// A waiter that gave up does not know the nodes ahead of it.
 #[tokio::test]
-async fn the_number_behind_a_node_that_was_never_admitted_admits_nobody() {
+async fn number_after_a_node_without_admission_admits_no_waiter() {
     alone(async |server| {
         let config = config(server.addr());
         let (one, other) = (backend(&config).await, backend(&config).await);

@@ -33,7 +33,7 @@ async fn semaphore() -> (Arc<dyn Backend>, Address, Data) {
 }
 
 #[tokio::test]
-async fn data_that_are_no_limit_are_a_conflict_that_shows_them_and_stay_until_one_is_set() {
+async fn bad_limit_data_is_a_conflict_until_its_replacement() {
     let (client, queue, mut data) = semaphore().await;
     client.set_limit(&queue, ExpectedLimit::Any, 1).await.unwrap();
     bad_limits_are_reported_and_stay(&*client, &queue, &mut data).await;

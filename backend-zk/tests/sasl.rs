@@ -101,7 +101,7 @@ async fn the_login_works_each_time() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_opened_anew_is_logged_in_too() {
+async fn reopened_session_is_logged_in() {
     let server = strict().await;
     let proxy = Proxy::start(server.addr()).await.unwrap();
     let config = login(&proxy.addr().to_string(), "app", RIGHT);
@@ -145,7 +145,7 @@ async fn a_session_outlives_a_connection_where_a_login_is_demanded() {
 
 /// A server without users, and a lenient server, accept a login, but give it no identity.
 #[tokio::test]
-async fn every_mistake_is_called_what_the_guide_says() {
+async fn every_mistake_gives_the_error_in_the_guide() {
     let mut table = Mistakes::of(include_str!("../../src/guide/tls_errors.md"), "# When SASL fails");
     let without = server().await;
     let lenient = started(users().args(["-Dzookeeper.allowSaslFailedClients=true"])).await;

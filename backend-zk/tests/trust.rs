@@ -85,7 +85,7 @@ async fn forge(stranger: &Client, config: &Config, name: &str, deleted: Option<&
 }
 
 #[tokio::test]
-async fn an_announcement_alone_admits_nobody() {
+async fn announcement_without_a_release_admits_no_waiter() {
     let (config, stranger, [one, _other], line) = line_and_stranger().await;
     let name = line.predecessors_name(&config, &stranger).await;
     let mut admission = pin!(line.last.admitted());
@@ -105,7 +105,7 @@ async fn an_announcement_alone_admits_nobody() {
 /// By a program that may delete nodes of queues, and so could cause two holders anyway. The client
 /// removes the node, which was not the first.
 #[tokio::test]
-async fn a_hold_by_a_forged_release_is_lost_and_admits_nobody_as_it_leaves() {
+async fn hold_by_forged_release_is_lost_and_admits_no_waiter() {
     let (config, stranger, [one, other], line) = line_and_stranger().await;
     let next = waiting(other.join(&join(&line.queue, Exclusive)).await);
     let mut next_admission = pin!(next.admitted());
@@ -123,7 +123,7 @@ async fn a_hold_by_a_forged_release_is_lost_and_admits_nobody_as_it_leaves() {
 /// The client's own node left a moment ago, and the client has seen that no other node was created
 /// since.
 #[tokio::test]
-async fn a_hold_by_a_forged_release_is_no_proof_that_nobody_is_ahead() {
+async fn forged_release_does_not_prove_an_empty_queue() {
     let (config, one, stranger) = place().await;
     let other = backend(&config).await;
     // A directory with a higher counter is known to be the same for longer.

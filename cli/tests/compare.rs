@@ -161,7 +161,7 @@ async fn a_saved_run_is_a_baseline_of_the_same_kinds_alone() {
 }
 
 #[tokio::test]
-async fn a_given_server_is_not_touched_where_nobody_can_be_asked() {
+async fn given_server_is_untouched_without_a_terminal() {
     let fixture = Fixture::new().await;
     let (code, _, said) = compared(&[&fixture.url, "--quick"]).await;
     assert_eq!(code, Some(125), "{said}");
@@ -178,7 +178,7 @@ async fn an_option_that_names_a_coordinator_is_not_ignored() {
 }
 
 #[tokio::test]
-async fn whoever_sits_at_a_terminal_is_asked_and_no_leaves_the_server_alone() {
+async fn answer_no_at_the_terminal_leaves_the_server_untouched() {
     let fixture = Fixture::new().await;
     let (program, url) = (env!("CARGO_BIN_EXE_latchwork"), &fixture.url);
     let script = format!("echo $$; exec {program} compare '{url}' --quick 2>&1");
@@ -267,7 +267,7 @@ fn children(of: Pid) -> Vec<Pid> {
 
 /// The cases that the page names exist in the suite.
 #[test]
-fn each_case_that_is_named_behind_a_promise_is_in_the_suite() {
+fn cases_named_for_guarantees_exist_in_the_suite() {
     let source = include_str!("../src/compare/guarantees.rs");
     let all: Vec<_> = latchwork_conformance::cases::all().into_iter().map(|case| case.name).collect();
     let table = &source[source.find("const ALL").expect("the table")

@@ -21,7 +21,7 @@ fn figure(json: &Value, id: &str) -> Option<f64> {
 }
 
 /// It was measured also through the proxy, which passes TLS through.
-fn is_measured_behind_a_link(json: &Value) {
+fn is_measured_with_a_link(json: &Value) {
     assert!(figure(json, "alone.p50") > Some(0.0) && figure(json, "crash.ttl") > Some(0.0), "{json:#}");
     assert!(figure(json, "link.10") >= Some(10_000.0), "{json:#}");
     assert!(figure(json, "bytes.all") > Some(100.0) && figure(json, "wakes") >= Some(1.0), "{json:#}");
@@ -52,7 +52,7 @@ async fn secured(kind: Kind) -> (Server, Certificates, String) {
 #[tokio::test]
 async fn a_redis_over_tls() {
     let (server, _certificates, url) = secured(Kind::Redis).await;
-    is_measured_behind_a_link(&compared(&url).await);
+    is_measured_with_a_link(&compared(&url).await);
     assert!(keys(server.addr()).await.starts_with("*0"), "{}", keys(server.addr()).await);
 }
 
@@ -60,7 +60,7 @@ async fn a_redis_over_tls() {
 #[tokio::test]
 async fn a_zookeeper_over_tls() {
     let (server, _certificates, url) = secured(Kind::Zookeeper).await;
-    is_measured_behind_a_link(&compared(&url).await);
+    is_measured_with_a_link(&compared(&url).await);
     let operator = zookeeper_client::Client::connect(server.addr()).await.expect("a session");
     let left = operator.list_children("/").await.expect("a list");
     assert!(left.iter().all(|name| !name.starts_with("latchwork")), "{left:?}");
@@ -70,7 +70,7 @@ async fn a_zookeeper_over_tls() {
 #[tokio::test]
 async fn an_etcd_over_tls() {
     let (server, _certificates, url) = secured(Kind::Etcd).await;
-    is_measured_behind_a_link(&compared(&url).await);
+    is_measured_with_a_link(&compared(&url).await);
     // All keys, counted.
     let all = r#"{"key":"AA==","range_end":"AA==","count_only":true}"#;
     let length = all.len();

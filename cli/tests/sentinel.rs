@@ -6,7 +6,7 @@ use crate::common::keys;
 use crate::compare_given::{compared, is_measured_without_a_link};
 
 #[tokio::test]
-async fn a_redis_behind_sentinels() {
+async fn redis_with_sentinels_is_measured_and_left_empty() {
     let watched = WatchedRedis::start().await.expect("a Redis with Sentinels");
     is_measured_without_a_link(&compared(&watched.url()).await);
     let master = watched.master().await.expect("a master");

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn an_overlap_is_found_whatever_the_order_of_the_log() {
+    fn overlap_is_found_in_any_order_of_the_log() {
         let apart = [
             record(Exclusive, 1, 0, 10),
             record(Shared, 2, 10, 20),

@@ -121,7 +121,7 @@ mod tests {
     const PAGE: &str = include_str!("../../src/guide/connect_errors.md");
 
     #[test]
-    fn what_is_wrong_with_a_url_is_named() {
+    fn each_url_mistake_gives_the_documented_error() {
         let mut table = Mistakes::of(PAGE, "## When a URL is wrong");
         for (mistake, url) in [
             ("an option that the backend does not have", "redis://h?colour=red"),
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_wrong_with_a_namespace_is_named() {
+    async fn each_namespace_mistake_gives_the_documented_error() {
         let table = Mistakes::of(PAGE, "## When a namespace is in the way");
         let config = Config::from_url("memory://namespaces-in-the-way").expect("a good URL");
         namespaces_are_named(table, latchwork_core::memory::connector(), &config).await;

@@ -291,9 +291,9 @@ mod tests {
 
     #[test]
     fn only_a_case_in_real_time_is_excused() {
-        assert!(is_excusable(&case("lease_expiry_frees_what_a_dead_client_held")));
+        assert!(is_excusable(&case("lease_expiry_frees_the_holds_of_a_dead_client")));
         for title in [
-            "lease_expiry_frees_what_a_dead_client_held@semaphore-1",
+            "lease_expiry_frees_the_holds_of_a_dead_client@semaphore-1",
             "lease_close_has_a_margin",
             "mutex_excludes",
             "seen_outage_is_counted",

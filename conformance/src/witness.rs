@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_look_that_comes_late_is_remembered_as_far_as_it_was_behind_a_beginning() {
+    fn pause_before_a_late_look_counts_from_the_begin_instant() {
         let begin = Instant::now();
         let at = |millis: u64| begin + Duration::from_millis(millis);
         let mut seen = Standstills { looked: None, still: Vec::new() };

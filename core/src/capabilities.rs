@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_sides_promise_what_the_weaker_one_does() {
+    fn both_sides_have_the_capabilities_of_the_weaker_side() {
         let strong = Capabilities {
             lease_per_node: false,
             clean_try: true,

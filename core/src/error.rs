@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_say_in_several_lines_is_said_in_one() {
+    fn multiline_foreign_text_is_joined_into_one_line() {
         let source = std::io::Error::other("Parse error at 1\nUnexpected `33`\n\n  Unexpected `60`\n");
         let error = Error::new(ErrorKind::Unavailable, "no\nanswer").because(source);
         assert_eq!(
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outage_says_what_was_tried_where_and_for_how_long() {
+    fn outage_error_names_operation_server_and_duration() {
         let tried = |kind| {
             Error::new(kind, "the server was silent").tried(
                 "join",
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_says_cannot_act_on_a_terminal() {
+    fn server_text_in_errors_cannot_control_a_terminal() {
         let evil = "-ERR \u{1b}[2Jgone\u{202e}\n".to_owned() + &"x".repeat(900_000);
         let errors = [
             Error::new(ErrorKind::Unavailable, evil.clone()),

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_provider_beside_a_login_is_refused_and_never_written() {
+    fn credentials_provider_with_a_login_is_refused_and_not_serialized() {
         let config = Config::from_url("redis://app:hunter2@h").unwrap().with_credentials(Slow);
         assert_eq!(config.validate().unwrap_err().argument(), Some("credentials"));
         let config = Config::new("redis").with_credentials(Slow);

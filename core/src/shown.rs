@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_long_is_cut_between_characters() {
+    fn long_text_is_cut_between_characters() {
         assert_eq!(shown("abcdef", 6), "abcdef");
         assert_eq!(shown("abcdefg", 6), "abc…");
         assert_eq!(shown("üüüü", 7), "üü…");

@@ -76,7 +76,7 @@ impl Plant for Restored {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_that_falls_ends_the_watch_as_forgotten_and_another_begins_anew() {
+async fn version_decrease_ends_the_watch_and_a_new_watch_works() {
     let plant = Arc::new(Restored(AtomicU64::new(9)));
     let (client, _link) = planted(&Memory::new(Clock::tokio()), &Config::new("memory"), &plant);
     let value = client.shared_value("a").unwrap();
@@ -145,7 +145,7 @@ async fn cell_that_a_replaced_server_lacks_ends_watches_and_latches_as_forgotten
 
 /// The control of the test above: a deletion on the same server.
 #[tokio::test(start_paused = true)]
-async fn deleted_cell_is_no_forgotten_one() {
+async fn deleted_cell_is_not_a_forgotten_cell() {
     let plant = Arc::new(Replaced::default());
     let (client, _link) = planted(&Memory::new(Clock::tokio()), &Config::new("memory"), &plant);
     let value = client.shared_value("a").unwrap();
@@ -169,7 +169,7 @@ async fn an_add_that_was_surely_not_applied_says_so_after_one_ttl() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_add_that_too_many_others_followed_says_that_nobody_knows() {
+async fn add_followed_by_too_many_others_has_unknown_outcome() {
     let store = Memory::new(Clock::tokio());
     for (others, known) in [(WRITERS - 1, true), (WRITERS, false)] {
         let (client, link) = connected_to(&store);

@@ -299,7 +299,7 @@ async fn a_join_waits_for_earlier_leaves_and_not_for_later_ones() {
 /// The fixed end counts from the send and the least time from the answer. The least time does not prolong a
 /// lost hold.
 #[tokio::test(start_paused = true)]
-async fn a_try_behind_a_hold_that_ended_before_its_least_time_waits_for_its_leave() {
+async fn try_waits_for_the_leave_of_a_hold_lost_before_its_minimum() {
     let (coordinator, link) = connected();
     let mutex = coordinator.mutex("a").expect("a good key");
     let second = Duration::from_secs(1);
@@ -318,7 +318,7 @@ async fn a_try_behind_a_hold_that_ended_before_its_least_time_waits_for_its_leav
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_acquire_behind_an_unanswered_leave_gives_up_in_time() {
+async fn acquire_after_an_unanswered_leave_ends_in_time() {
     let (coordinator, link) = connected();
     let mutex = coordinator.mutex("a").expect("a good key");
     let guard = mutex.acquire().await.expect("acquired");
@@ -332,7 +332,7 @@ async fn an_acquire_behind_an_unanswered_leave_gives_up_in_time() {
 
 /// Otherwise the leave could be in a long back-off, and the try would have to wait for it.
 #[tokio::test(start_paused = true)]
-async fn a_try_behind_a_leave_is_answered_when_the_server_is_back() {
+async fn try_after_a_leave_succeeds_when_the_server_returns() {
     let mut config = config();
     config.request_timeout = Duration::from_secs(1);
     let (coordinator, link) = Memory::new(Clock::tokio()).connect(&config).expect("connected");
@@ -401,7 +401,7 @@ async fn a_release_whose_reply_was_lost_is_unknown_where_the_next_try_finds_noth
 /// A loss by the client's own clock does not prove that the server removed the node, although the loss comes
 /// before the end of the wait.
 #[tokio::test(start_paused = true)]
-async fn a_release_that_the_end_of_its_own_lease_overtakes_is_unknown() {
+async fn release_has_unknown_outcome_if_its_lease_ends_first() {
     let (coordinator, _, link) = faulty(Leave::EndsWithTheLease);
     let mutex = coordinator.mutex("a").expect("a good key");
     let held = mutex.acquire().await.expect("free");

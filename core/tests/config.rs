@@ -75,7 +75,7 @@ fn a_character_that_reverses_text_is_refused_in_names_that_people_read() {
 }
 
 #[test]
-fn a_path_is_what_was_written() {
+fn url_path_is_decoded_without_normalization() {
     for (written, read) in [
         ("/a/../b", "a/../b"),
         ("/a/%2e%2e/b", "a/../b"),
@@ -208,7 +208,7 @@ fn place(namespace: &str) -> Address {
 
 proptest! {
     #[test]
-    fn what_is_written_as_a_url_reads_back_the_same(config in config()) {
+    fn written_url_reads_back_as_the_same_config(config in config()) {
         let url = written(&config);
         let read = Config::from_url(&url).map_err(|error| TestCaseError::fail(format!("{url}: {error}")))?;
         prop_assert_eq!(read, config, "{}", url);
@@ -244,7 +244,7 @@ proptest! {
 
 /// The property above found this host. It is refused in every form.
 #[test]
-fn a_host_that_is_no_name_and_no_number_is_refused_in_a_url_and_in_a_table() {
+fn malformed_host_is_refused_in_a_url_and_in_a_table() {
     let mut table = Config::new("zookeeper");
     table.hosts = vec!["a.0x".to_owned()];
     for error in

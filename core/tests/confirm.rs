@@ -84,7 +84,7 @@ async fn replicas_are_asked_once_for_each_admission_and_only_where_it_is_demande
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_confirmed_is_no_hold_and_goes_to_the_next() {
+async fn unconfirmed_hold_fails_and_is_released_to_the_next_client() {
     for (kind, retryable) in [(ErrorKind::Unavailable, true), (ErrorKind::Forbidden, false)] {
         let store = Memory::new(Clock::tokio());
         let replicas = Replicas::new(Answer::Error(kind));
@@ -100,7 +100,7 @@ async fn what_is_not_confirmed_is_no_hold_and_goes_to_the_next() {
 
 /// No other client holds the mutex, so the error must not say so.
 #[tokio::test(start_paused = true)]
-async fn a_deadline_bounds_the_confirmation_and_its_error_says_what_it_waited_for() {
+async fn deadline_bounds_the_confirmation_and_its_error_names_replicas() {
     let (store, replicas) = (Memory::new(Clock::tokio()), Replicas::new(Answer::Silence));
     let client = replicas.client(&store);
     let (mutex, begun) = (client.mutex("a").expect("a good key"), Instant::now());
@@ -132,7 +132,7 @@ async fn a_place_that_is_lost_while_replicas_are_asked_is_joined_for_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_no_replica_can_be_asked_a_demand_is_refused_by_name() {
+async fn min_replicas_is_refused_without_replica_support() {
     let (client, link) = connected();
     let lazy = connect_lazy(&[memory::connector()], &Config::new("memory")).expect("no I/O");
     let refused = ErrorKind::Unsupported { capability: "confirms_on_replicas" };

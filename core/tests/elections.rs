@@ -60,7 +60,7 @@ impl Plant for Restored {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_term_that_falls_ends_the_observers_as_forgotten_and_another_begins_anew() {
+async fn term_decrease_ends_observers_and_new_observers_work() {
     let plant = Arc::new(Restored::default());
     let (client, _link) = planted(&Memory::new(Clock::tokio()), &Config::new("memory"), &plant);
     let (election, group) = (client.election("a").unwrap(), client.group("a").unwrap());

@@ -152,7 +152,7 @@ async fn a_task_that_waits_for_its_owners_acquisition_distinguishes_an_outage_fr
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_writers_release_beside_a_readers_is_no_error() {
+async fn concurrent_release_of_writer_and_reader_succeeds() {
     let (client, link) = connected();
     let (lock, owner) = (client.rwlock("a").unwrap(), Owner::new("o"));
     let writer = lock.write().by(&owner).await.unwrap();
@@ -166,7 +166,7 @@ async fn a_writers_release_beside_a_readers_is_no_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_writers_second_release_answers_as_its_first_whatever_becomes_of_the_reader() {
+async fn second_release_of_a_writer_repeats_its_first_answer() {
     for removed in [true, false] {
         let (client, link) = connected();
         let (lock, owner) = (client.rwlock("a").unwrap(), Owner::new("o"));

@@ -157,7 +157,7 @@ async fn a_leave_that_a_join_waits_for_goes_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_close_behind_many_leaves_keeps_its_bound_and_leaves_nothing() {
+async fn close_after_many_leaves_keeps_its_bound_and_frees_all() {
     const MANY: usize = 20_000;
     let ManyHolds { client, other, .. } = many_holds(Leave::Takes(Duration::from_secs(1)));
     drop(hold_all(&client, MANY).await);
@@ -173,7 +173,7 @@ const BURSTS: usize = 3000;
 const SURPLUS: usize = BURSTS - IN_ONE_STEP;
 
 #[tokio::test(start_paused = true)]
-async fn a_close_gives_back_in_bursts_what_is_too_much_for_one_step() {
+async fn close_releases_the_surplus_of_one_step_in_bursts() {
     let ManyHolds { client, other, leaves, .. } = many_holds(Leave::Takes(Duration::from_millis(10)));
     let guards = hold_all(&client, BURSTS).await;
     let (began, margin) = (Instant::now(), client.lease().margin());
@@ -259,7 +259,7 @@ async fn a_close_that_is_dropped_at_any_instant_goes_on_and_leaves_each_node_onc
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hold_that_its_owner_gives_back_meanwhile_is_not_left_again() {
+async fn hold_released_during_a_close_is_left_only_once() {
     let ManyHolds { client, other, leaves, .. } = many_holds(Leave::Takes(Duration::from_millis(1)));
     let guards = hold_all(&client, BURSTS).await;
     let released = async {
@@ -313,7 +313,7 @@ async fn a_waiter_of_the_closing_client_that_gets_the_hand_off_hands_it_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_held_at_least_for_a_time_is_not_given_back_before_by_a_close_now() {
+async fn close_now_does_not_release_holds_before_their_minimum_time() {
     let ManyHolds { client, leaves, .. } = many_holds(Leave::Takes(Duration::from_millis(1)));
     let mut guards = hold_all(&client, IN_ONE_STEP).await;
     for number in 0..100 {
@@ -346,7 +346,7 @@ impl Plant for PartAway {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_dropped_on_a_server_that_is_there_does_not_wait_for_one_that_is_away() {
+async fn leave_on_a_live_server_does_not_wait_for_an_absent_server() {
     let (store, config) = (Memory::new(Clock::tokio()), Config::new("memory"));
     let plant = Arc::new(PartAway::default());
     let (other, _) = connected_to(&store);

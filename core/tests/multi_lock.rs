@@ -107,7 +107,7 @@ async fn a_lease_that_is_lost_during_the_wait_begins_the_acquisition_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_states_are_those_of_the_worst_member() {
+async fn multi_guard_states_follow_the_worst_member() {
     let (one, both, link) = of_two_coordinators();
     let guard = both.acquire().await.unwrap();
     let mut states = guard.states();

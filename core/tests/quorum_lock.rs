@@ -75,7 +75,7 @@ async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn members_that_are_no_quorum_are_refused_by_name() {
+async fn invalid_quorum_members_are_refused_by_name() {
     let store = Memory::new(Clock::tokio());
     let named = |name: Option<&str>| {
         let mut config = Config::new("memory");
@@ -182,7 +182,7 @@ async fn a_hold_outlives_a_minority_and_is_lost_with_the_majority() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_validity_is_that_of_the_qth_best_member() {
+async fn quorum_validity_follows_the_qth_best_member() {
     let clients = Servers::initialized(3).await.client();
     let guard = clients.lock().acquire().await.unwrap();
     until("all join", async || held(&guard) == [true; 3]).await;
@@ -379,7 +379,7 @@ async fn a_fixed_end_ends_all_members_and_a_least_time_keeps_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_behind_a_fixed_end_leaves_at_once() {
+async fn release_after_max_hold_leaves_at_once() {
     let [one, two] = Servers::initialized(3).await.clients();
     let guard = one.lock().acquire().max_hold(TTL / 2).await.unwrap();
     assert_eq!(guard.lost().await, Ended::Lost(LostReason::MaxHold));

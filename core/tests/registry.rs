@@ -128,7 +128,7 @@ async fn a_client_that_comes_back_too_old_ends_and_its_holds_run_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_client_sends_when_it_is_back_waits_until_it_has_read_again() {
+async fn returning_client_reads_the_layout_before_it_sends_requests() {
     let (stored, older, link) = Stored::with_client().await;
     let (newer, _) = stored.client(LAYOUT + 1).await.expect("connected");
     let counter = older.counter("c").expect("a good key");
@@ -189,7 +189,7 @@ async fn a_client_that_is_back_enters_as_soon_as_it_is_needed() {
 /// The client notices a revoked lease first by the end of its node; only a join on that lease reports the
 /// reason.
 #[tokio::test(start_paused = true)]
-async fn a_client_whose_lease_ends_as_it_enters_anew_tries_once_more_before_it_answers() {
+async fn client_with_an_ended_lease_retries_registration_once() {
     let (stored, operator, _) = Stored::with_client().await;
     let (client, _) = stored.client(LAYOUT).await.expect("connected");
     let value = client.shared_value("v").expect("a good key");
@@ -297,7 +297,7 @@ async fn a_connect_goes_on_while_the_server_is_silent_until_its_time_is_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connect_tries_again_behind_a_try_without_an_answer_and_not_behind_a_refusal() {
+async fn connect_retries_after_no_answer_but_not_after_a_refusal() {
     let stored = Stored::new();
     stored.plants.joins.lock().extend([
         ErrorKind::OutcomeUnknown,
@@ -313,7 +313,7 @@ async fn a_connect_tries_again_behind_a_try_without_an_answer_and_not_behind_a_r
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connect_that_is_dropped_or_late_leaves_nobody_registered() {
+async fn dropped_or_late_connect_leaves_no_registration() {
     let (stored, watching, _) = Stored::with_client().await;
     for polls in 1..8 {
         let mut connecting = Box::pin(stored.client(LAYOUT));

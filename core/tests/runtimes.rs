@@ -226,7 +226,7 @@ impl Plant for NeverCloses {
 }
 
 #[test]
-fn a_close_is_bounded_whatever_the_backend_waits_for() {
+fn close_is_bounded_although_the_backend_never_closes() {
     let [kept, passing] = runtimes();
     let client = passing
         .block_on(async { planted(&Memory::new(Clock::system()), &config(), &Arc::new(NeverCloses)).0 });

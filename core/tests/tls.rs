@@ -181,7 +181,7 @@ async fn a_mistake_in_a_file_is_an_invalid_argument_that_names_the_field() {
 }
 
 #[tokio::test]
-async fn what_is_renewed_on_disk_is_used_from_the_next_connection_on() {
+async fn next_connection_uses_renewed_files() {
     let (authority, served) = (Authority::new(), Arc::default());
     let address = authority.serve(Arc::clone(&served)).await;
     let files = Files::new(&authority);

@@ -26,7 +26,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_is_below_its_namespace_and_kind_and_an_exact_one_below_that_of_all_clients() {
+    fn cell_key_starts_with_namespace_or_exact_prefix() {
         assert_eq!(cell_key(&address(Kind::Value, "a/b")), "latch%2Fwork/value/a%2Fb");
         assert_eq!(cell_key(&address(Kind::Latch, "a")), "latch%2Fwork/latch/a");
         assert_eq!(cell_key(&address(Kind::Ids, Key::exact("/a"))), "latchwork:exact/ids/%2Fa");

@@ -151,7 +151,7 @@ mod tests {
 
     /// Clients of the previous version read and write this value.
     #[test]
-    fn a_value_without_data_is_what_it_was_before_there_was_data() {
+    fn value_without_data_keeps_its_previous_layout() {
         for (marked, end) in [(false, ""), (true, r#","marked":true"#)] {
             let value = NodeData { claim: Claim::Permits(3), label: "me".into(), joined: 7, marked };
             let written = format!(r#"{{"claim":{{"permits":3}},"label":"me","joined":7{end}}}"#);

@@ -148,7 +148,7 @@ mod tests {
     use crate::driver::{Order, Range};
 
     #[tokio::test]
-    async fn old_tombstones_are_removed_and_then_there_is_nothing_to_do() {
+    async fn due_tombstones_are_removed_and_the_sweep_ends() {
         let server = Server::start(Kind::Etcd, Options::new().own()).await.unwrap();
         let driver = Driver::of(&server).await;
         let (lease, _) = driver.grant(Duration::from_secs(60)).await.unwrap();

@@ -276,7 +276,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_after_the_put_is_no_refusal_of_the_join() {
+    fn refusal_after_the_put_reports_an_unknown_outcome() {
         let kind = |kind| match after_the_put(Error::new(kind, "then").into()) {
             Failure::Other(error) => error.kind(),
             Failure::LeaseGone | Failure::Full(_) | Failure::TooLong(_) => {

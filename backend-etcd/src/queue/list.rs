@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_node_stands_behind_all_others() {
+    fn empty_queue_admits_a_new_node_within_the_limit() {
         let listing = Listing::new(&queue(), Claim::Exclusive, 9, &Found::default()).unwrap();
         assert!(listing.admits(Claim::Permits(2), 2) && !listing.admits(Claim::Permits(3), 2));
     }

@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_that_starts_by_itself_is_complete_from_there() {
+    fn watch_after_a_revision_is_complete_from_that_revision() {
         let mut watch = QueueWatch::after(20);
         watch.created(12);
         assert_eq!(watch.complete_after, Some(20));

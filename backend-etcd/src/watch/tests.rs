@@ -104,7 +104,7 @@ async fn the_watch_of_the_last_predecessor_is_kept_for_the_next_wait() {
 /// A notice from before the answer to the join counts, and one to an earlier node of the name does
 /// not.
 #[tokio::test]
-async fn an_inbox_notifies_of_what_was_written_since_the_listing() {
+async fn inbox_reports_notices_written_after_the_listing() {
     let (watches, _commands) = Watches::new();
     let inbox =
         |name: &str| Inbox { prefix: "c/1/next/".to_owned(), key: format!("c/1/next/{name}"), lease: 1 };

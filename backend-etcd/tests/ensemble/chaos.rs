@@ -11,7 +11,7 @@ use latchwork_conformance::testbeds::etcd_cluster_testbed;
 use tokio::runtime::Runtime;
 
 #[test]
-fn nobody_holds_beside_another_while_servers_are_cut_off_and_killed() {
+fn no_holds_conflict_during_cuts_and_kills_of_servers() {
     let runtime = Runtime::new().unwrap();
     let ensemble = Arc::new(runtime.block_on(Ensemble::etcd(3)).unwrap());
     let testbed = etcd_cluster_testbed(Arc::clone(&ensemble)).unwrap();

@@ -7,7 +7,7 @@ use latchwork_conformance::testbeds::etcd_testbed;
 use tokio::runtime::Runtime;
 
 #[test]
-fn nobody_holds_beside_another_while_the_server_is_killed_and_stands_still() {
+fn no_holds_conflict_while_the_server_restarts_and_stalls() {
     let runtime = Runtime::new().unwrap();
     let options = Options::new().own();
     let server = runtime.block_on(Server::start(Kind::Etcd, options)).unwrap();

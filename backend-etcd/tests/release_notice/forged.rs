@@ -9,7 +9,7 @@ use latchwork_core::backend::Leave;
 /// Any program that may write in the namespace can forge a notice. The check after the admission
 /// detects it.
 #[tokio::test]
-async fn a_hold_that_a_forged_notice_began_is_lost_and_admits_nobody_as_it_leaves() {
+async fn hold_by_forged_notice_is_lost_and_admits_no_waiter() {
     let mut crowd = Crowd::new(20).await;
     let first = crowd.ahead.remove(0);
     soon(first.admitted()).await.unwrap();
@@ -35,7 +35,7 @@ async fn a_hold_that_a_forged_notice_began_is_lost_and_admits_nobody_as_it_leave
 
 /// The notice for the successor would need that lease.
 #[tokio::test]
-async fn a_successor_on_a_lease_that_there_is_not_keeps_nobody() {
+async fn node_leaves_although_its_successor_has_no_lease() {
     let mut crowd = Crowd::new(1).await;
     let node = crowd.ahead.pop().unwrap();
     soon(node.admitted()).await.unwrap();
@@ -49,7 +49,7 @@ async fn a_successor_on_a_lease_that_there_is_not_keeps_nobody() {
 
 /// A text that is not a notice, or is for another node, admits no node.
 #[tokio::test]
-async fn a_text_that_is_no_notice_for_this_node_admits_nobody() {
+async fn notice_without_admission_for_this_node_admits_no_waiter() {
     let mut crowd = Crowd::new(20).await;
     let (node, mut waiting) = crowd.waits().await;
     let (inbox, created) = last_inbox(&crowd.server).await;

@@ -174,7 +174,7 @@ async fn the_next_node_is_notified_and_does_not_list() {
 
 /// The successor lists once. Later releases admit as before.
 #[tokio::test]
-async fn a_node_that_gives_up_costs_one_listing_and_delays_nobody() {
+async fn node_that_gives_up_costs_its_successor_one_listing() {
     let mut crowd = Crowd::new(20).await;
     let (node, mut waiting) = crowd.waits().await;
     let mut lists = crowd.lists();
@@ -188,7 +188,7 @@ async fn a_node_that_gives_up_costs_one_listing_and_delays_nobody() {
 
 /// The server serves a new watch late. The holder still finds its successor.
 #[tokio::test]
-async fn a_node_that_gives_up_at_once_delays_nobody() {
+async fn node_that_gives_up_at_once_delays_no_waiter() {
     let mut crowd = Crowd::new(20).await;
     let leaves = crowd.ahead.pop().unwrap();
     let notice = crowd.proxy.reply(|chunk| contains(chunk, INBOX));
@@ -229,7 +229,7 @@ async fn the_last_node_that_watches_the_queue_notifies_when_it_gives_up() {
 /// A hold whose node was removed by another client writes no notice that admits, and neither does a
 /// waiter that gives up.
 #[tokio::test]
-async fn a_node_that_was_not_admitted_admits_nobody() {
+async fn revoked_holder_and_leaving_waiter_admit_no_successor() {
     let mut crowd = Crowd::new(20).await;
     let (node, mut waiting) = crowd.waits().await;
     let first = crowd.ahead.remove(0);

@@ -133,7 +133,7 @@ mod tests {
 
     /// The server that has taken over may be before it in the order.
     #[tokio::test]
-    async fn a_walk_whose_server_is_none_any_more_begins_at_the_first() {
+    async fn walk_from_a_removed_server_starts_at_the_first() {
         let mut map = Map::new();
         let [first, gone, last] = [1, 2, 3].map(|port| added(&mut map, port));
         map.servers.remove(&gone);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_without_slots_is_taken_out_once_nobody_uses_it() {
+    async fn server_without_slots_is_removed_after_its_last_request() {
         let mut map = Map::new();
         let [old, new, next] = [1, 2, 3].map(|port| added(&mut map, port));
         let request = map.server(&next).expect("it was added");

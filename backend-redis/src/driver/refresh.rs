@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_map_without_all_slots_is_none_and_one_with_all_is_the_same_in_any_order() {
+    fn incomplete_slot_map_is_refused_and_range_order_ignored() {
         let host = Host { name: "h".to_owned(), port: 1 };
         let (a, b, c) = ((0, 5_460, "a"), (5_461, 10_921, "b"), (10_922, 16_383, "c"));
         for (said, covered) in [

@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn the_master_is_whom_most_sentinels_name() {
+    fn master_is_the_host_that_most_sentinels_name() {
         for (said, replaced, most, some) in [
             // One Sentinel is left with an old master.
             ("onn", None, Some('n'), Some('n')),

@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_of_the_servers_clock_is_seen_and_a_slow_reply_is_none() {
+    fn server_clock_step_is_detected_and_slow_reply_ignored() {
         let tolerated = Duration::from_millis(200);
         let mut steps = ClockSteps::default();
         assert_eq!(steps.step(at(0), at(1), 1_000_000, tolerated), None);

@@ -69,7 +69,7 @@ mod tests {
     use super::LEAVE;
 
     #[test]
-    fn scripts_and_clients_agree_on_how_long_a_tombstone_stands() {
+    fn scripts_and_clients_use_the_same_tombstone_time() {
         let stands = format!("local STAND = {} * 1000000\n", TOMBSTONE.as_secs());
         assert!(LEAVE.text().contains(&stands), "{stands}");
     }

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_message_without_the_nodes_secret_admits_nobody() {
+    async fn message_without_the_node_secret_admits_no_waiter() {
         let (clock, inbox, attempt) = registered();
         settle(&clock, &inbox, &attempt, 5);
         let other = inbox.secret(NodeId::random());
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_recheck_message_asks_for_one_recheck_and_admits_nobody() {
+    async fn recheck_message_causes_one_recheck_and_no_admission() {
         let (clock, inbox, attempt) = registered();
         inbox.deliver(&message(&inbox, &attempt, -5));
         assert!(inbox.take_rechecks().now_or_never().is_none(), "the reply to the join has not arrived");

@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_looks_when_something_may_end_and_answers_an_end_that_nobody_tells() {
+    fn watch_looks_at_possible_expiry_and_reports_silent_end() {
         let mut next = NextLook::NEVER;
         assert!(!looked(&mut next, at(0), Looked::Nothing) && next.at == Moment::NEVER);
         // A node that may expire: the watch looks soon, for any number of further messages.

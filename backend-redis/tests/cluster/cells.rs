@@ -91,7 +91,7 @@ async fn many_cells_on_a_silent_server_cost_no_node_and_no_cell_on_another() {
 /// There are more of them than requests under way at once: the others wait at most for the second
 /// round, two thirds of a TTL.
 #[tokio::test]
-async fn cells_that_nobody_answers_for_cost_no_other_cell_of_their_server() {
+async fn cells_stuck_in_a_slot_move_expire_no_others() {
     const STUCK: usize = 100;
     const OTHERS: usize = 400;
     let cluster = ClusteredRedis::start(CALM).await.unwrap();

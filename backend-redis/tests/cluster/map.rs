@@ -113,7 +113,7 @@ async fn servers_that_have_left_are_not_believed_though_they_are_most_and_are_di
 /// this server continues to name the old owner. A request to that owner would be redirected
 /// (`MOVED`).
 #[tokio::test]
-async fn a_master_that_says_what_it_knew_is_not_believed_while_the_others_agree() {
+async fn outdated_master_is_ignored_while_the_others_agree() {
     const ROUNDS: i64 = 20;
     let cluster = ClusteredRedis::start(CALM).await.unwrap();
     // The server that is asked first, by the order of the hosts.
@@ -197,7 +197,7 @@ async fn a_server_that_falls_silent_costs_no_hold_of_the_others_and_its_own_go_o
 /// The server was emptied, and knows no other server. It answers first, because servers are asked
 /// in the order of their hosts.
 #[tokio::test]
-async fn the_map_of_a_server_that_has_left_the_cluster_is_none() {
+async fn map_of_a_server_outside_the_cluster_is_ignored() {
     let cluster = ClusteredRedis::start(PROMPT).await.unwrap();
     let client = of(&cluster, "ttl=4s").await;
     let servers = cluster.servers();

@@ -82,7 +82,7 @@ async fn a_hold_goes_on_at_the_replica_that_takes_over_and_one_that_it_does_not_
 /// an election may end after the replica's copy of the hold has expired: a master that is cut off
 /// renews holds only in its own data.
 #[tokio::test]
-async fn a_hold_goes_on_beside_a_master_that_is_cut_off_and_what_that_alone_knows_is_forgotten() {
+async fn only_holds_known_to_the_new_master_survive() {
     let cluster = ClusteredRedis::start_cuttable(CALM).await.unwrap();
     let client = of(&cluster, "ttl=40s&request_timeout=15s&connect_timeout=15s").await;
     let mut taken = 0;
@@ -180,7 +180,7 @@ async fn a_hand_off_costs_the_bus_one_message_to_each_other_server() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_the_servers_is_named() {
+async fn cluster_mistakes_give_the_errors_in_the_guide() {
     let mut guide =
         Mistakes::of(include_str!("../../../src/guide/connect_errors.md"), "## When a cluster is wrong");
     let single = own(&[]).await;

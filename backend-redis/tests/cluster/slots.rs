@@ -94,7 +94,7 @@ async fn no_hold_is_lost_while_the_slots_of_contended_keys_move() {
 /// key at once. A lock's script has several keys, and waits there (TRYAGAIN) until the slot has
 /// arrived.
 #[tokio::test]
-async fn what_is_not_there_yet_in_a_slot_on_its_way_is_asked_for_at_its_new_server() {
+async fn moving_slot_redirects_missing_keys_to_its_new_server() {
     let cluster = ClusteredRedis::start(CALM).await.unwrap();
     let client = of(&cluster, "ttl=30s&request_timeout=10s").await;
     let key = lock_at(&cluster, 0, &mut 0).await;
@@ -125,7 +125,7 @@ async fn what_is_not_there_yet_in_a_slot_on_its_way_is_asked_for_at_its_new_serv
 /// A lock's script names keys that do not exist, so its renewal is refused while its slot is being
 /// moved.
 #[tokio::test]
-async fn a_slot_that_stands_open_for_long_costs_no_other_hold() {
+async fn long_slot_move_loses_no_hold_in_other_slots() {
     const LOCKS: usize = 300;
     let cluster = ClusteredRedis::start(CALM).await.unwrap();
     let client = of(&cluster, "ttl=6s").await;
@@ -148,7 +148,7 @@ async fn a_slot_that_stands_open_for_long_costs_no_other_hold() {
 
 /// One of two cells in a slot has moved to the new server, and a script with both cells is refused.
 #[tokio::test]
-async fn a_slot_that_stands_open_for_long_costs_no_cell() {
+async fn cells_survive_a_long_slot_move() {
     let cluster = ClusteredRedis::start(CALM).await.unwrap();
     let writes = backend_of(&cluster, "ttl=5s&request_timeout=4s").await;
     let reads = backend_of(&cluster, "ttl=30s").await;

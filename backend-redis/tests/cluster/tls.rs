@@ -83,7 +83,7 @@ async fn a_hold_goes_on_at_the_replica_that_takes_over() {
 }
 
 #[tokio::test]
-async fn one_server_name_is_that_of_all_servers() {
+async fn server_name_option_applies_to_all_servers() {
     let (cluster, certificates) = secured(CALM, IP, &["redis.internal", NAME], false).await;
     // The servers in the URL have their certificates' name, and the cluster names all servers by an
     // address that is in no certificate.
@@ -99,7 +99,7 @@ async fn one_server_name_is_that_of_all_servers() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_tls_is_named() {
+async fn tls_mistakes_give_the_errors_in_the_guide() {
     // The certificates have the name in the URL, and the servers name each other by an address that
     // is in no certificate.
     let (cluster, certificates) = secured(CALM, IP, &[NAME], true).await;

@@ -8,7 +8,7 @@ use latchwork_conformance::testbeds::redis_testbed;
 use tokio::runtime::Runtime;
 
 #[test]
-fn nobody_holds_beside_another_while_the_server_is_killed_and_stands_still() {
+fn no_holds_conflict_while_the_server_restarts_and_stalls() {
     let runtime = Runtime::new().unwrap();
     let options = Options::new().own().args(["--appendonly", "yes", "--appendfsync", "always"]);
     let server = runtime.block_on(Server::start(Kind::Redis, options)).unwrap();

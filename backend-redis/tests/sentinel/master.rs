@@ -70,7 +70,7 @@ async fn a_hold_that_the_new_master_does_not_know_is_forgotten() {
 
 /// A partition with the client on both sides: the master that is cut off serves all the time.
 #[tokio::test]
-async fn a_hold_goes_on_beside_a_master_that_is_cut_off_and_what_that_alone_knows_is_forgotten() {
+async fn only_holds_known_to_the_new_master_survive() {
     // Longer than a busy machine takes to acquire.
     let watched = WatchedRedis::start_cuttable(Duration::from_secs(6)).await.unwrap();
     let client = of(&watched, "ttl=20s&request_timeout=4s").await;
@@ -188,7 +188,7 @@ async fn a_sentinel_that_names_another_master_than_most_is_outvoted() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_the_sentinels_is_named() {
+async fn sentinel_mistakes_give_the_errors_in_the_guide() {
     let watched = WatchedRedis::start().await.unwrap();
     let (sentinels, service) = (watched.sentinels(), WatchedRedis::SERVICE);
     let [first, second, third] = [0, 1, 2].map(|place: usize| sentinels[place].clone());

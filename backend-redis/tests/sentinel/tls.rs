@@ -80,7 +80,7 @@ async fn servers_that_are_named_by_names_are_checked_by_those() {
 }
 
 #[tokio::test]
-async fn one_server_name_is_that_of_all_servers() {
+async fn server_name_option_applies_to_all_servers() {
     let (watched, certificates) = secured(IP, &["redis.internal", NAME], false).await;
     // The certificates have the Sentinels' name in the URL, but not the address by which the
     // Sentinels name the master.
@@ -93,7 +93,7 @@ async fn one_server_name_is_that_of_all_servers() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_tls_is_named() {
+async fn tls_mistakes_give_the_errors_in_the_guide() {
     // The certificates have the name in the URL, but not the address by which the Sentinels name
     // the master.
     let (watched, certificates) = secured(IP, &[NAME], true).await;

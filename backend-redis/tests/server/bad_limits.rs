@@ -28,7 +28,7 @@ impl StoredLimit for Key {
 }
 
 #[tokio::test]
-async fn a_text_that_is_no_limit_is_a_conflict_and_stays_until_a_limit_is_set() {
+async fn bad_limit_text_is_a_conflict_until_its_replacement() {
     let (_server, operator, client) = served("30s").await;
     let address = queue(Kind::Semaphore, "a");
     bad_limits_are_reported_and_stay(&*client, &address, &mut Key(operator)).await;

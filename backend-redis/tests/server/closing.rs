@@ -22,7 +22,7 @@ use crate::common::{
 const MORTAL: &str = "5s";
 
 #[tokio::test]
-async fn a_closed_client_leaves_nothing_and_a_dead_one_what_it_had() {
+async fn orderly_close_removes_nodes_and_abrupt_close_keeps_them() {
     let (server, _operator, orderly) = served("30s").await;
     let (abrupt, other) = (client(&server, "30s").await, client(&server, "30s").await);
     let (a, b) = (queue(Kind::Mutex, "a"), queue(Kind::Mutex, "b"));

@@ -55,7 +55,7 @@ async fn adds_of_many_clients_at_once_are_one_request_each() {
 }
 
 #[tokio::test]
-async fn a_watch_is_told_of_a_change_and_of_no_repetition_or_refusal() {
+async fn count_watch_reports_changes_but_no_repetition_or_refusal() {
     let (server, _operator, backend) = served(LONG).await;
     let other = client(&server, LONG).await;
     let cell = queue(Kind::Counter, "a");
@@ -83,7 +83,7 @@ async fn a_changed_count_stays_though_it_hung_on_a_lease() {
 }
 
 #[tokio::test]
-async fn a_full_server_changes_no_count_and_answers_what_it_knows() {
+async fn full_server_refuses_new_change_and_repeats_known_answer() {
     let (_server, mut operator, backend) = served(LONG).await;
     let cell = queue(Kind::Counter, "a");
     let add = request(1, 2, Change::Add(1));

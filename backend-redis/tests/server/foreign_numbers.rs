@@ -43,7 +43,7 @@ async fn a_number_out_of_range_is_refused_by_its_key_before_anything_is_written(
 }
 
 #[tokio::test]
-async fn a_last_number_out_of_range_is_refused_and_what_stands_is_listed_and_revoked() {
+async fn bad_last_number_refuses_joins_but_allows_listing_and_revoke() {
     let (_server, mut operator, client) = served(LONG).await;
     for (kind, claim) in KINDS {
         let (queue, meta) = (queue(kind, "b"), format!("latchwork:{}:{{b}}:meta", kind.as_str()));
@@ -67,7 +67,7 @@ async fn a_last_number_out_of_range_is_refused_and_what_stands_is_listed_and_rev
 }
 
 #[tokio::test]
-async fn a_foreign_node_with_a_number_out_of_range_is_none() {
+async fn foreign_node_with_a_bad_number_blocks_no_waiter() {
     let (_server, mut operator, client) = served(LONG).await;
     for (kind, claim) in KINDS {
         for score in ["9007199254740992", "1e300", "-7", "0.5", "inf"] {

@@ -41,7 +41,7 @@ async fn a_forged_recheck_message_changes_nothing() {
 /// A program that cannot read the queue does not know the secret, even if it knows everything
 /// except the secret.
 #[tokio::test]
-async fn a_forged_admission_message_admits_nobody() {
+async fn forged_admission_message_admits_no_waiter() {
     let (server, mut operator, holder) = served(LONG).await;
     let waiter = client(&server, LONG).await;
     for (kind, claim) in KINDS {

@@ -19,7 +19,7 @@ async fn restarted(server: &Server) {
 }
 
 #[tokio::test]
-async fn a_server_that_lost_its_data_has_forgotten_and_a_waiter_joins_anew() {
+async fn data_loss_reports_forgotten_and_waiters_join_again() {
     let server = own(&[]).await;
     let recorder = Recorder::new();
     let (ours, others) = (recorder.scope(of(&server, LONG)).await, of(&server, LONG).await);

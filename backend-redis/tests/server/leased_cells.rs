@@ -40,7 +40,7 @@ async fn a_cell_lives_for_many_ttls_also_without_memory_and_ends_within_one_of_a
 }
 
 #[tokio::test]
-async fn a_close_deletes_all_cells_of_its_client_and_those_that_others_wrote_stay() {
+async fn close_deletes_only_cells_last_written_by_its_client() {
     const MANY: usize = 600;
     let (server, mut operator, closes) = served(LONG).await;
     let other = client(&server, LONG).await;

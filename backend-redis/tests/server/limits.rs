@@ -49,7 +49,7 @@ async fn a_limit_that_is_raised_again_lets_the_heavy_waiter_in() {
 }
 
 #[tokio::test]
-async fn without_the_stored_limit_waiters_give_up_and_a_join_with_a_limit_comes_behind_the_rest() {
+async fn waiter_fails_without_limit_and_new_join_queues_last() {
     let (server, mut operator, ours) = served(SHORT).await;
     let others = client(&server, LONG).await;
     let queue = queue(Kind::Semaphore, "a");

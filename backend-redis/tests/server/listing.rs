@@ -9,7 +9,7 @@ use latchwork_core::{Claim, Kind};
 use crate::common::{ALL, LONG, SHORT, admitted, ask, client, queue, served, waiting};
 
 #[tokio::test]
-async fn foreign_text_is_no_node() {
+async fn foreign_text_in_a_queue_key_is_ignored() {
     let (_server, mut operator, client) = served("10s").await;
     for (key, text) in [("a", "text"), ("b", "nan"), ("c", "1\n2"), ("d", "")] {
         let one = format!("latchwork:mutex:{{{key}}}:one");
@@ -51,7 +51,7 @@ async fn a_label_may_be_anything_and_a_listing_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_listing_of_what_was_never_used_or_is_free_writes_nothing() {
+async fn listing_an_unused_or_free_queue_writes_nothing() {
     let (_server, mut operator, client) = served("10s").await;
     for kind in [Kind::Mutex, Kind::RwLock, Kind::Semaphore] {
         assert_eq!(client.list(&queue(kind, "unused"), ALL).await.unwrap().len(), 0);
@@ -67,7 +67,7 @@ async fn a_listing_of_what_was_never_used_or_is_free_writes_nothing() {
 
 /// More expired nodes than one script drops, and than one page has, are before a live node.
 #[tokio::test]
-async fn a_listing_goes_on_behind_a_crowd_that_has_expired() {
+async fn listing_continues_after_many_expired_nodes() {
     let (server, _operator, mortal) = served(SHORT).await;
     let living = client(&server, LONG).await;
     let queue = queue(Kind::Mutex, "a");

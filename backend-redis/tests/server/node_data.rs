@@ -44,7 +44,7 @@ async fn data_of_a_node_that_has_expired_is_refused_and_makes_no_node() {
 }
 
 #[tokio::test]
-async fn a_server_without_memory_refuses_data_and_keeps_what_was_there() {
+async fn full_server_refuses_data_and_keeps_the_previous_data() {
     let (_server, mut operator, client) = served(LONG).await;
     for contended in [false, true] {
         let queue = queue(Kind::Election, if contended { "contended" } else { "alone" });

@@ -24,7 +24,7 @@ async fn keys(backend: &dyn Backend, kind: Kind, prefix: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_dead_clients_node_is_told_once_though_nobody_else_touches_the_queue() {
+async fn watch_reports_expiry_of_a_dead_clients_node_once() {
     let (server, _operator, watcher) = served(LONG).await;
     // With one node the queue is folded. Another node, which is renewed, keeps it unfolded.
     for beside in [false, true] {

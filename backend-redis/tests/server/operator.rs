@@ -8,7 +8,7 @@ use latchwork_core::{Claim, Kind, LostReason};
 use crate::common::{SHORT, admitted, ask, client, queue, served, soon, waiting};
 
 #[tokio::test]
-async fn a_holder_without_a_waiter_stands_in_one_string_and_is_removed_with_it() {
+async fn lone_holder_is_one_string_and_revoked_with_it() {
     let (server, mut operator, holder) = served(SHORT).await;
     let other = client(&server, SHORT).await;
     for kind in [Kind::Mutex, Kind::RwLock] {

@@ -49,7 +49,7 @@ async fn slowest(operator: &mut Operator) -> u64 {
 /// With more waiters than one call reads: no request waits for the whole repair, no node is
 /// admitted before its end, and renewals confirm the holders.
 #[tokio::test]
-async fn a_long_queue_is_repaired_in_pieces_and_admits_nobody_meanwhile() {
+async fn long_queue_is_repaired_in_steps_without_admissions() {
     let (server, mut operator, holder) = served(LONG).await;
     let other = client(&server, LONG).await;
     let crowded = if std::env::var_os("LATCHWORK_LONG").is_some() { 100_000 } else { 20_000 };

@@ -21,7 +21,7 @@ async fn proxied(options: &str) -> (Server, Proxy, Coordinator) {
 
 /// One connection swallows everything; another would be served.
 #[tokio::test]
-async fn a_connection_that_falls_silent_is_given_up_before_what_is_held_is_lost() {
+async fn silent_connection_is_replaced_before_the_hold_is_lost() {
     // The silent renewal takes a request timeout of the TTL, 2 s. Of the rest, 3 s are not needed.
     let (_server, proxy, client) = proxied("ttl=9s").await;
     let hold = client.mutex("a").unwrap().acquire().await.unwrap();
@@ -35,7 +35,7 @@ async fn a_connection_that_falls_silent_is_given_up_before_what_is_held_is_lost(
 }
 
 #[tokio::test]
-async fn dialling_again_that_hangs_is_given_up_before_what_is_held_is_lost() {
+async fn hanging_redial_is_abandoned_before_the_hold_is_lost() {
     // A third of the TTL until the renewal, a third for the renewal, and a sixth for the connect
     // that hangs: a fifteenth is not needed.
     let (_server, proxy, client) = proxied("ttl=30s&connect_timeout=10m&request_timeout=10m").await;

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_are_ordered_plainly_and_others_are_no_contenders() {
+    fn contenders_sort_by_counter_and_bad_counters_are_ignored() {
         let queue = read(
             Kind::Mutex,
             &[
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn contenders_behind_the_own_node_are_left_out() {
+    fn contenders_after_the_own_node_are_left_out() {
         let names: Vec<_> = (0..5)
             .map(|step: i32| format!("x-lock-{:010}", i32::MAX - step))
             .chain(["note".to_owned()])
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_in_its_downgrade_stands_before_its_own_reader() {
+    fn downgrading_writer_comes_before_its_own_reader() {
         let queue = read(Kind::RwLock, &["_c_a-__READ__0000000004", "_c_a-__WRIT__0000000004"]);
         assert_eq!(names(&queue)[0], "_c_a-__WRIT__0000000004");
     }

@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_written_reads_back_whatever_the_data_are() {
+    fn node_data_reads_back_with_any_bytes() {
         let read = |bytes: &[u8]| NodeData::read(Ours, bytes, 9, 90);
         for data in
             [&b""[..], b"x", b"\0", b"a\0admitted", b"\0writer 5 6", b"\0data 1 x", b" 7 ", &[255; 4096]]
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_without_data_is_what_it_was() {
+    fn node_without_data_keeps_its_earlier_layout() {
         assert_eq!(plain(Ours, "host:7", b""), b"host:7");
         assert_eq!(admitted("host:7", b""), b"host:7\0admitted");
         assert_eq!(downgraded("host:7", b"", 5, 50), b"host:7\0writer 5 50");
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_well_formed_is_label() {
+    fn malformed_node_data_is_read_as_a_label() {
         for bytes in [
             "",
             "\0",

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_of_all_kinds_and_queues_have_places_of_their_own() {
+    fn cells_and_queues_have_distinct_paths() {
         let mut places = std::collections::HashSet::new();
         for name in ["a", "cell", "a/b", "b:latchwork-value"] {
             for name in [Key::from(name), Key::exact(format!("/n/value/x{}", name.len()))] {

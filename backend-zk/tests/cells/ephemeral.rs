@@ -15,7 +15,7 @@ async fn made(backend: &Arc<dyn Backend>, at: &Address, write: &CellWrite) -> u6
 
 /// No reader sees that the cell is gone, and a watch is notified.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cell_that_is_taken_over_is_there_all_the_while_and_its_watch_is_told() {
+async fn cell_takeover_leaves_no_gap_and_notifies_the_watch() {
     let (config, one, stranger) = place().await;
     let path = format!("/{}/value/a", config.namespace);
     let (two, reads) = (backend(&config).await, backend(&config).await);

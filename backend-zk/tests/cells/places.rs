@@ -30,7 +30,7 @@ async fn an_exact_address_makes_its_directories_and_leaves_them() {
 }
 
 #[tokio::test]
-async fn an_address_where_no_cell_may_stand_is_refused() {
+async fn cell_at_an_invalid_address_is_refused() {
     let config = config(server().await.addr());
     let backend = backend(&config).await;
     let exact = |path: &str| address(&config, Kind::Value, Key::exact(path));

@@ -72,7 +72,7 @@ async fn shared(kind: Kind) -> (&'static str, String, Arc<dyn Backend>, Address)
 }
 
 #[tokio::test]
-async fn curators_mutex_and_ours_take_turns() {
+async fn curator_and_our_mutex_take_turns() {
     let addr = server().await.addr();
     let config = config(addr);
     let path = format!("/{}-app/invoices", config.namespace);
@@ -114,7 +114,7 @@ async fn curators_mutex_and_ours_take_turns() {
 }
 
 #[tokio::test]
-async fn curators_readers_and_writers_and_ours_honour_each_other() {
+async fn curator_and_our_read_write_locks_respect_each_other() {
     let (addr, path, backend, queue) = shared(Kind::RwLock).await;
     let mut reads = Curator::start(addr, "read", &path).await;
     let mut writes = Curator::start(addr, "write", &path).await;
@@ -141,7 +141,7 @@ async fn curators_readers_and_writers_and_ours_honour_each_other() {
 }
 
 #[tokio::test]
-async fn a_downgrade_of_ours_admits_curators_readers_and_keeps_its_writers_out() {
+async fn our_downgrade_admits_curator_readers_but_no_curator_writers() {
     let (addr, path, backend, queue) = shared(Kind::RwLock).await;
     let mut reads = Curator::start(addr, "read", &path).await;
     let mut writes = Curator::start(addr, "write", &path).await;

@@ -26,7 +26,7 @@ async fn one_at_each(ensemble: &Ensemble) -> (Config, Vec<Arc<dyn Backend>>) {
 
 /// A follower answers reads itself, and gets a write some time after it was confirmed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_read_at_any_server_shows_what_was_confirmed_at_another_and_each_success_counts_once() {
+async fn any_server_shows_confirmed_writes_and_counts_each_once() {
     let _beside = beside_others().await;
     let ensemble = super::well().await;
     let (config, clients) = one_at_each(&ensemble).await;
@@ -72,7 +72,7 @@ async fn a_read_at_any_server_shows_what_was_confirmed_at_another_and_each_succe
 /// The same for queues: a change that is confirmed at one server is listed and reported at all
 /// servers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_listing_at_any_server_shows_what_was_confirmed_at_another() {
+async fn listing_at_any_server_shows_changes_confirmed_at_another() {
     let _beside = beside_others().await;
     let ensemble = super::well().await;
     let (config, clients) = one_at_each(&ensemble).await;

@@ -14,7 +14,7 @@ use crate::common::beside_others;
 
 /// `ensemble.rs` has the control: a client that trusts a follower that is cut off.
 #[test]
-fn nobody_holds_beside_another_while_servers_are_cut_off_and_killed() {
+fn no_holds_conflict_during_cuts_and_kills_of_servers() {
     let runtime = Runtime::new().unwrap();
     let _beside = runtime.block_on(beside_others());
     let ensemble = Arc::new(runtime.block_on(Ensemble::zookeeper(3)).unwrap());

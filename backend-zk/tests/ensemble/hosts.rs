@@ -21,7 +21,7 @@ fn beside(host: &str, ensemble: &Ensemble) -> Config {
 }
 
 #[tokio::test]
-async fn a_dead_host_beside_a_live_one_does_no_harm() {
+async fn connect_succeeds_with_a_dead_and_a_live_host() {
     let dead = ClosedPort::take().unwrap();
     let ensemble = well().await;
     let config = beside(&dead.addr().to_string(), &ensemble);
@@ -31,7 +31,7 @@ async fn a_dead_host_beside_a_live_one_does_no_harm() {
 /// The kernel accepts the connection, and no process answers, as with a server that has lost its
 /// power.
 #[tokio::test]
-async fn a_silent_host_beside_a_live_one_does_no_harm() {
+async fn connect_succeeds_with_a_silent_and_a_live_host() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let ensemble = well().await;
     let mut config = beside(&silent.local_addr().unwrap().to_string(), &ensemble);
@@ -45,7 +45,7 @@ async fn a_silent_host_beside_a_live_one_does_no_harm() {
 
 /// As if the host lost its power, or the network a route.
 #[tokio::test(flavor = "multi_thread")]
-async fn holds_outlive_the_silence_of_the_host_in_use_beside_another() {
+async fn holds_survive_a_silent_host_if_another_host_answers() {
     // Several clients, since hosts are tried in any order, the silent one too.
     const CLIENTS: usize = 6;
     let ensemble = well().await;

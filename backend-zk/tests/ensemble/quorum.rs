@@ -54,7 +54,7 @@ async fn two_hold(ensemble: &Ensemble, connect: impl AsyncFn(Config) -> ZooKeepe
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_holder_behind_a_cut_off_follower_gives_up_before_the_next_is_admitted() {
+async fn holder_at_cut_off_follower_stops_before_next_admission() {
     let _beside = beside_others().await;
     let ensemble = to_cut().await;
     let honest = async |config| ZooKeeperBackend::connect(&config).await.unwrap();

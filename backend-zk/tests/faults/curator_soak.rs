@@ -33,7 +33,7 @@ struct Size {
 static ONE_BY_ONE: Mutex<()> = Mutex::const_new(());
 
 #[tokio::test(flavor = "multi_thread")]
-async fn processes_of_curator_and_ours_share_a_read_write_lock() {
+async fn curator_and_our_processes_share_a_read_write_lock() {
     let size = if is_long() { Size { processes: 4, seconds: 30 } } else { Size { processes: 2, seconds: 5 } };
     let sides = contend(size, "/ledger", "/ledger").await;
     for (name, processes) in [("Curator", &sides.curators), ("Latchwork", &sides.ours)] {

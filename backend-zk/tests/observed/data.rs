@@ -56,7 +56,7 @@ async fn a_node_that_was_adopted_has_its_data_and_takes_others() {
 
 /// A mark keeps the data, and new data keep the mark: later nodes are admitted in both cases.
 #[tokio::test]
-async fn data_and_the_mark_of_permits_stand_beside_each_other() {
+async fn node_keeps_both_its_data_and_its_permit_mark() {
     let (config, one, stranger) = place().await;
     let other = backend(&config).await;
     let queue = address(&config, Kind::Semaphore, "a");

@@ -55,7 +55,7 @@ async fn a_release_admits_its_direct_follower_and_no_other_leave_does() {
 
 /// The waiter sees its own removal first, on the same connection.
 #[tokio::test]
-async fn a_release_admits_nobody_whose_own_node_was_removed() {
+async fn release_does_not_admit_a_waiter_without_a_node() {
     let (config, proxy, [client, other]) = proxied().await;
     let stranger = stranger(server().await.addr()).await;
     let queue = address(&config, Kind::Mutex, "a");

@@ -35,7 +35,7 @@ async fn learns_its_predecessor(
 
 /// If the same clients take turns, a waiter far from the head knows its predecessor by name.
 #[tokio::test]
-async fn a_waiter_behind_the_same_predecessor_again_joins_without_listing_and_lists_when_that_leaves() {
+async fn waiter_with_a_known_predecessor_joins_without_listing() {
     let (config, proxy, [one, other]) = proxied().await;
     for (key, is_there) in [("a", true), ("b", false)] {
         let queue = address(&config, Kind::Mutex, key);
@@ -70,7 +70,7 @@ async fn a_waiter_behind_the_same_predecessor_again_joins_without_listing_and_li
 
 /// A waiter that knows its predecessor, and sees its announced release, never lists.
 #[tokio::test]
-async fn a_waiter_behind_a_known_predecessor_is_admitted_by_its_release() {
+async fn release_of_a_known_predecessor_admits_without_listing() {
     let (config, proxy, [one, other]) = proxied().await;
     let queue = address(&config, Kind::Mutex, "a");
     let mut ahead = line_up(&other, &queue, 4).await;

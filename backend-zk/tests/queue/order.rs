@@ -8,7 +8,7 @@ use latchwork_core::{ErrorKind, Kind, Limit};
 use zookeeper_client::Error;
 
 #[tokio::test]
-async fn tokens_rise_though_the_counter_begins_anew_when_the_directory_was_removed() {
+async fn tokens_rise_after_the_directory_counter_starts_again() {
     let addr = server().await.addr();
     let config = config(addr);
     let coordinator = coordinator(&config).await;
@@ -51,7 +51,7 @@ async fn a_second_leave_of_a_node_spares_the_next_of_its_path() {
 
 /// A repeated join finds its node by its id, so no other node may have this id.
 #[tokio::test]
-async fn a_join_that_failed_behind_its_write_takes_its_id_with_it() {
+async fn join_that_failed_after_its_write_leaves_no_node() {
     let (config, client, stranger) = place().await;
     let queue = address(&config, Kind::Semaphore, "a");
     let asked = join(&queue, Permits(1));

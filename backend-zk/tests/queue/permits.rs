@@ -46,7 +46,7 @@ async fn many_permits_go_round_without_a_sleeper() {
 /// not look admitted, and C would wait for it for ever. The holders mark themselves at the change
 /// (CHAIN-LIMIT-CHANGE-MARKS-HOLDERS).
 #[tokio::test]
-async fn a_lowered_limit_puts_nobody_to_sleep() {
+async fn lowered_limit_blocks_no_waiter_forever() {
     let (config, backend, stranger) = place().await;
     let queue = address(&config, Kind::Semaphore, "a");
     let directory = format!("/{}/semaphore/a", config.namespace);

@@ -6,7 +6,7 @@ use latchwork_core::{Key, Kind};
 use zookeeper_client::CreateMode;
 
 #[tokio::test]
-async fn a_writer_is_not_admitted_beside_a_downgraded_writer() {
+async fn writer_waits_for_a_downgraded_writer() {
     let (config, backend, stranger) = place().await;
     let path = format!("/{}-app/rw", config.namespace);
     plant(&stranger, &format!("/{}-app", config.namespace), CreateMode::Container).await;

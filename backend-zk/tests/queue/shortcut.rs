@@ -64,7 +64,7 @@ async fn a_waiter_whose_predecessor_left_before_its_watch_enters_without_listing
 
 /// For a reader, a downgrade is as good as a leave.
 #[tokio::test]
-async fn a_reader_whose_only_writer_was_downgraded_before_it_was_watched_enters_beside_it() {
+async fn reader_enters_if_its_writer_downgraded_before_the_watch() {
     let (config, proxy, [one, other]) = proxied().await;
     let queue = address(&config, Kind::RwLock, "a");
     let holder = admitted(other.join(&join(&queue, Exclusive)).await);

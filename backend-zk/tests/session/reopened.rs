@@ -93,7 +93,7 @@ async fn a_join_that_opens_a_session_and_is_not_polled_keeps_no_other_from_it() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_that_is_being_opened_is_closed_when_its_client_ends_meanwhile() {
+async fn session_being_opened_is_closed_when_its_client_ends() {
     alone(async |own| {
         for closed in [true, false] {
             let (proxy, mut opened, config, client) = about_to_open(own).await;
@@ -124,7 +124,7 @@ async fn a_session_that_is_being_opened_is_closed_when_its_client_ends_meanwhile
 /// 20 s. After the close a process may exit, and a request that had not reached the server by then
 /// would never reach it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_close_waits_for_the_end_of_the_session_that_is_being_opened_and_nobody_else_does() {
+async fn only_close_waits_until_the_opening_session_ends() {
     alone(async |own| {
         let (proxy, mut config) = through(own.addr()).await;
         config.ttl = Duration::from_secs(60);

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn the_quickest_is_who_was_quickest_and_those_that_are_level_share_it() {
+    fn quickest_servers_with_nearly_equal_times_share_the_answer() {
         let answers = of(&report(&[("memory", 1.0), ("redis", 100.0), ("etcd", 250.0)]));
         let quickest = answer(&answers, "A free lock");
         assert_eq!(quickest.names, ["redis"], "memory is left out");
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_worse_in_some_rounds_only_is_named_as_not_apart() {
+    fn server_slower_in_only_some_rounds_shares_the_answer() {
         let mut report = report(&[("redis", 100.0), ("etcd", 250.0)]);
         let figure = report.figures.iter_mut().find(|figure| figure.id == "alone.p50").expect("a figure");
         let value = figure.values.get_mut("etcd").expect("a value");
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn promises_answer_too_and_what_was_not_measured_answers_nothing() {
+    fn guarantees_give_answers_and_missing_figures_give_no_answer() {
         let answers = of(&report(&[("redis", 100.0), ("etcd", 250.0)]));
         let survives = answer(&answers, "A lock must survive");
         assert_eq!(survives.names, ["etcd"]);
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn one_server_alone_is_no_choice_by_a_figure() {
+    fn single_server_gives_no_answer_about_speed() {
         let answers = of(&report(&[("memory", 1.0), ("redis", 100.0)]));
         assert!(answers.iter().all(|answer| !answer.question.starts_with("A free lock")), "{answers:?}");
     }

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_changed_is_marked_and_nothing_else() {
+    fn only_changed_figures_are_marked() {
         let then = report(&[("redis", 100.0), ("etcd", 250.0)]);
         let mut now = report(&[("redis", 150.0), ("etcd", 252.0)]);
         mark(&mut now, &then);

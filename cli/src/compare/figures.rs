@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_figure_has_a_name_of_its_own_and_its_group_says_how_it_is_measured() {
+    fn figure_names_are_unique_and_groups_describe_their_method() {
         let mut names: Vec<_> = ALL.iter().map(|spec| spec.id).collect();
         names.sort_unstable();
         names.dedup();

@@ -37,14 +37,10 @@ const ALL: [(&str, &str, &[&str]); 14] = [
     (
         "survives_failover",
         "a lock survives the loss of one server of a group",
-        &["capabilities_are_what_was_promised"],
+        &["capabilities_match_the_testbed"],
     ),
     ("restart", "locks that a restart of this server forgets", &[]),
-    (
-        "eviction",
-        "the server evicts no locks when its memory is full",
-        &["capabilities_are_what_was_promised"],
-    ),
+    ("eviction", "the server evicts no locks when its memory is full", &["capabilities_match_the_testbed"]),
     (
         "clean_try",
         "one of several simultaneous tries on a free lock succeeds",
@@ -69,7 +65,7 @@ const ALL: [(&str, &str, &[&str]); 14] = [
     (
         "idle_cells",
         "unused values and counters can be deleted by the server",
-        &["cell_idle_goes_when_nobody_uses_it"],
+        &["cell_idle_expires_without_use"],
     ),
     (
         "exact_addresses",

@@ -252,7 +252,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn coordinators_with_one_address_have_names_of_their_own() {
+    fn coordinators_with_one_address_have_different_names() {
         let memory = || Target::memory(Vec::new());
         assert_eq!(names(&[memory()]), ["memory"]);
         let two = names(&[memory(), memory()]);

@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_server_says_of_itself_is_text_and_no_markup() {
+    fn server_text_is_escaped_on_the_page() {
         let page = html(&report(&[("redis", 100.0), ("etcd", 250.0)])).unwrap();
         assert!(page.contains("7.0 &lt;b&gt;") && !page.contains("7.0 <b>"), "{page}");
     }
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_changed_since_the_baseline_is_marked() {
+    fn page_marks_changes_since_the_baseline() {
         let then = report(&[("redis", 100.0), ("etcd", 250.0)]);
         let mut now = report(&[("redis", 300.0), ("etcd", 250.0)]);
         assert!(!html(&now).unwrap().contains("since the baseline"));

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_named_is_played() {
+    fn plan_contains_only_the_named_families() {
         let plan = Plan::new(true, Some(3), &[Family::Wire, Family::Alone]).unwrap();
         assert_eq!(plan.steps(), [(0, Trial::Alone), (0, Trial::Wire), (1, Trial::Alone), (2, Trial::Alone)]);
         assert_eq!([Trial::Alone, Trial::Wire].map(|trial| plan.rounds_of(trial)), [3, 1]);

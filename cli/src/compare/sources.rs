@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_coordinator_is_refused_by_its_name() {
+    fn unknown_coordinator_is_refused_with_its_name() {
         for (name, says) in [
             ("mysql", "\"mysql\" is neither a URL"),
             ("redis-sentinel://:pw@a", "has no service name"),

@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ratios_stand_before_the_figures_and_changes_are_marked() {
+    fn ratios_come_before_figures_and_changes_are_marked() {
         let then = report(&[("redis", 100.0), ("etcd", 250.0)]);
         let mut now = report(&[("redis", 50.0), ("etcd", 250.0)]);
         baseline::mark(&mut now, &then);

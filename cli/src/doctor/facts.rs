@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_as_it_should_be_has_a_next_step() {
+    fn finding_below_good_has_a_next_step() {
         for (topology, level) in [
             (Topology::Alone, Level::Note),
             (Topology::Primary { replicas: 2, watched: false }, Level::Note),

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_value_whose_deletion_fails_goes_by_itself() {
+    async fn value_left_by_a_failed_deletion_expires_when_idle() {
         let config = Config::from_url("memory://").expect("a good URL");
         let store = Memory::new(Clock::system());
         let (coordinator, link) = store.connect(&config).expect("memory");

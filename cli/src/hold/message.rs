@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn messages_read_back_and_garbled_ones_are_refused() {
         let until = Order::Until { end: Moment::from_nanos(7), warn: Moment::NEVER };
         for order in [until, Order::Signal(15), Order::Kill] {
             assert_eq!(order.to_string().parse::<Order>().unwrap(), order);

@@ -248,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_an_operator_has_lost_is_no_hold_of_a_command() {
+    fn lost_hold_of_an_operator_exits_as_coordinator_failure() {
         let failure = failed(Error::lost(LostReason::Expired));
         assert_eq!(failure.code(), exit::COORDINATOR);
         assert!(failure.into_parts().1.is_some_and(|next| next.contains("call it again")));

@@ -26,7 +26,7 @@ async fn an_etcd_without_a_quorum() {
 }
 
 #[tokio::test]
-async fn version_topology_and_role_are_facts_and_the_clock_is_not_told() {
+async fn doctor_reports_etcd_facts_and_the_missing_clock() {
     let server = Server::start(Kind::Etcd, Options::new().own()).await.expect("an etcd");
     let facts = ["\"etcd 3.", "a single server", "leader", "no request for the time"];
     finds(&patient(&server), &facts).await;

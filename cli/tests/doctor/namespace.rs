@@ -34,7 +34,7 @@ async fn a_move_is_examined_side_by_side() {
 
 /// An operator's client is also refused if the reason is not a mark.
 #[tokio::test]
-async fn what_is_no_mark_is_named_as_before() {
+async fn refusal_without_a_marker_is_reported_as_before() {
     let fixture = Fixture::new().await;
     let url = fixture.url.replace("redis://", "redis-cluster://");
     names(&format!("{url}&min_replicas=7"), "Redis Cluster").await;

@@ -52,7 +52,7 @@ async fn no_server_at_all() {
 }
 
 #[tokio::test]
-async fn a_server_that_stands_still() {
+async fn paused_server_is_reported_as_unavailable() {
     let fixture = Fixture::new().await;
     fixture.server.pause().await.expect("paused");
     names(&format!("{}?connect_timeout=1s", fixture.server.url()), "unavailable").await;
@@ -91,14 +91,14 @@ async fn version_topology_and_role_are_facts() {
 }
 
 #[tokio::test]
-async fn a_login_without_info_is_told_which_right_would_show_more() {
+async fn login_without_info_reports_the_missing_right() {
     let (_server, url) = limited("-info").await;
     says(&url, "note", "server", "allow INFO").await;
     says(&url, "good", "clock", "ours").await;
 }
 
 #[tokio::test]
-async fn what_is_kept_on_disk_is_a_fact() {
+async fn doctor_reports_whether_data_is_on_disk() {
     let log = redis(&["--appendonly", "yes", "--appendfsync", "always"]).await;
     says(log.url(), "good", "restart", "on disk before it is confirmed").await;
     let memory = redis(&[]).await;

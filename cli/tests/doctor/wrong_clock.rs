@@ -22,7 +22,7 @@ async fn redis(seconds: i32) -> (Server, TempDir) {
 }
 
 #[tokio::test]
-async fn a_redis_whose_clock_is_a_minute_behind_or_ahead() {
+async fn redis_clock_a_minute_off_is_reported() {
     for (seconds, words) in [(-60, "60.0 s behind this machine"), (60, "60.0 s ahead of this machine")] {
         let (server, _library) = redis(seconds).await;
         names(server.url(), words).await;

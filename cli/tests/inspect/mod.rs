@@ -102,7 +102,7 @@ impl Watched {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_watch_shows_what_the_server_has_while_fifty_processes_contend() {
+async fn watch_matches_the_server_while_fifty_processes_contend() {
     let fixture = Fixture::new().await;
     let (mut processes, coordinator, lock) = contending(&fixture).await;
     let mut watched = Watched::start(&fixture, "100ms");
@@ -212,7 +212,7 @@ async fn each_kind_and_key_is_shown_with_its_reason_and_nothing_of_others() {
 }
 
 #[tokio::test]
-async fn a_forced_release_asks_says_what_it_does_and_takes_that_one_only() {
+async fn forced_release_warns_asks_and_removes_only_its_node() {
     let fixture = Fixture::new().await;
     let run = fixture.lock(&[], WAITS).await;
     let lock = fixture.client().await.mutex(KEY).expect("a lock");

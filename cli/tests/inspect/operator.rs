@@ -5,7 +5,7 @@ use crate::common::{Fixture, KEY, SOON, WAITS, ran};
 use crate::terminal::Terminal;
 
 #[tokio::test]
-async fn a_retired_namespace_is_still_inspected_and_lets_nobody_else_in() {
+async fn retired_namespace_refuses_locks_but_allows_inspection() {
     let fixture = Fixture::new().await;
     let operator = fixture.operator().await;
     operator.retire("memory://after").await.expect("no client is connected");
@@ -31,7 +31,7 @@ async fn a_retired_namespace_is_still_inspected_and_lets_nobody_else_in() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_watch_keeps_nobody_from_retiring_the_namespace() {
+async fn watch_does_not_prevent_retiring_the_namespace() {
     let fixture = Fixture::new().await;
     let mut watched = super::Watched::start(&fixture, "100ms");
     assert!(watched.next().await.is_empty());

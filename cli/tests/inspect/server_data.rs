@@ -21,7 +21,7 @@ async fn now(fixture: &Fixture) -> u64 {
 }
 
 #[tokio::test]
-async fn what_is_shown_is_what_the_server_itself_has_in_its_keys() {
+async fn inspect_shows_the_values_stored_on_the_server() {
     let fixture = Fixture::new().await;
     let (coordinator, other) = (fixture.client().await, fixture.client().await);
     let lock = coordinator.mutex(KEY).expect("a lock");
@@ -54,7 +54,7 @@ async fn what_is_shown_is_what_the_server_itself_has_in_its_keys() {
 
 #[cfg(feature = "zookeeper")]
 #[tokio::test]
-async fn what_a_server_does_not_tell_is_shown_as_nothing() {
+async fn unknown_lease_time_is_shown_as_null_or_dash() {
     use latchwork_servers::{Kind, Options, Server};
     let server = Server::start(Kind::Zookeeper, Options::new()).await.expect("a ZooKeeper");
     let url = format!("{}?connect_timeout=20s&namespace=inspect-{}", server.url(), std::process::id());

@@ -39,7 +39,7 @@ async fn a_server_that_was_killed_costs_the_command_its_hold_after_its_grace() {
 }
 
 #[tokio::test]
-async fn a_server_that_stands_still_past_the_ttl_costs_the_command_its_hold_before_another_holds() {
+async fn pause_past_ttl_ends_the_command_before_next_hold() {
     let fixture = Fixture::short().await;
     let script = "echo $$; while :; do sleep 0.05; done";
     let (run, next) = fixture.contended(&["--grace", "500ms"], script).await;
@@ -80,7 +80,7 @@ async fn an_operators_removal_ends_the_command_at_once_and_it_is_said() {
 
 /// A daemon of the command, in a separate session, also ends when the hold is lost.
 #[tokio::test]
-async fn what_the_command_has_started_goes_with_it_when_the_hold_is_lost() {
+async fn processes_of_the_command_end_with_the_hold() {
     let fixture = Fixture::short().await;
     let mut run =
         fixture.lock(&["--grace", "200ms"], "echo $$; setsid sh -c 'echo $$; exec sleep 300' & wait").await;

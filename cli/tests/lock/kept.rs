@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use crate::common::{Fixture, KEY, Run, WAITS, ran};
 
 #[tokio::test]
-async fn a_semaphore_lets_so_many_run_and_no_more() {
+async fn semaphore_admits_commands_up_to_its_limit() {
     let fixture = Fixture::new().await;
     let semaphore =
         |permits: &'static str| ["semaphore", KEY, "--permits", permits, "--of", "3", "--try", "--"];
@@ -23,7 +23,7 @@ async fn a_semaphore_lets_so_many_run_and_no_more() {
 }
 
 #[tokio::test]
-async fn readers_run_beside_each_other_and_a_writer_alone() {
+async fn readers_run_together_and_a_writer_runs_alone() {
     let fixture = Fixture::new().await;
     let reader = fixture.lock(&["--shared"], WAITS).await;
     let tries = |how: &'static str| ran(fixture.program(["lock", KEY, how, "--try", "--", "echo", "ran"]));

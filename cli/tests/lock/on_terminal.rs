@@ -8,7 +8,7 @@ use crate::common::{COUNTS, Fixture, KEY, Next, WAITS};
 use crate::terminal::{INTERRUPT, QUIT, Terminal};
 
 #[tokio::test]
-async fn the_command_reads_what_is_typed() {
+async fn command_reads_the_terminal_input() {
     let fixture = Fixture::new().await;
     let (mut terminal, mut run) =
         Terminal::lock(&fixture, KEY, "stty -echo; echo $$; read -r line; echo \"read $line\"").await;

@@ -46,7 +46,7 @@ async fn bad_usage_is_125_and_says_what_to_do() {
 }
 
 #[tokio::test]
-async fn a_command_that_is_not_there_or_no_program_is_told_apart() {
+async fn missing_command_and_non_program_have_different_exit_codes() {
     let fixture = Fixture::new().await;
     let (code, _, said) = ran(program(&fixture.url, ["lock", KEY, "--", "no-such-command"])).await;
     assert!(code == Some(127) && said.contains("no-such-command"), "{code:?} {said}");

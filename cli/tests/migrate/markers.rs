@@ -33,7 +33,7 @@ impl Stamp {
 }
 
 #[tokio::test]
-async fn a_status_says_what_is_left_to_do_behind_an_operator_who_was_killed() {
+async fn status_reports_remaining_steps_after_an_operator_was_killed() {
     let sides = Sides::of_one_redis().await;
     for _ in 0..3 {
         sides.well(&["advance"]).await;

@@ -193,7 +193,7 @@ async fn a_run_waits_for_a_late_member_and_ctrl_c_says_how_to_go_on() {
 }
 
 #[tokio::test]
-async fn what_is_no_move_is_said_and_how_one_is_given() {
+async fn invalid_move_arguments_are_refused_with_a_hint() {
     for (arguments, says) in [
         (&[][..], "moving:?from="),
         (&["--from", "redis://a"], "--to"),

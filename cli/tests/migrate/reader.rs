@@ -52,7 +52,7 @@ async fn it_stops_no_move_and_reads_all_of_it_when_it_goes_on() {
 }
 
 #[tokio::test]
-async fn ctrl_c_is_heard_meanwhile() {
+async fn ctrl_c_works_while_the_reader_stalls() {
     let sides = Sides::of_one_redis().await;
     let late = Played::new(&sides, "late", false).await;
     let (run, reader) = stalled(&sides);

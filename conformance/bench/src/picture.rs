@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mutex_is_judged_beside_the_best_raw_peer_at_each_number_of_contenders() {
+    fn mutex_is_compared_with_best_raw_peer_per_contender_count() {
         let lines = [
             line("latchwork-mutex-redis", "W=2", 500.0, 0),
             line("latchwork-mutex-redis", "W=16", 400.0, 0),

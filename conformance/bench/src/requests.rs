@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn redis_commands_inside_scripts_are_distinguished_from_those_that_were_sent() {
+    fn redis_commands_in_scripts_are_counted_separately() {
         let info = |evalsha: u32, hset: u32| {
             let micros = 40 * evalsha;
             format!(

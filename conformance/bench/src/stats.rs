@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_are_those_of_what_was_recorded() {
+    fn percentiles_match_the_recorded_timings() {
         let mut timings = Timings::new();
         assert_eq!((timings.percentile(50.0), timings.max()), (None, None));
         (1..=100).rev().for_each(|micros| timings.record(Duration::from_micros(micros)));

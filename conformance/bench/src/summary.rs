@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hand_offs_requests_and_the_longest_wait_stand_beside_what_they_may_be() {
+    fn summary_shows_hand_off_requests_with_budget_and_longest_wait() {
         for (server, peer, asked, shown) in [
             ("redis", "latchwork-mutex", 2.003, "2: met"),
             ("redis", "latchwork-mutex", 3.0, "2: MISSED"),
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_of_a_cell_stands_beside_its_budget() {
+    fn summary_shows_cell_requests_with_their_budget() {
         for (server, measure, asked, requests, shown) in [
             ("redis", "COUNTER", "add", 1.01, "1: met"),
             ("redis", "COUNTER", "add", 2.0, "1: MISSED"),
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cached_read_asks_nobody_and_a_hand_over_stands_beside_the_mutex() {
+    fn cached_read_has_budget_zero_and_hand_over_mutex_ratio() {
         let line = |peer, measure, param| Line::new("redis", peer, measure, param, "");
         let mut summary = Summary::default();
         for (peer, measure, a_second) in
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_participant_stands_beside_the_plain_clients_of_its_sides_and_a_read() {
+    fn summary_compares_a_participant_with_clients_of_both_sides() {
         let param = "mutex to redis";
         for (server, phase, old, new, shown) in [
             ("redis", "latchwork-moving-old", 2.0, 0.0, ["2.00: met", "0.00: met"]),
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn where_some_give_up_half_of_what_is_granted_without_is_asked_for() {
+    fn half_of_the_grants_must_remain_despite_give_ups() {
         let granted = |param: &str, grants: f64| {
             let line = Line::new("etcd", "latchwork-mutex", "GIVEUPS_grants", param, "grants/s");
             Line { value: Some(grants), round: Some(0), ..line }

@@ -144,7 +144,7 @@ mod tests {
     use super::{ClosedPort, below, free_ports};
 
     #[test]
-    fn a_closed_port_refuses_and_is_nobody_elses() {
+    fn closed_port_refuses_connections_and_stays_reserved() {
         let closed = ClosedPort::take().unwrap();
         assert_eq!(TcpStream::connect(closed.addr()).unwrap_err().kind(), ErrorKind::ConnectionRefused);
         assert_eq!(TcpListener::bind(closed.addr()).unwrap_err().kind(), ErrorKind::AddrInUse);
@@ -153,7 +153,7 @@ mod tests {
     /// A server of it may be stopped just then.
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_claimed_port_is_nobody_elses_though_nobody_has_bound_it() {
+    fn claimed_port_refuses_other_claims_although_it_is_unbound() {
         let claimed = super::ClaimedPorts::take(2).unwrap();
         for port in &claimed.numbers {
             assert!(TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok(), "bound by nobody");

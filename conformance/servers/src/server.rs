@@ -276,7 +276,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_address_of_a_url_is_found_whatever_surrounds_it() {
+    fn first_address_of_each_url_form_is_found() {
         for (kind, url, addr) in [
             (Kind::Redis, "redis://localhost", "localhost:6379"),
             (Kind::Redis, "redis://user:p%40ss@h:7000/2?ttl=10s", "h:7000"),
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_keeps_everything_but_its_address_behind_a_proxy() {
+    fn url_for_a_proxy_changes_only_the_address() {
         let at = |url: &str| {
             let server = Server {
                 kind: Kind::Redis,

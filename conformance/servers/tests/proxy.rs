@@ -55,7 +55,7 @@ async fn cut_closes_all_and_refuses_new_ones_until_resume() {
 
 /// The link's task gets the cut and the held bytes at the same time, and may process either first.
 #[tokio::test]
-async fn nothing_passes_behind_a_cut_that_is_healed_at_once() {
+async fn cut_discards_held_bytes_even_if_healed_at_once() {
     // A task usually processes the cut first.
     const ROUNDS: usize = 200;
     let (echo, proxy) = start().await;
@@ -209,7 +209,7 @@ async fn drop_next_reply_takes_any_request() {
 }
 
 #[tokio::test]
-async fn a_held_reply_comes_with_resume_and_others_pass_meanwhile() {
+async fn held_reply_arrives_after_resume_and_other_links_pass() {
     let (mut echo, proxy, mut other) = connected().await;
     let mut client = Client::connect(&proxy).await;
     let mut held = proxy.hold_reply_to(|request| request.starts_with(b"join"));

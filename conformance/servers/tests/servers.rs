@@ -159,7 +159,7 @@ async fn a_program_that_ends_at_once_is_reported_with_its_log() {
 }
 
 #[tokio::test]
-async fn a_server_that_ended_by_itself_can_be_started_again() {
+async fn server_that_shut_down_can_be_started_again() {
     let server = own(Kind::Redis).await;
     // The server does not answer: the connection ends with it.
     assert_eq!(ask(server.addr(), "SHUTDOWN NOSAVE\r\n").await, None);

@@ -60,7 +60,7 @@ cases! {
     "CELL-CAS" =>
     /// a write with the condition "absent" or a version is made only if the condition holds; a refused write returns
     /// the stored value
-    async fn cell_cas_writes_only_over_what_is_expected(context) {
+    async fn cell_cas_writes_only_if_the_condition_holds(context) {
         let [one, two] = context.clients().await;
         let (mine, theirs) = (value(&one, "a"), value(&two, "a"));
         assert_eq!(read(&mine).await, None);

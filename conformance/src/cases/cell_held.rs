@@ -19,7 +19,7 @@ cases! {
     /// a write under a hold is made during the hold, and never after its release, its removal or the close of its
     /// client: for each kind of hold, with and without a waiter, with a condition on the cell, for lasting and
     /// ephemeral cells
-    async fn cell_held_is_written_only_while_the_hold_stands(context) {
+    async fn cell_held_write_succeeds_only_during_the_hold(context) {
         let [one, two] = context.clients().await;
         let it = value(&one, "a");
         let guard = acquire(&mutex(&one, "a")).await;
@@ -115,7 +115,7 @@ cases! {
 
     "CELL-HELD" =>
     /// a write under a hold that arrives after the end of the lease, or during the next hold, is not made
-    async fn cell_held_is_not_written_late_beside_the_next_holder(context) {
+    async fn cell_held_late_write_is_not_made_in_the_next_hold(context) {
         let two = context.client().await;
         for (key, is_removed) in [("fenced", true), ("over", false)] {
             // No renewal names its node while the write is to be caught.

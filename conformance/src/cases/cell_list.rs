@@ -56,7 +56,7 @@ cases! {
     "CELL-LIST" =>
     /// a listing shows how long each cell stays, by its last write; a listing does not use a cell, so an unused cell
     /// expires although it is listed all the time
-    async fn cell_list_tells_how_long_each_stays(context) {
+    async fn cell_list_shows_the_life_of_each_cell(context) {
         let client = context.client().await;
         let of = (KeysWith::Cell, Kind::Value);
         let cell = |key| context.queue_of(Kind::Value, key);

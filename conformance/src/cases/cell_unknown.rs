@@ -19,7 +19,7 @@ cases! {
     "CELL-UNKNOWN" =>
     /// a write whose reply is lost is reported as unknown, or the backend finds out its outcome; it is made once, with
     /// each condition, with and without a hold
-    async fn cell_unknown_is_told_and_made_once(context) {
+    async fn cell_unknown_write_is_reported_and_made_once(context) {
         // No renewal names the node while a reply is to be lost.
         let (one, two) = (context.quiet().await, context.client().await);
         // A request that watches the node must not be the one whose reply is lost. In a cluster both keys are in one slot.

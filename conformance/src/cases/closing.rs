@@ -30,7 +30,7 @@ cases! {
     "LEASE-CLOSE" alone =>
     /// while a client with thousands of holds closes, tries of another client are answered, and the holds are released
     /// in bursts: some locks are free while others are still held; at the end all are free
-    async fn lease_close_of_many_stalls_nobody(context) {
+    async fn lease_close_of_many_holds_blocks_no_client(context) {
         // The time of all its last requests: a backend may send them one after the other.
         let timeout = 3 * NOISE;
         let client = context.client_by(LONG_TTL, |config| config.request_timeout = timeout).await;

@@ -169,7 +169,7 @@ fn opens(latch: &CountDownLatch) -> Waiter<()> {
 cases! {
     "COUNTER-ADD" =>
     /// add, get, compare-and-set and delete work; bad arguments are refused
-    async fn counter_add_changes_what_is_there(context) {
+    async fn counter_add_get_set_and_delete_change_the_value(context) {
         let [one, two] = context.clients().await;
         let (mine, theirs) = (counter(&one, "a"), counter(&two, "a"));
         assert_eq!(get(&mine).await, 0);
@@ -327,7 +327,7 @@ cases! {
 
     "LATCH-OPEN" =>
     /// a count-down whose reply is lost counts once, and a waiter that was cut off notices that the latch is open
-    async fn latch_open_beside_lost_replies_and_cuts(context) {
+    async fn latch_open_survives_lost_replies_and_cuts(context) {
         let (one, two) = (context.client().await, context.mortal().await);
         let (mine, theirs) = (latch(&one, "sum", 3), latch(&two, "sum", 3));
         assert_eq!(count_down(&mine).await, 2);

@@ -62,7 +62,7 @@ cases! {
     "ELECTION-TERM" alone =>
     /// a candidature and a resignation, or joining and leaving a group, costs as many requests as acquiring
     /// and releasing a mutex; new data costs one request
-    async fn election_term_costs_what_a_mutex_costs(context) {
+    async fn election_term_costs_as_many_requests_as_a_mutex(context) {
         let client = context.quiet().await;
         if !counts(context).await {
             return;
@@ -145,7 +145,7 @@ cases! {
 
     "ELECTION-TERM" =>
     /// a candidate that loses replies or is cut off for a while joins once, and leads in its turn
-    async fn election_term_beside_lost_replies_and_cuts(context) {
+    async fn election_term_survives_lost_replies_and_cuts(context) {
         let [one, two] = context.clients().await;
         let (mine, theirs) = (election(&one), election(&two));
         let leader = without_reply(&one, "a", campaign(&mine, "one")).await;
@@ -214,7 +214,7 @@ cases! {
 
     "ELECTION-LOSS" =>
     /// a removed leader is notified, and its later proclamations are not visible
-    async fn election_loss_is_told_and_nothing_is_proclaimed_after_it(context) {
+    async fn election_loss_is_reported_and_ends_proclamations(context) {
         let [one, two] = context.clients().await;
         let leader = campaign(&election(&one), "one").await;
         let standing = stand(&election(&two), "two", 2).await;
@@ -241,7 +241,7 @@ cases! {
 
     "ELECTION-LOSS" =>
     /// a leader that is cut off knows its loss before another candidate leads, and its proclamations fail from then on
-    async fn election_loss_is_told_to_one_who_is_cut_off(context) {
+    async fn election_loss_reaches_a_leader_that_is_cut_off(context) {
         let (is_cut, follows) = (context.doomed().await, context.client().await);
         let leader = campaign(&election(&is_cut), "cut off").await;
         let standing = stand(&election(&follows), "next", 2).await;

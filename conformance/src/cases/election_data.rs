@@ -14,7 +14,7 @@ use crate::waits::soon;
 cases! {
     "ELECTION-DATA" =>
     /// a candidate's data is visible in its place, also while it waits, and disappears with it
-    async fn election_data_stands_with_its_candidate(context) {
+    async fn election_data_disappears_with_its_candidate(context) {
         let [one, two] = context.clients().await;
         let (mine, theirs) = (election(&one), election(&two));
         let whole = vec![0xff; 4_096];

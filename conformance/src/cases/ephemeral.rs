@@ -111,7 +111,7 @@ cases! {
 
     "CELL-EPHEMERAL" =>
     /// after the loss of a lease, the next write uses the next lease
-    async fn cell_ephemeral_is_written_anew_after_a_loss(context) {
+    async fn cell_ephemeral_write_after_a_loss_uses_the_next_lease(context) {
         let (one, two, cell) = (context.doomed().await, context.client().await, cell(context));
         let before = write(&one, &cell, "before", CellLife::Lease).await;
         let lost = one.coordinator.lease();

@@ -43,7 +43,7 @@ mod tests {
     use crate::cases;
 
     #[test]
-    fn each_name_is_that_of_one_case_of_the_short_tier() {
+    fn each_listed_name_is_a_case_of_the_short_tier() {
         let played: Vec<_> = cases::all().into_iter().filter(Case::is_on_every_topology).collect();
         let missing: Vec<_> =
             ON_EVERY_TOPOLOGY.iter().filter(|name| !played.iter().any(|case| case.name == **name)).collect();

@@ -98,7 +98,7 @@ cases! {
 
     "GROUP-MEMBERS" =>
     /// data of a member has up to 4,096 bytes, and a group cannot be at an exact address
-    async fn group_members_say_what_they_like(context) {
+    async fn group_members_data_has_up_to_4096_bytes(context) {
         let client = context.client().await;
         let group = group(&client);
         let (whole, long) = ([0xff; 4_096], [0; 4_097]);
@@ -144,7 +144,7 @@ cases! {
 
     "GROUP-MEMBERS" =>
     /// a member that loses replies is listed once, with its latest data, and leaves
-    async fn group_members_beside_lost_replies(context) {
+    async fn group_members_with_lost_replies_are_listed_once(context) {
         let [one, two] = context.clients().await;
         let sees = group(&two);
         let member = without_reply(&one, "a", join(&one, "joined")).await;
@@ -185,7 +185,7 @@ cases! {
 
     "GROUP-WATCH" =>
     /// a watch reports the members that joined, changed their data or left since the last answer
-    async fn group_watch_tells_what_differs(context) {
+    async fn group_watch_reports_joins_updates_and_leaves(context) {
         let watching = context.quiet().await;
         let (one, two) = (context.client().await, context.doomed().await);
         let first = join(&one, "first").await;

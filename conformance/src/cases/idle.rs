@@ -118,7 +118,7 @@ cases! {
     "CELL-IDLE" clock =>
     /// a cell expires after its idle time, not earlier and not later, also after the death of its writer: watches are
     /// notified, and no earlier version is used again
-    async fn cell_idle_goes_when_nobody_uses_it(context) {
+    async fn cell_idle_expires_without_use(context) {
         let (dies, other, cell) = (context.patient(SHORT_TTL).await, context.patient(LONG_TTL).await, cell(context, "a"));
         if !has_idle_cells(context, &other).await {
             return;

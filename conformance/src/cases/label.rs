@@ -32,7 +32,7 @@ cases! {
 
     "NODE-LIST" adapted =>
     /// a label that a client wrote without checks is listed cut and escaped, so that it cannot control a terminal
-    async fn node_list_cuts_and_escapes_what_others_wrote(context) {
+    async fn node_list_cuts_and_escapes_foreign_labels(context) {
         let client = context.client().await;
         context.take_others("a").await;
         let queue = context.queue("a");

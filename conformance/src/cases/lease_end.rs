@@ -126,7 +126,7 @@ cases! {
 
     "LEASE-CLOSE" adapted =>
     /// a close removes the node of an acquisition whose answer is still pending
-    async fn lease_close_takes_back_what_is_in_flight(context) {
+    async fn lease_close_removes_the_node_of_a_pending_acquire(context) {
         let [client, other] = context.clients().await;
         // Half of it for the answer's way back.
         client.link.delay(Duration::from_millis(600));
@@ -209,7 +209,7 @@ cases! {
     "LEASE-REOPEN" adapted =>
     /// a lost lease is ended on the server: a new acquisition does not wait until the server has removed the client's
     /// own old node
-    async fn lease_reopen_does_not_wait_behind_our_own_old_node(context) {
+    async fn lease_reopen_does_not_wait_for_the_old_node(context) {
         let client = context.client().await;
         let old = acquire(&context.mutex(&client, "a")).await;
         let lease = client.coordinator.lease();
@@ -232,7 +232,7 @@ cases! {
 
     "LEASE-EXPIRY" adapted clock =>
     /// the nodes of a dead client are gone within its TTL and the stated bound
-    async fn lease_expiry_frees_what_a_dead_client_held(context) {
+    async fn lease_expiry_frees_the_holds_of_a_dead_client(context) {
         let (dead, other) = (context.doomed().await, context.client().await);
         let guard = acquire(&context.mutex(&dead, "a")).await;
         let waiter = queue_up(&context.mutex(&other, "a"), 2).await;

@@ -127,7 +127,7 @@ cases! {
 
     "SEMAPHORE-RESIZE" =>
     /// 3 to 2 with 2 + 1 held: no hold is revoked, and no waiter is admitted until the sum fits
-    async fn semaphore_resize_down_revokes_nobody(context) {
+    async fn semaphore_resize_down_revokes_no_hold(context) {
         let (one, two) = (context.quiet().await, context.quiet().await);
         for heavy_leaves in [true, false] {
             let key = if heavy_leaves { "a" } else { "b" };

@@ -22,7 +22,7 @@ const TAKES: f64 = 1.4;
 cases! {
     "LEASE-ALIVE" alone =>
     /// a hold is renewed while more guards are dropped at once than its link can release within a TTL
-    async fn lease_alive_beside_many_dropped_at_once(context) {
+    async fn lease_alive_while_many_guards_are_dropped(context) {
         let (client, held, many) = holds(context).await;
         drop(many);
         let held = outlives(&client, held).await;
@@ -31,7 +31,7 @@ cases! {
 
     "LEASE-ALIVE" alone =>
     /// a hold is renewed while more guards are released at once than its link can release within a TTL
-    async fn lease_alive_beside_many_released_at_once(context) {
+    async fn lease_alive_while_many_guards_are_released(context) {
         let (client, held, many) = holds(context).await;
         let mut calls = JoinSet::new();
         for guard in many {
@@ -46,7 +46,7 @@ cases! {
 
     "LEASE-ALIVE" alone =>
     /// a hold is renewed while more tries are made at once than its link can send within a TTL
-    async fn lease_alive_beside_many_tries_at_once(context) {
+    async fn lease_alive_while_many_tries_run(context) {
         let client = lives(context).await;
         let taken = mutex(&client, "held");
         let held = acquire(&taken).await;

@@ -224,7 +224,7 @@ cases! {
     "MIGRATE-EPOCH-RECORDED" =>
     /// plain clients give tokens above all tokens of a move, after a move that was reversed and after one that is done;
     /// then the old side refuses clients
-    async fn migrate_epoch_recorded_plain_tokens_rise_behind_a_move(context) {
+    async fn migrate_epoch_recorded_plain_tokens_rise_after_a_move(context) {
         let (sides, operator) = (sides(context), operator(context).await);
         let plain = client(context, &sides.from, "before").await.expect("connected");
         let before = token(&plain).await;

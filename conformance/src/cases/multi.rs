@@ -105,7 +105,7 @@ cases! {
 
     "MULTI-WHOLE" =>
     /// acquired members are released when another member fails, and when the future is dropped
-    async fn multi_gives_back_what_it_held(context) {
+    async fn multi_failure_or_drop_releases_the_acquired_members(context) {
         let [one, two] = context.clients().await;
         // The limit is another: a conflict, after the mutex was acquired.
         release(permits(&semaphore(&two, "limit", 2), 1).await).await;

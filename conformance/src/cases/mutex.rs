@@ -206,7 +206,7 @@ cases! {
 
     "CAPABILITIES" =>
     /// the capabilities of a client equal the capabilities that the testbed expects
-    async fn capabilities_are_what_was_promised(context) {
+    async fn capabilities_match_the_testbed(context) {
         let client = context.client().await;
         assert_eq!(client.coordinator.capabilities(), context.testbed.capabilities());
     }

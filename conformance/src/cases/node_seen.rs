@@ -104,7 +104,7 @@ cases! {
     "NODE-LIST" adapted clock =>
     /// a listing shows the remaining time of a holder's lease: at least the time that its owner assumes, and the next
     /// client holds after it; nothing if the server does not report it
-    async fn node_list_tells_how_long_a_lease_has_left(context) {
+    async fn node_list_shows_the_remaining_lease_time(context) {
         let (client, other) = (context.doomed().await, context.client().await);
         let (clock, queue) = (other.coordinator.lease().clock().clone(), context.queue("a"));
         let guard = acquire(&context.mutex(&client, "a")).await;

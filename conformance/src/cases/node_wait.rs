@@ -27,7 +27,7 @@ cases! {
 
     "NODE-WAIT" alone adapted =>
     /// the cost of a departure does not grow with the number of waiters
-    async fn node_wait_a_departure_costs_the_same_behind_few_and_many(context) {
+    async fn node_wait_departure_cost_does_not_grow_with_waiters(context) {
         if !counts(context).await {
             return;
         }

@@ -15,7 +15,7 @@ use crate::waits::{soon, within};
 cases! {
     "WATCH-QUEUE" =>
     /// a watch of a queue reports nodes that join, leave and are admitted, and new data
-    async fn watch_queue_tells_of_each_change(context) {
+    async fn watch_queue_reports_each_change(context) {
         let [one, two] = context.clients().await;
         for kind in [Kind::Election, Kind::Group, Kind::Clients] {
             let (queue, beside) = (context.queue_of(kind, "watched"), context.queue_of(kind, "watched-too"));
@@ -48,7 +48,7 @@ cases! {
 
     "WATCH-QUEUE" clock =>
     /// a watch reports the death of a client after its node is gone, without other requests for the queue
-    async fn watch_queue_tells_of_a_death(context) {
+    async fn watch_queue_reports_a_death(context) {
         let watcher = context.client().await;
         for kind in [Kind::Election, Kind::Group] {
             let dies = context.doomed().await;

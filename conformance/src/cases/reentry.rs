@@ -137,7 +137,7 @@ cases! {
 
     "REENTRY-RACE" =>
     /// an acquisition that is kept but not polled, for example in a `select!`, does not block other tasks of its owner
-    async fn reentry_race_with_one_that_nobody_polls(context) {
+    async fn reentry_race_unpolled_acquire_blocks_no_other_task(context) {
         let [client, other] = context.clients().await;
         let (lock, owner) = (reentrant(&client, "a"), Owner::new("one"));
         // So that no request is answered within a poll.

@@ -135,7 +135,7 @@ cases! {
     "SEEN-LEASE" alone =>
     /// the log has the events of a lease: a late renewal, suspended, live again with the duration, lost with the
     /// reason; and that the client registers again
-    async fn seen_lease_is_told_in_the_log(context) {
+    async fn seen_lease_events_are_in_the_log(context) {
         if !context.can(Fault::Cut) {
             return context.leave_out("the fixture cannot cut links");
         }
@@ -197,7 +197,7 @@ cases! {
 
     "SEEN-REQUESTS" alone =>
     /// the counted requests equal the requests that the server receives
-    async fn seen_requests_are_those_of_the_server(context) {
+    async fn seen_requests_equal_the_count_of_the_server(context) {
         let Some((recorder, client)) = recorded(context, QUIET_TTL).await else { return };
         if !counts(context).await {
             return;

@@ -289,7 +289,7 @@ cases! {
 
     "WATCH-END" =>
     /// a watch ends with a reason: its client is closed, or the cell is not a value
-    async fn watch_end_tells_why(context) {
+    async fn watch_end_reports_its_reason(context) {
         let client = context.client().await;
         let it = value(&client, "a");
         write(&it, "before").await;

@@ -319,7 +319,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_the_test_harness_are_no_events() {
+    fn test_harness_lines_are_not_events() {
         for line in ["\n", "running 1 test\n", "test a::b has been running for over 60 seconds\n", "{\"cut o"]
         {
             assert!(json::<u32>(line).is_none(), "{line:?}");

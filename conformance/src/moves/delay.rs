@@ -92,7 +92,7 @@ mod tests {
         Change { what: "a step forward", phase: MovePhase::BothByOld, begun: 100, written: 110, known: 120 };
 
     #[test]
-    fn a_delay_at_a_change_is_told_from_others_and_judged() {
+    fn delay_at_a_change_is_separated_and_judged() {
         let grants = [grant(10, 15), grant(90, 130), grant(130, 140), grant(140, 152)];
         let delay = Delay::of(&grants, &[CHANGE]);
         let nanos = Duration::from_nanos;

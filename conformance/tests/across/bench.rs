@@ -276,19 +276,19 @@ mod larger {
 
     #[cfg(feature = "redis")]
     #[tokio::test(flavor = "multi_thread")]
-    async fn raw_requests_on_redis_equal_those_of_the_recipes() {
+    async fn raw_redis_requests_equal_recipe_requests() {
         plays_on(Kind::Redis, latchwork_redis::connector()).await;
     }
 
     #[cfg(feature = "zookeeper")]
     #[tokio::test(flavor = "multi_thread")]
-    async fn raw_requests_on_zookeeper_equal_those_of_the_recipes() {
+    async fn raw_zookeeper_requests_equal_recipe_requests() {
         plays_on(Kind::Zookeeper, latchwork_zookeeper::connector()).await;
     }
 
     #[cfg(feature = "etcd")]
     #[tokio::test(flavor = "multi_thread")]
-    async fn raw_requests_on_etcd_equal_those_of_the_recipes() {
+    async fn raw_etcd_requests_equal_recipe_requests() {
         plays_on(Kind::Etcd, latchwork_etcd::connector()).await;
     }
 }

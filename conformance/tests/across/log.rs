@@ -153,7 +153,7 @@ async fn the_life_of_a_hold_is_logged_as_the_vocabulary_has_it() {
 
 /// The table has all metrics that a client registers: names, kinds, labels, units and texts.
 #[tokio::test]
-async fn what_a_client_counts_is_described_as_the_table_has_it() {
+async fn registered_metrics_match_the_table() {
     if !own_process!() {
         return;
     }
@@ -257,7 +257,7 @@ async fn a_move_is_counted_from_its_beginning_to_its_end() {
 
 /// Only the vocabulary writes at info or above, and some backend uses each of its events for backends.
 #[test]
-fn the_sources_write_nothing_loud_beside_the_vocabulary() {
+fn only_the_vocabulary_logs_at_info_or_above() {
     let folders = ["core/src", "backend-redis/src", "backend-zk/src", "backend-etcd/src"];
     let sources: Vec<_> = folders.into_iter().flat_map(sources).collect();
     assert!(sources.len() > 100, "{} sources", sources.len());

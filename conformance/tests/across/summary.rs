@@ -52,7 +52,7 @@ fn a_missing_result_of_any_adapter_shows_and_fails() {
 }
 
 #[test]
-fn what_was_not_asked_for_is_named_and_does_not_fail() {
+fn unselected_cases_are_listed_and_do_not_fail() {
     let folder = tempfile::tempdir().expect("a folder");
     let keys = selected(&["key-*"]);
     store(folder.path(), "one.json", &passed("one", &keys.cases()));
@@ -121,7 +121,7 @@ fn a_part_shows_how_much_was_played_and_misses_nothing_of_it() {
 }
 
 #[test]
-fn what_is_no_report_is_named() {
+fn unreadable_report_is_named_in_the_error() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("notes.json");
     fs::write(&file, "{}").expect("written");

@@ -118,7 +118,7 @@ async fn mistakes(kind: Kind, demanding: &Secured) -> BTreeMap<&'static str, Err
     seen
 }
 
-async fn every_mistake_is_called_what_the_guide_says(kind: Kind) {
+async fn every_mistake_gives_the_error_in_the_guide(kind: Kind) {
     let demanding = Secured::new(kind, Certificates::new().expect("made"), true).await;
     let coordinator = open(&demanding.mutual()).await.expect("client and server trust each other");
     let hold = coordinator.mutex("tls").expect("a key").acquire().await.expect("free");
@@ -170,7 +170,7 @@ const URL: &str = "LATCHWORK_TEST_SYSTEM_TRUSTS";
 
 /// A client without `ca` trusts the authorities of its system. A separate process gets them by
 /// `SSL_CERT_FILE`: first the tests' authority, then another one.
-async fn without_a_file_those_are_trusted_whom_the_system_trusts(kind: Kind) {
+async fn client_without_ca_trusts_the_system_authorities(kind: Kind) {
     if let Ok(url) = std::env::var(URL) {
         match open(&url).await {
             Ok(coordinator) => {
@@ -186,7 +186,7 @@ async fn without_a_file_those_are_trusted_whom_the_system_trusts(kind: Kind) {
     let stranger = Authority::new("a stranger").expect("made");
     server.certificates.write("other.pem", stranger.certificate()).expect("written");
     for (file, says) in [("ca.pem", "it is trusted"), ("other.pem", "no trusted authority has signed")] {
-        let name = format!("tls::{kind}::without_a_file_those_are_trusted_whom_the_system_trusts");
+        let name = format!("tls::{kind}::client_without_ca_trusts_the_system_authorities");
         let mut program = tokio::process::Command::new(std::env::current_exe().expect("this program"));
         program.args(["--exact", &name, "--nocapture"]).env(URL, &url).kill_on_drop(true);
         program.env("SSL_CERT_FILE", server.certificates.path(file)).env_remove("SSL_CERT_DIR");
@@ -203,8 +203,8 @@ macro_rules! on {
             use super::*;
 
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn every_mistake_is_called_what_the_guide_says() {
-                super::every_mistake_is_called_what_the_guide_says(Kind::$kind).await;
+            async fn every_mistake_gives_the_error_in_the_guide() {
+                super::every_mistake_gives_the_error_in_the_guide(Kind::$kind).await;
             }
 
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -213,8 +213,8 @@ macro_rules! on {
             }
 
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn without_a_file_those_are_trusted_whom_the_system_trusts() {
-                super::without_a_file_those_are_trusted_whom_the_system_trusts(Kind::$kind).await;
+            async fn client_without_ca_trusts_the_system_authorities() {
+                super::client_without_ca_trusts_the_system_authorities(Kind::$kind).await;
             }
         }
     )* };

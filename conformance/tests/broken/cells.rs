@@ -18,11 +18,11 @@ use super::{Control, broken};
 
 pub(super) const CONTROLS: &[Control] = &[
     broken("a_write_is_made_whatever_it_expects", || Arc::new(Writes(over_any)))
-        .fails("cell_cas_writes_only_over_what_is_expected")
-        .passes("watch_end_tells_why"),
+        .fails("cell_cas_writes_only_if_the_condition_holds")
+        .passes("watch_end_reports_its_reason"),
     broken("a_deletion_is_made_whatever_it_expects", || Arc::new(Writes(deleting_any)))
         .fails("cell_cas_decides_by_each_condition")
-        .passes("cell_cas_writes_only_over_what_is_expected"),
+        .passes("cell_cas_writes_only_if_the_condition_holds"),
     broken("one_version_is_written_over_by_two", || Arc::new(ComparesByItself))
         .fails("cell_cas_each_version_is_used_up_once")
         .passes("cell_cas_decides_by_each_condition"),
@@ -33,32 +33,32 @@ pub(super) const CONTROLS: &[Control] = &[
         .fails("cell_cas_of_many_at_once_is_made_by_one")
         .passes("cell_stay_outlives_its_client"),
     broken("a_write_under_a_hold_is_made_without_it", || Arc::new(Unheld))
-        .fails("cell_held_is_written_only_while_the_hold_stands")
-        .passes("cell_cas_writes_only_over_what_is_expected"),
+        .fails("cell_held_write_succeeds_only_during_the_hold")
+        .passes("cell_cas_writes_only_if_the_condition_holds"),
     broken("the_client_looks_at_the_hold_and_then_writes", || Arc::new(LooksByItself))
-        .fails("cell_held_is_not_written_late_beside_the_next_holder")
+        .fails("cell_held_late_write_is_not_made_in_the_next_hold")
         .passes("cell_cas_decides_by_each_condition"),
     broken("the_client_alone_knows_whether_it_holds", || Arc::new(Unheld))
         .fails("cell_held_is_decided_by_the_server")
         .passes("cell_cas_decides_by_each_condition"),
     broken("what_is_promised_of_holds_of_other_keys_is_refused", || Arc::new(OneKeyOnly))
         .fails("cell_held_by_another_key_is_written_or_refused")
-        .passes("cell_held_is_written_only_while_the_hold_stands"),
+        .passes("cell_held_write_succeeds_only_during_the_hold"),
     broken("a_close_takes_the_cells_along", || Arc::new(TakesAlong::default()))
         .fails("cell_stay_outlives_its_client")
         .passes("cell_cas_no_version_comes_again"),
     broken("a_write_whose_reply_is_lost_is_sent_again", || Arc::new(SendsAgain))
-        .fails("cell_unknown_is_told_and_made_once")
+        .fails("cell_unknown_write_is_reported_and_made_once")
         .passes("watch_order_shows_the_latest_in_the_end"),
     broken("a_write_whose_outcome_is_unknown_is_told_as_failed", || Arc::new(TellsFailure))
         .fails("counter_add_is_applied_once")
-        .passes("cell_held_is_written_only_while_the_hold_stands"),
+        .passes("cell_held_write_succeeds_only_during_the_hold"),
     broken("a_write_is_delivered_late_whatever_it_expected", || Arc::new(Writes(late_over_any)))
         .fails("cell_unknown_late_write_meets_another_version")
-        .passes("cell_held_is_written_only_while_the_hold_stands"),
+        .passes("cell_held_write_succeeds_only_during_the_hold"),
     broken("a_write_that_was_not_sent_is_told_as_unknown", || Arc::new(NeverSure))
         .fails("cell_unknown_only_for_requests_that_were_sent")
-        .passes("cell_unknown_is_told_and_made_once"),
+        .passes("cell_unknown_write_is_reported_and_made_once"),
     broken("a_watch_tells_of_the_first_change_only", || Arc::new(TellsOnce))
         .fails("watch_order_shows_the_latest_in_the_end")
         .passes("cell_cas_no_version_comes_again"),
@@ -75,7 +75,7 @@ pub(super) const CONTROLS: &[Control] = &[
         .fails("watch_order_heals_a_compaction")
         .passes("watch_order_heals_a_gap"),
     broken("a_watch_of_a_closed_client_waits_on", || Arc::new(WatchesOn))
-        .fails("watch_end_tells_why")
+        .fails("watch_end_reports_its_reason")
         .passes("watch_order_shows_the_latest_in_the_end"),
     broken("some_watches_of_a_closed_client_wait_on", || Arc::new(WatchesOn))
         .fails("watch_end_of_a_client_ends_all_its_watches")
@@ -90,9 +90,9 @@ pub(super) const CONTROLS: &[Control] = &[
     .passes("watch_order_shows_the_latest_in_the_end"),
     broken("two_blocks_of_ids_overlap", || Arc::new(ComparesByItself))
         .fails("ids_unique_across_clients_and_faults")
-        .passes("cell_held_is_written_only_while_the_hold_stands"),
+        .passes("cell_held_write_succeeds_only_during_the_hold"),
     broken("a_latch_counts_a_lost_reply_twice", || Arc::new(TellsFailure))
-        .fails("latch_open_beside_lost_replies_and_cuts")
+        .fails("latch_open_survives_lost_replies_and_cuts")
         .passes("watch_order_shows_the_latest_in_the_end"),
 ];
 

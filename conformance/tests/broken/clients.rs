@@ -72,7 +72,7 @@ pub(super) const CONTROLS: &[Control] = &[
         .fails("migrate_ack_names_version_a_step_waits_for_the_last_member")
         .passes("migrate_compare_and_set_two_operators_make_one_move"),
     broken_everywhere("a_client_does_not_see_the_epoch_of_its_namespace", || Arc::new(SeesNo("epoch=")))
-        .fails("migrate_epoch_recorded_plain_tokens_rise_behind_a_move")
+        .fails("migrate_epoch_recorded_plain_tokens_rise_after_a_move")
         .passes("migrate_gate_begins_over_no_outsider"),
     broken("a_stage_is_written_over_whatever_stands", || Arc::new(WritesOverAny))
         .fails("migrate_compare_and_set_two_operators_make_one_move")

@@ -18,9 +18,9 @@ pub(super) const CONTROLS: &[Control] = &[
         .passes("cell_count_of_another_thing_is_a_conflict"),
     broken("an_add_is_made_for_each_of_its_requests", || Arc::new(MakesAgain::default()))
         .fails("counter_add_is_applied_once")
-        .passes("counter_add_changes_what_is_there"),
+        .passes("counter_add_get_set_and_delete_change_the_value"),
     broken("a_count_down_is_made_for_each_of_its_requests", || Arc::new(MakesAgain::default()))
-        .fails("latch_open_beside_lost_replies_and_cuts")
+        .fails("latch_open_survives_lost_replies_and_cuts")
         .passes("latch_open_once_it_was_counted_down"),
     // The server leaves no record of the refusal.
     broken("a_refused_change_of_a_count_may_be_made_late", || {
@@ -42,7 +42,7 @@ pub(super) const CONTROLS: &[Control] = &[
         .passes("cell_count_repeated_request_is_applied_once"),
     broken("a_backend_asks_its_server_before_it_declines_to_change_a_count", || Arc::new(AsksAndDeclines))
         .fails("cell_count_repeated_request_is_applied_once")
-        .passes("counter_add_changes_what_is_there"),
+        .passes("counter_add_get_set_and_delete_change_the_value"),
 ];
 
 /// Makes another change than the client requested.

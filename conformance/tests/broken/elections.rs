@@ -18,25 +18,25 @@ use super::{Control, broken};
 
 pub(super) const CONTROLS: &[Control] = &[
     broken("a_candidate_stands_first_and_says_who_it_is_then", || Arc::new(WritesBehindTheJoin))
-        .fails("election_term_costs_what_a_mutex_costs")
+        .fails("election_term_costs_as_many_requests_as_a_mutex")
         .passes("election_term_rises_from_leader_to_leader"),
     broken("two_lead_at_once", || Arc::new(Admits(|_| true)))
         .fails("election_term_rises_from_leader_to_leader")
-        .passes("watch_end_tells_why"),
+        .passes("watch_end_reports_its_reason"),
     broken("a_waiting_candidate_is_shown_as_the_leader", || Arc::new(ShowsTheLast))
         .fails("election_term_rises_from_leader_to_leader")
-        .passes("group_watch_tells_what_differs"),
+        .passes("group_watch_reports_joins_updates_and_leaves"),
     broken("the_dead_stand_on", || Arc::new(NeverDies))
         .fails("election_term_goes_on_without_the_dead")
         .passes("election_observe_sees_leaders_and_gaps"),
     broken("a_candidate_stands_twice", || Arc::new(Joins(as_another_if_repeated)))
-        .fails("election_term_beside_lost_replies_and_cuts")
+        .fails("election_term_survives_lost_replies_and_cuts")
         .passes("election_observe_sees_leaders_and_gaps"),
     broken("a_candidate_is_seen_with_the_data_of_another", || Arc::new(Lists(|entries| shift_data(entries))))
-        .fails("election_data_stands_with_its_candidate")
+        .fails("election_data_disappears_with_its_candidate")
         .passes("election_observe_sees_a_death"),
     broken("a_proclamation_is_not_made", || Arc::new(WritesNoData))
-        .fails("election_data_stands_with_its_candidate")
+        .fails("election_data_disappears_with_its_candidate")
         .passes("election_observe_sees_a_death"),
     broken("a_resignation_is_not_told", || Arc::new(TellsOfOne))
         .fails("election_observe_sees_leaders_and_gaps")
@@ -51,7 +51,7 @@ pub(super) const CONTROLS: &[Control] = &[
         .fails("election_observe_heals_a_gap")
         .passes("election_observe_ends_with_a_reason"),
     broken("a_proclamation_reaches_the_successor", || Arc::new(WritesToTheNext::default()))
-        .fails("election_loss_is_told_and_nothing_is_proclaimed_after_it")
+        .fails("election_loss_is_reported_and_ends_proclamations")
         .passes("election_term_rises_from_leader_to_leader"),
     broken("a_change_of_a_group_is_not_told", || Arc::new(TellsOfOne))
         .fails("group_members_are_seen_in_the_order_of_joining")
@@ -61,13 +61,13 @@ pub(super) const CONTROLS: &[Control] = &[
         .passes("group_members_are_seen_in_the_order_of_joining"),
     broken("a_group_ends_with_its_first_page", || Arc::new(EmptyPages(|page| page.after != 0)))
         .fails("group_members_of_several_pages")
-        .passes("group_watch_tells_what_differs"),
+        .passes("group_watch_reports_joins_updates_and_leaves"),
     broken("a_member_says_what_another_says", || Arc::new(Lists(|entries| shift_data(entries))))
-        .fails("group_watch_tells_what_differs")
-        .passes("group_members_say_what_they_like"),
+        .fails("group_watch_reports_joins_updates_and_leaves")
+        .passes("group_members_data_has_up_to_4096_bytes"),
     broken("what_happened_during_an_outage_is_not_told", || Arc::new(ListsFromMemory::default()))
         .fails("group_watch_heals_a_gap")
-        .passes("group_watch_tells_what_differs"),
+        .passes("group_watch_reports_joins_updates_and_leaves"),
 ];
 
 /// Writes data with a separate request after the join.

@@ -82,7 +82,7 @@ pub(super) const CONTROLS: &[Control] = &[
         .fails("lease_close_gives_everything_back")
         .passes("client_gone_within_its_lease_after_a_death"),
     broken("a_close_ends_all_nodes_in_one_stall", || Arc::new(EndsInOneStall::default()))
-        .fails("lease_close_of_many_stalls_nobody")
+        .fails("lease_close_of_many_holds_blocks_no_client")
         .passes("mutex_is_fair"),
     broken("a_close_says_it_once", || Arc::new(ClosesOnce))
         .fails("lease_close_outlasts_a_break")
@@ -96,16 +96,16 @@ pub(super) const CONTROLS: &[Control] = &[
     broken_everywhere("a_new_lease_waits_until_the_server_has_forgotten_the_old_one", || {
         Arc::new(WaitsBehindItself)
     })
-    .fails("lease_reopen_does_not_wait_behind_our_own_old_node")
+    .fails("lease_reopen_does_not_wait_for_the_old_node")
     .passes("lease_reopen_after_loss"),
     broken("a_dead_client_is_renewed_for_ever", || Arc::new(NeverDies))
-        .fails("lease_expiry_frees_what_a_dead_client_held")
+        .fails("lease_expiry_frees_the_holds_of_a_dead_client")
         .passes("mutex_is_fair"),
     // With a plain mutex the lease expires, and the case does not end it.
     broken("the_server_keeps_a_dead_client_for_longer_than_it_granted", || {
         Arc::new(Reports(half_of_its_ttl))
     })
-    .fails("lease_expiry_frees_what_a_dead_client_held@semaphore-1")
+    .fails("lease_expiry_frees_the_holds_of_a_dead_client@semaphore-1")
     .passes("mutex_is_fair"),
     broken("the_silence_of_a_dead_renewal_counts_as_life", || Arc::new(States(lost_never)))
         .fails("lease_renewal_death_is_a_loss")

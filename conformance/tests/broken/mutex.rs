@@ -57,12 +57,12 @@ pub(super) const CONTROLS: &[Control] = &[
     broken("a_capability_is_claimed_that_is_not_there", || {
         Arc::new(Claims(|honest| Capabilities { survives_failover: true, ..honest }))
     })
-    .fails("capabilities_are_what_was_promised")
+    .fails("capabilities_match_the_testbed")
     .passes("mutex_is_fair"),
     broken("a_capability_is_denied_that_is_there", || {
         Arc::new(Claims(|honest| Capabilities { clean_try: false, ..honest }))
     })
-    .fails("capabilities_are_what_was_promised")
+    .fails("capabilities_match_the_testbed")
     .passes("mutex_is_fair"),
     broken("an_acquisition_counts_that_no_replica_has_confirmed", || Arc::new(ConfirmsUnasked))
         .fails("node_confirm_is_demanded_or_refused")

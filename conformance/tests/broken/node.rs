@@ -62,18 +62,18 @@ pub(super) const CONTROLS: &[Control] = &[
         .fails("node_wait_a_handoff_is_an_event")
         .passes("mutex_release_is_idempotent"),
     broken("a_departure_wakes_every_waiter", || Arc::new(Herd::one_of(1)))
-        .fails("node_wait_a_departure_costs_the_same_behind_few_and_many")
+        .fails("node_wait_departure_cost_does_not_grow_with_waiters")
         .passes("mutex_is_fair"),
     // The cost of a departure does not show one waiter in fifty: the next three defects pass that case.
     broken("a_few_in_a_thousand_look_at_every_departure", || Arc::new(Herd::one_of(50)))
         .fails("node_wait_a_thousand_released_one_by_one")
-        .passes("node_wait_a_departure_costs_the_same_behind_few_and_many"),
+        .passes("node_wait_departure_cost_does_not_grow_with_waiters"),
     broken("a_few_readers_and_writers_look_at_every_departure", || Arc::new(Herd::one_of(50)))
         .fails("node_wait_readers_and_writers_released_one_by_one")
-        .passes("node_wait_a_departure_costs_the_same_behind_few_and_many"),
+        .passes("node_wait_departure_cost_does_not_grow_with_waiters"),
     broken("a_few_who_want_permits_look_at_every_departure", || Arc::new(Herd::one_of(50)))
         .fails("node_wait_for_permits_released_one_by_one")
-        .passes("node_wait_a_departure_costs_the_same_behind_few_and_many"),
+        .passes("node_wait_departure_cost_does_not_grow_with_waiters"),
     broken("a_lost_wake_up_is_never_healed", || Arc::new(NoRecheck))
         .fails("node_no_lost_wake_when_it_is_dropped")
         .passes("mutex_is_fair"),
@@ -159,30 +159,30 @@ pub(super) const CONTROLS: &[Control] = &[
     broken("a_listing_shows_labels_as_they_were_written", || {
         Arc::new(Lists(|entries| foreign_labels(entries, |label| label.replace("\\u{1b}", "\u{1b}"))))
     })
-    .fails("node_list_cuts_and_escapes_what_others_wrote")
+    .fails("node_list_cuts_and_escapes_foreign_labels")
     .passes("node_list_shows_the_longest_label_whole"),
     broken("a_listing_shows_labels_of_any_length", || {
         Arc::new(Lists(|entries| foreign_labels(entries, |label| label.to_owned() + &"x".repeat(100_000))))
     })
-    .fails("node_list_cuts_and_escapes_what_others_wrote")
+    .fails("node_list_cuts_and_escapes_foreign_labels")
     .passes("node_list_shows_the_longest_label_whole"),
     broken("a_listing_tells_no_leases", || {
         Arc::new(Lists(|entries| entries.iter_mut().for_each(|entry| entry.lease_left = None)))
     })
-    .fails("node_list_tells_how_long_a_lease_has_left")
+    .fails("node_list_shows_the_remaining_lease_time")
     .passes("node_list_in_order_and_paged"),
     broken("a_listing_tells_leases_that_are_longer_than_they_are", || {
         Arc::new(Lists(|entries| leases(entries, |left| left * 2)))
     })
-    .fails("node_list_tells_how_long_a_lease_has_left")
+    .fails("node_list_shows_the_remaining_lease_time")
     .passes("node_list_in_order_and_paged"),
     broken("a_listing_tells_leases_that_are_shorter_than_they_are", || {
         Arc::new(Lists(|entries| leases(entries, |left| left / 4)))
     })
-    .fails("node_list_tells_how_long_a_lease_has_left")
+    .fails("node_list_shows_the_remaining_lease_time")
     .passes("node_list_in_order_and_paged"),
     broken("a_listing_tells_leases_unasked", || Arc::new(Pages(|page| page.with_leases())))
-        .fails("node_list_tells_how_long_a_lease_has_left")
+        .fails("node_list_shows_the_remaining_lease_time")
         .passes("node_list_in_order_and_paged"),
     broken("a_listing_has_no_labels", || {
         Arc::new(Lists(|entries| entries.iter_mut().for_each(|entry| entry.label.clear())))

@@ -24,15 +24,15 @@ pub(super) const CONTROLS: &[Control] = &[
         .passes("node_data_is_listed_and_replaced"),
     broken("a_write_of_data_is_not_made", || Arc::new(WritesNoData))
         .fails("node_data_of_a_lost_reply_is_unknown")
-        .passes("watch_queue_tells_of_a_death"),
+        .passes("watch_queue_reports_a_death"),
     broken("a_watch_of_a_queue_tells_of_the_first_change_only", || Arc::new(TellsOfOne))
-        .fails("watch_queue_tells_of_each_change")
+        .fails("watch_queue_reports_each_change")
         .passes("node_data_is_listed_and_replaced"),
     broken("of_many_changes_a_watch_of_a_queue_tells_of_the_first", || Arc::new(TellsOfOne))
         .fails("watch_queue_shows_the_last_of_many_changes")
         .passes("node_data_admits_no_waiter"),
     broken("a_watch_of_a_queue_tells_of_joins_only", || Arc::new(TellsOfOne))
-        .fails("watch_queue_tells_of_a_death")
+        .fails("watch_queue_reports_a_death")
         .passes("node_data_is_listed_and_replaced"),
     broken("queues_have_one_page", || Arc::new(ListsKeys::in_one_page(KeysWith::Nodes, 0)))
         .fails("node_queues_are_listed_by_the_beginning_of_their_keys")
@@ -40,9 +40,9 @@ pub(super) const CONTROLS: &[Control] = &[
     // The passing case has all its cells in one page of five.
     broken("cells_have_one_page", || Arc::new(ListsKeys::in_one_page(KeysWith::Cell, 5)))
         .fails("cell_list_is_by_the_beginning_of_keys")
-        .passes("cell_list_tells_how_long_each_stays"),
+        .passes("cell_list_shows_the_life_of_each_cell"),
     broken("a_listing_uses_the_cells", || Arc::new(ListingUses))
-        .fails("cell_list_tells_how_long_each_stays")
+        .fails("cell_list_shows_the_life_of_each_cell")
         .passes("cell_list_is_by_the_beginning_of_keys"),
     broken("an_ephemeral_cell_stays", || {
         Arc::new(Writes(|write| CellWrite { life: CellLife::Stays, ..write.clone() }))
@@ -55,15 +55,15 @@ pub(super) const CONTROLS: &[Control] = &[
     .fails("cell_ephemeral_is_decided_by_the_last_write")
     .passes("cell_ephemeral_goes_with_a_dead_client"),
     broken("an_idle_cell_stays", || Arc::new(Writes(|write| idling(write, |_| CellLife::Stays))))
-        .fails("cell_idle_goes_when_nobody_uses_it")
+        .fails("cell_idle_expires_without_use")
         .passes("cell_idle_stays_while_it_is_used"),
     broken("an_idle_cell_goes_too_early", || {
         Arc::new(Writes(|write| idling(write, |time| idle(time - Duration::from_millis(100)))))
     })
-    .fails("cell_idle_goes_when_nobody_uses_it")
+    .fails("cell_idle_expires_without_use")
     .passes("cell_ephemeral_goes_with_a_dead_client"),
     broken("an_idle_cell_goes_too_late", || Arc::new(Writes(|write| idling(write, |time| idle(time * 3)))))
-        .fails("cell_idle_goes_when_nobody_uses_it")
+        .fails("cell_idle_expires_without_use")
         .passes("cell_idle_stays_while_it_is_used"),
     broken("an_idle_cell_goes_with_its_client", || {
         Arc::new(Writes(|write| idling(write, |_| CellLife::Lease)))
@@ -72,16 +72,16 @@ pub(super) const CONTROLS: &[Control] = &[
     .passes("cell_idle_stays_while_it_is_used"),
     broken("a_read_is_no_use", || Arc::new(ReadIsNoUse))
         .fails("cell_idle_stays_while_it_is_used")
-        .passes("cell_idle_goes_when_nobody_uses_it"),
+        .passes("cell_idle_expires_without_use"),
     broken("a_cell_that_is_let_stay_goes_when_nobody_uses_it", || Arc::new(Writes(idle_if_it_stays)))
         .fails("cell_idle_is_decided_by_the_last_write")
-        .passes("cell_idle_goes_when_nobody_uses_it"),
+        .passes("cell_idle_expires_without_use"),
     broken("an_idle_cell_under_a_hold_goes_with_its_client", || Arc::new(IdlesWithItsHolder))
         .fails("cell_idle_under_a_hold_outlives_it")
-        .passes("cell_idle_goes_when_nobody_uses_it"),
+        .passes("cell_idle_expires_without_use"),
     broken("who_watches_an_idle_cell_does_not_use_it", || Arc::new(ReadIsNoUse))
         .fails("cell_idle_is_an_option_of_recipes")
-        .passes("cell_idle_goes_when_nobody_uses_it"),
+        .passes("cell_idle_expires_without_use"),
 ];
 
 struct ConfirmsAlways;

@@ -14,7 +14,7 @@ pub(super) const CONTROLS: &[Control] = &[
         .fails("seen_outage_is_counted")
         .passes("seen_acquisitions_are_counted_by_their_outcome"),
     broken_everywhere("a_silence_is_in_the_log_when_all_is_lost_only", || Arc::new(States(lost_by_a_task)))
-        .fails("seen_lease_is_told_in_the_log")
+        .fails("seen_lease_events_are_in_the_log")
         .passes("seen_acquisitions_are_counted_by_their_outcome"),
     broken_everywhere("a_healthy_client_says_that_it_is_suspended", || Arc::new(States(suspended)))
         .fails("seen_levels_of_a_healthy_client")

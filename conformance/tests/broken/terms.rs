@@ -71,10 +71,10 @@ pub(super) const CONTROLS: &[Control] = &[
         .fails("semaphore_or_stored_is_stored_once")
         .passes("semaphore_another_limit_is_a_conflict"),
     broken("a_lower_limit_revokes", || Arc::new(BrokenLimit::Revokes))
-        .fails("semaphore_resize_down_revokes_nobody")
+        .fails("semaphore_resize_down_revokes_no_hold")
         .passes("semaphore_resize_up_admits_at_once"),
     broken("whatever_leaves_makes_room", || Arc::new(AnyPredecessorAdmits))
-        .fails("semaphore_resize_down_revokes_nobody")
+        .fails("semaphore_resize_down_revokes_no_hold")
         .passes("semaphore_resize_before_anybody_joins"),
     broken("who_does_not_fit_any_more_waits_on", || {
         Arc::new(SleepsThrough(|error| error.kind() == ErrorKind::Conflict))

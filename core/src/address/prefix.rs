@@ -87,7 +87,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_is_no_key_of_these_is_no_queue() {
+    fn key_outside_the_prefix_or_malformed_gives_no_queue() {
         let of = |prefix| QueuePrefix::new("n/s", Kind::Mutex, prefix).expect("a good prefix");
         for (prefix, coded, is_one) in [
             ("", "a", true),

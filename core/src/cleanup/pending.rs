@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pick_looks_at_nothing_that_is_under_way_however_many_wait_for_it() {
+    fn pick_ignores_tasks_under_way_and_tasks_not_ready() {
         let pending = Pending::wanted(10_000);
         for number in 0..9_999 {
             assert_eq!(pending.first_wanted(), Some(number), "as they were asked for");
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_waits_for_is_not_picked_and_what_is_over_is_forgotten() {
+    fn unawaited_task_is_not_picked_and_finished_task_is_forgotten() {
         let pending = Pending::wanted(2);
         let (quiet, first) = (queue(2), queue(0));
         assert_eq!(pending.add(&quiet), 2);

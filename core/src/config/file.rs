@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_refused_and_the_error_shows_what_is_wanted() {
+    fn other_config_types_are_refused_with_the_expected_form() {
         for error in read("4711").into_iter().chain(read("[]")) {
             assert!(error.unwrap_err().contains("a URL such as"));
         }

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_wrong_or_the_same_is_named() {
+    fn bad_move_url_error_names_the_argument() {
         for (query, argument, says) in [
             ("?to=memory://b&move=m", "from", "missing"),
             ("?from=memory://a&move=m", "to", "missing"),

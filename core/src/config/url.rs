@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_urls_name_what_is_wrong() {
+    fn bad_url_error_names_the_argument() {
         for (url, argument) in [
             ("redis", "url"),
             ("redis://h?namespace=a+b", "namespace"),

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_of_a_foreign_text_is_short_and_escaped() {
+    fn foreign_limit_text_is_shown_short_and_escaped() {
         let shown = |stored: &[u8]| match StoredLimit::read(Some(stored)) {
             StoredLimit::Foreign(text) => text.into_string(),
             other => panic!("{other:?}"),
@@ -212,7 +212,7 @@ mod tests {
     proptest! {
         /// Compares with a separate parser of the grammar, with its own arithmetic.
         #[test]
-        fn any_bytes_are_a_limit_or_are_shown_as_what_they_are(stored in prop_oneof![
+        fn any_bytes_are_a_limit_or_shown_escaped(stored in prop_oneof![
             any::<Vec<u8>>(),
             "[0-9]{1,12}".prop_map(String::into_bytes),
             "[-+ ]?[0-9]{1,11}[.e ]?[0-9]{0,2}".prop_map(String::into_bytes),

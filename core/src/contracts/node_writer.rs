@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_behind_a_loss_by_the_fixed_end_waits_and_does_not_spin() {
+    fn waiter_after_a_max_hold_loss_does_not_spin() {
         let (yielded, answer) = mpsc::channel();
         // On a separate thread, because a wait that never yields would keep the test's thread.
         thread::spawn(move || {

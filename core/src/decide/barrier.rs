@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_many_as_are_to_pass_do_and_who_comes_late_belongs_to_the_next() {
+    fn full_barrier_passes_and_late_members_join_the_next() {
         let begun = Passage::default();
         assert_eq!(begun.next(3, false, [4, 7]), None);
         let first = begun.next(3, false, [4, 7, 9, 12]).expect("three stand");
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_back_and_nothing_else_is_a_passage() {
+    fn passage_text_reads_back_and_other_texts_are_refused() {
         let passage = Passage { passed: u64::MAX, left: 3 };
         assert_eq!(passage.to_string().parse(), Ok(passage));
         for other in ["", "1", "1 2", "2 1 ", "x 1", "2 x"] {

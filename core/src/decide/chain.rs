@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn the_follower_of_a_marked_node_is_the_head_whatever_its_sum_says() {
+    fn follower_of_a_marked_node_is_the_head_despite_its_sum() {
         // permits(3): A(2) and B(1) hold, the limit falls to 2, C(1) lists: B looks not admitted.
         let mut nodes = queue(&[P(2), P(1), P(1)]);
         assert_eq!(standing(&nodes, 2, 2), Standing::Behind { watch: 1, sole: false });

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operation_is_told_with_its_result_whatever_its_writer_and_others_did_since() {
+    fn result_of_an_operation_survives_later_operations() {
         let first = after(&Count::default(), Change::Add(5), operation(1, 1));
         assert_eq!(first.told(operation(1, 1), 0), Told::Applied(5));
         let second = after(&first, Change::Add(7), operation(2, 1));
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_may_have_been_pushed_out_tells_nothing() {
+    fn possibly_evicted_record_gives_no_answer() {
         let mut count = after(&Count::default(), Change::Add(1), operation(0, 1));
         for writer in 1..WRITERS as u64 {
             count = after(&count, Change::Add(1), operation(writer, 1));
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_writes_nothing() {
+    fn refused_change_writes_nothing() {
         let five = after(&Count::default(), Change::Add(5), operation(1, 1));
         assert_eq!(five.changed(Change::Swap { from: 4, to: 9 }, operation(1, 2)), Changed::Not);
         assert_eq!(five.changed(Change::Add(i64::MAX), operation(1, 2)), Changed::Overflow);
@@ -201,7 +201,7 @@ mod tests {
         /// Writers send each operation up to three times, and each of its requests is carried out or not. The
         /// value is the sum of the operations that are reported as applied.
         #[test]
-        fn the_value_is_the_sum_of_what_it_tells(
+        fn value_is_the_sum_of_the_reported_operations(
             operations in proptest::collection::vec((0_u64..60, -9_i64..9, 0_u32..3), 0..200),
         ) {
             let (mut count, mut sum) = (Count::default(), 0);

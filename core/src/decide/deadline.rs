@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_contact_proves_the_one_before_it_and_only_when_it_is_far_enough_behind() {
+    fn contact_proves_the_previous_contact_only_after_an_interval() {
         let (ttl, period) = (Duration::from_secs(10), Duration::from_secs(2));
         let mut proof = ContactProof::new(at(0), at(100), ttl, period);
         assert_eq!(proof.deadline(), at(9_000));

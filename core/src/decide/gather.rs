@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_is_that_of_the_keys_and_equal_ones_are_refused() {
+    fn locks_are_ordered_by_key_and_duplicates_are_refused() {
         assert_eq!(canonical_order(["b", "a", "c"]), Ok(vec![1, 0, 2]));
         assert_eq!(canonical_order(["b", "a", "b"]), Err((0, 2)));
     }

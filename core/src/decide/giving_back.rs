@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_step_holds_no_more_however_many_there_were() {
+    fn last_step_has_the_same_size_for_any_node_count() {
         for nodes in [IN_ONE_STEP + 1, 10_000, 100_000] {
             assert_eq!(nodes - one_by_one(nodes), IN_ONE_STEP);
         }

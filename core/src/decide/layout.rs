@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_enters_where_it_works_with_what_is_stamped_and_announced() {
+    fn client_enters_unless_the_stamp_or_announcement_is_newer() {
         for (stamp, own, expected) in [
             (None, 2, Admission::Write(Stamp::of(2))),
             (Some(Stamp::of(1)), 2, Admission::Enter),

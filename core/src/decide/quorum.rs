@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_where_a_minority_answers() {
+    fn minority_of_answers_causes_no_wait() {
         let mut gathering = MajorityGather::new(5);
         gathering.tried(2);
         assert_eq!(gathering.next(0), NextStep::Again);

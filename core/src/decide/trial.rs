@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn another_marker_begins_the_time_anew() {
+    fn another_marker_restarts_the_waiting_time() {
         let (terms, mut trial) = (terms(), Trial::default());
         let unripe = |id| Marker::new(&terms, None, id, false);
         assert_eq!(trial.judge(&terms, None, Some(&unripe(1)), at(0), 9), Verdict::NotBefore(at(10)));

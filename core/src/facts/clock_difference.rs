@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_well_accuses_nobody() {
+    fn uncertain_clock_difference_counts_as_within_bounds() {
         let seen = |micros, error| ClockDifference { micros, error, ends_leases: true };
         for (micros, error, within) in [
             (1_000_000, Duration::ZERO, true),

@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_look_alike_on_both_sides_are_one_and_as_many_are_alone_as_are_more() {
+    fn equal_nodes_of_both_sides_pair_up_and_the_surplus_is_alone() {
         type Listed<'a> = &'a [(u64, &'a str, bool)];
         type Case<'a> = (&'a str, Listed<'a>, Listed<'a>, &'a [u64], &'a [u64]);
         let cases: [Case<'_>; 7] = [
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_goes_on_where_the_one_before_ended_and_begins_anew_behind_a_switch() {
+    fn next_page_continues_unless_a_switch_restarts_it() {
         let number = |epoch, sequence, beside| Token::new(epoch, sequence).expect("fits").as_u64() | beside;
         for (after, expected) in [
             (0, Some(Behind::Here(0))),
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_says_its_side_and_reaches_nothing_behind_a_switch() {
+    fn number_names_its_side_and_is_invalid_after_a_switch() {
         use MovePhase::{BothByNew, BothByOld, Done, New, Old};
         let number = |sequence, beside| Token::new(1, sequence).expect("fits").as_u64() | beside;
         for (phase, here, beside) in [

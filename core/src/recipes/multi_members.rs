@@ -68,7 +68,7 @@ mod tests {
 
     /// During a move, and while services still use the old URLs, one coordinator has two namespaces.
     #[tokio::test]
-    async fn the_order_is_one_whatever_namespace_a_coordinator_has() {
+    async fn lock_order_does_not_depend_on_the_namespace() {
         let of = |name: &str, namespace: &str| {
             let mut config = Config::new("memory");
             (config.name, config.namespace) = (Some(name.to_owned()), namespace.to_owned());

@@ -61,7 +61,7 @@ fn d3_two_tasks_of_one_owner_make_one_acquisition_and_hold_from_its_end() {
 }
 
 #[test]
-fn who_joins_an_acquisition_knows_whether_it_waits_behind_others() {
+fn joined_acquisition_reports_whether_it_is_queued() {
     let mut book = Book::new();
     let generation = begin(&mut book, Exclusive);
     book.queued(&"k", generation + 1);
@@ -105,7 +105,7 @@ fn d4_who_joined_an_acquisition_that_failed_enters_again() {
 }
 
 #[test]
-fn who_asks_to_write_waits_for_no_reader_and_readers_for_no_writer_that_nobody_wants() {
+fn writer_joins_no_pending_read_and_reader_no_unwanted_write() {
     let mut book = Book::new();
     let reading = begin(&mut book, Shared);
     assert_eq!(enter(&mut book, Exclusive, &[]), Entrant::Later(reading));
@@ -120,7 +120,7 @@ fn who_asks_to_write_waits_for_no_reader_and_readers_for_no_writer_that_nobody_w
 }
 
 #[test]
-fn d5_nobody_re_enters_a_lost_hold() {
+fn d5_lost_hold_is_not_reentered() {
     for mode in [Exclusive, Shared] {
         let mut book = Book::new();
         acquire(&mut book, mode, 1, &[]);
@@ -129,7 +129,7 @@ fn d5_nobody_re_enters_a_lost_hold() {
 }
 
 #[test]
-fn who_writes_may_read_and_the_last_writer_downgrades() {
+fn writer_may_also_read_and_last_writer_release_downgrades() {
     let mut book = Book::new();
     let generation = acquire(&mut book, Exclusive, 1, &[]);
     assert_eq!(enter(&mut book, Exclusive, &[]), Entrant::Again(generation, 1));
@@ -142,7 +142,7 @@ fn who_writes_may_read_and_the_last_writer_downgrades() {
 }
 
 #[test]
-fn who_reads_may_read_again_and_not_write() {
+fn reader_may_read_again_but_not_write() {
     let mut book = Book::new();
     let generation = acquire(&mut book, Shared, 1, &[]);
     assert_eq!(enter(&mut book, Shared, &[]), Entrant::Again(generation, 1));

@@ -48,7 +48,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_an_earlier_version_does_not_know_stays_when_it_changes_the_rest() {
+    fn unknown_fields_stay_when_other_fields_change() {
         let mut fields = Fields::read(b"layout=1&moving=to+etcd%3A&version=0.1");
         fields.set("layout", Some("2".to_owned()));
         fields.set("version", None);

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_later_version_wrote_keeps_this_one_out() {
+    fn unknown_marker_of_a_later_version_refuses_the_client() {
         let place = Place::of(&Namespace::new("n")).expect("a good namespace");
         let error = read(&Fields::read(b"layout=1&moving=sideways"), &place).expect_err("unknown");
         assert_eq!(error.kind(), ErrorKind::Misconfigured);

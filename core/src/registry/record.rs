@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_says_who_takes_part_in_a_move_and_who_is_an_operator() {
+    fn record_states_the_role_of_its_client() {
         for who in [Who::Plain, Who::Participant("to etcd"), Who::Operator] {
             assert_eq!(read(&ClientRecord::own(1, who)).who(), who);
         }
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_later_version_or_another_program_wrote_is_shown() {
+    fn record_of_a_later_version_or_foreign_program_is_shown() {
         let later = read(b"layout=9&host=h&moving=a+b&version=2.0%1b");
         assert_eq!((later.layout, later.host.as_str(), later.version.as_str()), (Some(9), "h", "2.0\\u{1b}"));
         assert_eq!(later.others.into_iter().collect::<Vec<_>>(), [("moving".to_owned(), "a b".to_owned())]);

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_an_inner_bound_noted_before_it_connected_is_not_said_of_the_rest() {
+    async fn inner_failure_before_connecting_is_not_the_outer_cause() {
         let hosts = ["h:1".to_owned()];
         let connecting = async {
             let tries = async {
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_time_without_an_end_is_no_bound() {
+    async fn unlimited_time_sets_no_bound() {
         let answer = connect_within(Duration::MAX, "it", &[], async { Ok(7) }).await;
         assert_eq!(answer.expect("it answers"), 7);
     }

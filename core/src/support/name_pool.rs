@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_refused_try_was_lent_is_free_again_unless_it_was_repeated() {
+    fn name_of_a_refused_try_is_freed_unless_the_try_repeated() {
         let queue = Address::new("n", Kind::Mutex, "q").unwrap();
         for (repeated, free) in [(false, id(1)), (true, id(3))] {
             let names = NamePool::default();
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_bounded() {
+    fn number_of_kept_names_is_bounded() {
         let names = NamePool::default();
         for queue in 0..=QUEUES {
             names.free(&queue.to_string(), id(1));

@@ -109,7 +109,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[tokio::test(start_paused = true)]
-    async fn a_call_meanwhile_gets_the_one_result_and_a_later_call_a_new_one() {
+    async fn concurrent_calls_share_one_result_and_later_calls_rerun() {
         let (flights, may_end) = (SingleFlight::default(), Arc::new(Notify::new()));
         let join = |result: u32| {
             let may_end = Arc::clone(&may_end);

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_notice_reads_back_and_anything_else_is_none() {
+    fn release_notice_reads_back_and_other_text_is_refused() {
         let successors = vec![Successor { name: "1f-x".to_owned(), created: 9 }];
         for signal in [Signal::Next, Signal::Look] {
             let notice = ReleaseNotice { to: 7, signal, successors: successors.clone() };

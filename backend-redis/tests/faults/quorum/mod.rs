@@ -25,12 +25,12 @@ const TTL: Duration = Duration::from_secs(2);
 const KEY: &str = "quorum";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_holds_beside_another_while_two_of_five_servers_come_back_empty() {
+async fn no_holds_conflict_when_two_servers_return_empty() {
     play::nobody_overlaps("both empty", [false, false]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_holds_beside_another_while_one_server_comes_back_empty_and_one_with_its_data() {
+async fn no_holds_conflict_when_one_of_two_servers_returns_empty() {
     play::nobody_overlaps("one empty, one durable", [true, false]).await;
 }
 

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_found_decides_what_is_done() {
+    fn plan_of_a_write_follows_from_the_found_cell() {
         use Plan::{Create, Delete, Nothing, Overwrite, Refuse, Replace};
         let of = |seconds| vec![Use::new(idle(seconds))];
         let (stays, bare) = (found(Kept::Stays, true, Vec::new()), found(Kept::Stays, false, Vec::new()));

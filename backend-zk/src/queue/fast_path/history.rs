@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_bounded() {
+    fn number_of_kept_names_is_bounded() {
         let history = History::default();
         for queue in 0..=QUEUES {
             history.far(M, &queue.to_string(), "a-");

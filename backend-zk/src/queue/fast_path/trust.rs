@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_is_open_where_everybody_may_make_or_delete_what_is_in_it() {
+    fn directory_is_open_if_anyone_may_change_its_children() {
         for (rights, open) in [("r", false), ("w", false), ("", false), ("c", true), ("d", true), ("a", true)]
         {
             assert_eq!(is_open(&[grant("digest:app:x", "cdrwa"), grant(ANYONE, rights)]), open, "{rights}");

@@ -78,7 +78,7 @@ mod tests {
 
     /// Another task dispatches the events, so they may arrive in the middle of a poll.
     #[tokio::test]
-    async fn the_own_nodes_event_comes_first_though_both_come_behind_the_first_poll() {
+    async fn own_node_event_is_first_when_both_arrive_together() {
         let (send, sent) = oneshot::channel();
         let own: Armed = Box::pin(sent.map(|event| event.expect("sent")));
         let mut send = Some(send);
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_deletion_long_behind_an_announcement_is_no_release() {
+    async fn late_deletion_after_an_announcement_is_not_a_release() {
         let clock = Clock::tokio();
         let mut ahead = released(event(Event::Created), none());
         assert_eq!(next_event(&mut None, &mut ahead, &clock).now_or_never(), None);

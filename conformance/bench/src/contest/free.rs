@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_free_while_nobody_holds_and_somebody_waits() {
+    fn free_time_counts_while_contenders_wait_without_a_holder() {
         let mut free = Free::default();
         free.waits(ms(1));
         free.begin(ms(3));

@@ -113,7 +113,7 @@ mod tests {
     use super::without_address;
 
     #[test]
-    fn a_greeting_keeps_the_number_and_what_follows_it() {
+    fn greeting_without_address_keeps_number_and_following_bytes() {
         let address = b"127.0.0.1:3888";
         let mut greeting = (-65_536_i64).to_be_bytes().to_vec();
         greeting.extend(3_i64.to_be_bytes());

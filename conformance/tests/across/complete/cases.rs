@@ -47,11 +47,11 @@ const PLAYED_ONCE: &[(&str, &str)] = &[
     ("node_cancel_every_future_of_a_rwlock", FUTURES),
     ("node_cancel_every_future_of_a_semaphore", FUTURES),
     ("mutex_under_chaos", "one of three runs of chaos, each over one recipe"),
-    ("lease_alive_beside_many_dropped_at_once", WAY),
-    ("lease_alive_beside_many_released_at_once", WAY),
-    ("lease_alive_beside_many_tries_at_once", WAY),
+    ("lease_alive_while_many_guards_are_dropped", WAY),
+    ("lease_alive_while_many_guards_are_released", WAY),
+    ("lease_alive_while_many_tries_run", WAY),
     ("lease_close_from_another_runtime_is_bounded", RUNTIME),
-    ("lease_close_of_many_stalls_nobody", WAY),
+    ("lease_close_of_many_holds_blocks_no_client", WAY),
     ("lease_close_of_many_is_bounded_while_the_server_is_away", WAY),
     ("lease_renewal_gone_with_its_runtime_is_reported_at_once", RUNTIME),
     ("lease_alive_in_a_soak_of_many_holds", WAY),
@@ -61,7 +61,7 @@ const PLAYED_ONCE: &[(&str, &str)] = &[
     ("node_data_admits_no_waiter", BELOW),
     ("node_data_of_a_lost_reply_is_unknown", BELOW),
     ("cell_list_is_by_the_beginning_of_keys", BELOW),
-    ("cell_list_tells_how_long_each_stays", BELOW),
+    ("cell_list_shows_the_life_of_each_cell", BELOW),
     ("node_queues_are_listed_by_the_beginning_of_their_keys", BELOW),
     ("node_limits_are_listed_by_the_beginning_of_their_keys", BELOW),
     ("node_limits_are_replaced_where_they_are_known", BELOW),
@@ -97,7 +97,7 @@ fn names_are_unique() {
 }
 
 #[test]
-fn what_a_mutex_does_is_played_with_every_adapter() {
+fn each_mutex_case_runs_with_every_adapter() {
     let cases = cases::all();
     let names: BTreeSet<_> = cases.iter().map(|case| case.name).collect();
     for (name, why) in PLAYED_ONCE {

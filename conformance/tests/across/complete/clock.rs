@@ -43,7 +43,7 @@ fn each_server_has_a_case_in_real_time_for_every_clause_with_a_time() {
 #[test]
 fn expiry_is_found_in_each_kind_of_queue() {
     let all = cases::all();
-    for name in ["node_death_is_found_by_waiters_of_each_kind", "watch_queue_tells_of_a_death"] {
+    for name in ["node_death_is_found_by_waiters_of_each_kind", "watch_queue_reports_a_death"] {
         assert!(
             all.iter().any(|case| case.name == name && case.keeps_time()),
             "{name} is not tagged `clock`"

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_beside_a_request_under_way_is_final() {
+    fn refusal_of_a_request_in_doubt_is_final() {
         let mut count = Count::default();
         let late = request(1, 2, Change::Swap { from: 3, to: 9 });
         assert_eq!(sent(&mut count, CountRequest { in_doubt: true, ..late }), CountOutcome::Refused);
@@ -197,7 +197,7 @@ mod tests {
         /// operation is applied twice. An operation that was reported as applied was applied; an operation
         /// that was reported as refused was not applied, and never is.
         #[test]
-        fn an_operation_is_applied_once_however_often_its_requests_arrive(steps in steps()) {
+        fn operation_is_applied_once_although_requests_repeat(steps in steps()) {
             let (mut count, mut writers) = (Count::default(), vec![Writer::default(); 60]);
             let mut requests: Vec<CountRequest> = Vec::new();
             let (mut applied, mut refused) = (BTreeSet::new(), BTreeSet::new());

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn something_else_is_no_count() {
+    fn malformed_text_is_not_a_count() {
         for text in [
             "",
             "5",

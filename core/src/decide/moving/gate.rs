@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_marked_is_said_in_words_that_act_on_no_terminal() {
+    fn gate_marker_message_escapes_its_url() {
         let said = |course, name: Option<&str>| {
             let url = "redis://new/\u{1b}".to_owned();
             GateMarker { course, name: name.map(str::to_owned), url }.to_string()

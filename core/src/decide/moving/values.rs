@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn values_leave_in_a_step_of_their_own_and_change_sides_with_the_token() {
+    fn values_leave_in_a_separate_step_and_move_with_the_tokens() {
         use ValuesAt::{LeavingNew, LeavingOld, New, Old};
         let forward = stages(WholeStage::before(4), Way::Forward);
         assert_eq!(
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn who_turns_back_while_values_are_copied_goes_to_where_they_are() {
+    fn reversal_during_a_copy_returns_to_the_side_with_the_values() {
         let forward = stages(WholeStage::before(0), Way::Forward);
         assert_eq!(forward[2].step(&1, [], Way::Back), WholeStep::Write(forward[1]));
         let back = stages(forward[4], Way::Back);

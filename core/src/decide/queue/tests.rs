@@ -17,7 +17,7 @@ fn waiting(answer: Answer) -> bool {
 }
 
 #[test]
-fn a_release_admits_the_next_and_tells_it() {
+fn release_admits_and_notifies_the_next_waiter() {
     let mut queue = Queue::new();
     assert_eq!(queue.join(100, &ask(1, Claim::Exclusive)).0, Answer::Admitted { sequence: 100 });
     assert_eq!(
@@ -29,7 +29,7 @@ fn a_release_admits_the_next_and_tells_it() {
 }
 
 #[test]
-fn dead_nodes_are_dropped_wherever_they_stand() {
+fn prune_drops_dead_nodes_at_any_place() {
     let mut queue = Queue::new();
     for n in 1..=3 {
         queue.join(u64::from(n), &ask(n, Claim::Exclusive));
@@ -40,7 +40,7 @@ fn dead_nodes_are_dropped_wherever_they_stand() {
 }
 
 #[test]
-fn nobody_overtakes_a_waiter() {
+fn no_client_overtakes_a_waiter() {
     let mut queue = Queue::new();
     queue.join(1, &ask(1, Claim::Shared));
     assert!(waiting(queue.join(2, &ask(2, Claim::Exclusive)).0));
@@ -53,7 +53,7 @@ fn nobody_overtakes_a_waiter() {
 }
 
 #[test]
-fn permits_are_all_or_none_and_whoever_leaves_admits_the_next() {
+fn any_release_admits_the_next_and_another_limit_conflicts() {
     for leaves in [1, 2] {
         let mut queue = Queue::new();
         for n in 1..=2 {

@@ -30,7 +30,7 @@ async fn a_join_that_is_under_way_at_a_close_opens_no_lease() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_dead_client_leaves_in_an_unused_queue_is_forgotten() {
+async fn node_of_a_dead_client_in_an_unused_queue_is_forgotten() {
     let store = Memory::new(Clock::tokio());
     let ((alive, _), (dead, _)) = (connected(&store), connected(&store));
     let _guard = dead.mutex("a").expect("a good key").acquire().await.expect("acquired");

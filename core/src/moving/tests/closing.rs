@@ -5,7 +5,7 @@ use crate::error::ErrorKind;
 
 /// Its lease on the old side ended before, and the error is still `Closed`.
 #[tokio::test(start_paused = true)]
-async fn a_close_behind_a_lost_membership_ends_what_waits_for_values() {
+async fn close_after_a_lost_membership_ends_value_waits() {
     let stores = Stores::new();
     let part = stores.participant().await;
     let value = part.coordinator.shared_value("v").unwrap();

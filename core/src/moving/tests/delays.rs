@@ -131,7 +131,7 @@ async fn a_step_adds_a_few_requests_to_an_acquisition_that_is_under_way() {
 /// The nodes of a killed member end on both sides together, in any phase, also during a step. The step waits
 /// for them too.
 #[tokio::test(start_paused = true)]
-async fn a_member_that_is_killed_delays_others_by_one_lease_whatever_the_phase() {
+async fn killed_member_delays_others_by_one_lease_in_any_phase() {
     for ttls in [[6, 9], [9, 6]] {
         for phase in PHASES {
             for steps in [false, true] {

@@ -119,7 +119,7 @@ async fn a_step_back_waits_for_a_hold_on_the_new_side_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_on_the_new_side_when_the_old_one_is_needed_gives_its_place_back() {
+async fn waiter_leaves_the_new_side_when_the_old_side_is_needed() {
     let stores = Stores::new();
     let (one, other) = (stores.participant().await, stores.participant().await);
     stores.go(MovePhase::New).await;
@@ -138,7 +138,7 @@ async fn who_waits_on_the_new_side_when_the_old_one_is_needed_gives_its_place_ba
 
 /// It did not get the event of the step, and reads the stage while it holds both nodes.
 #[tokio::test(start_paused = true)]
-async fn who_hears_nothing_of_the_switch_gives_a_token_of_the_new_side_all_the_same() {
+async fn client_without_the_switch_event_gives_new_side_tokens() {
     let stores = Stores::new();
     let (one, other) = (stores.participant().await, stores.participant().await);
     stores.go(MovePhase::BothByOld).await;
@@ -155,7 +155,7 @@ async fn who_hears_nothing_of_the_switch_gives_a_token_of_the_new_side_all_the_s
 
 /// A participant of the first move, and a client that comes after it.
 #[tokio::test(start_paused = true)]
-async fn tokens_rise_behind_a_move_that_was_given_up() {
+async fn tokens_rise_after_an_aborted_move() {
     let stores = Stores::new();
     let one = stores.participant().await;
     soon(stores.go(MovePhase::New)).await;
@@ -180,7 +180,7 @@ async fn tokens_rise_behind_a_move_that_was_given_up() {
 
 /// It was cut off from the old side before that, and knows a phase that needs only the new side.
 #[tokio::test(start_paused = true)]
-async fn who_was_away_while_a_move_was_given_up_goes_by_the_old_side_again() {
+async fn client_away_during_an_abort_uses_the_old_side_again() {
     for known in [MovePhase::BothByNew, MovePhase::New] {
         let stores = Stores::new();
         let [one, other] = stores.two_in(known).await;
@@ -204,7 +204,7 @@ async fn who_was_away_while_a_move_was_given_up_goes_by_the_old_side_again() {
 
 /// It began on the old side, and waits there until the move is nearly done.
 #[tokio::test(start_paused = true)]
-async fn what_a_hold_needs_is_decided_when_it_completes() {
+async fn sides_of_a_hold_are_decided_when_it_completes() {
     let stores = Stores::new();
     let (one, other) = (stores.participant().await, stores.participant().await);
     let hold = one.coordinator.mutex("a").unwrap().acquire().await.unwrap();
@@ -261,7 +261,7 @@ async fn owners_writers_and_permits_move_with_their_holds() {
 
 /// Its node on the new side is still being joined as a writer's node.
 #[tokio::test(start_paused = true)]
-async fn what_a_hold_says_while_it_joins_the_new_side_counts_there() {
+async fn hold_change_during_its_join_reaches_the_new_side() {
     let stores = Stores::new();
     let (one, other) = (stores.participant().await, stores.participant().await);
     let writer = one.coordinator.rwlock("w").unwrap().write().await.unwrap();

@@ -75,7 +75,7 @@ impl Stores {
 }
 
 #[tokio::test(start_paused = true)]
-async fn everybody_is_listed_once_in_each_phase() {
+async fn each_client_is_listed_once_in_each_phase() {
     let stores = Stores::new();
     let (one, two, three) =
         (stores.labelled("one").await, stores.labelled("two").await, stores.labelled("three").await);
@@ -110,7 +110,7 @@ async fn everybody_is_listed_once_in_each_phase() {
 
 /// The old side admits the client, it cannot reach the new side, and all other clients wait for it.
 #[tokio::test(start_paused = true)]
-async fn who_is_on_the_way_to_the_new_side_is_listed_and_can_be_removed() {
+async fn client_on_the_way_to_the_new_side_is_listed_and_removable() {
     for phase in [MovePhase::BothByOld, MovePhase::BothByNew, MovePhase::New] {
         let stores = Stores::new();
         let (one, two) = (stores.labelled("one").await, stores.labelled("two").await);
@@ -137,7 +137,7 @@ async fn who_is_on_the_way_to_the_new_side_is_listed_and_can_be_removed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_stands_in_the_way_on_the_new_side_alone_is_listed_and_can_be_removed() {
+async fn blocker_only_on_the_new_side_is_listed_and_removable() {
     let stores = Stores::new();
     let one = stores.labelled("one").await;
     stores.reach(MovePhase::BothByOld).await;
@@ -174,7 +174,7 @@ async fn a_number_from_before_a_switch_reaches_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn queues_on_which_somebody_only_waits_on_the_other_side_are_listed_too() {
+async fn queue_with_waiters_only_on_the_other_side_is_listed() {
     let stores = Stores::new();
     let (one, two) = (stores.labelled("one").await, stores.labelled("two").await);
     stores.reach(MovePhase::BothByOld).await;
@@ -205,7 +205,7 @@ async fn queues_on_which_somebody_only_waits_on_the_other_side_are_listed_too() 
 
 /// The leader is on one side, and the next candidate on the other.
 #[tokio::test(start_paused = true)]
-async fn a_watch_tells_of_both_sides_and_of_the_switch_of_the_tokens() {
+async fn watch_reports_both_sides_and_the_token_switch() {
     let stores = Stores::new();
     let (one, two) = (stores.labelled("one").await, stores.labelled("two").await);
     let queue = one.coordinator.election("e").expect("a good key").address().clone();

@@ -12,7 +12,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// It was stopped for longer than its lease, and is admitted before its next membership.
 #[tokio::test(start_paused = true)]
-async fn who_has_waited_for_long_waits_for_its_membership_too() {
+async fn long_waiter_also_waits_for_its_membership() {
     for phase in [MovePhase::Old, MovePhase::BothByOld] {
         let (_stores, one, other) = two_in(phase).await;
         let held = other.coordinator.mutex("a").unwrap().acquire().await.unwrap();

@@ -24,7 +24,7 @@ async fn asks(part: &Part, acquire_and_release: impl AsyncFn()) -> [u64; 2] {
 }
 
 #[tokio::test(start_paused = true)]
-async fn old_new_and_done_ask_for_what_a_plain_client_asks_and_both_for_the_sum_and_a_read() {
+async fn only_both_phases_cost_more_requests_than_a_plain_client() {
     let stores = Stores::new();
     let part = stores.participant().await;
     for (phase, mutexes, stored) in [

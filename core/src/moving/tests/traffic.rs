@@ -110,7 +110,7 @@ pub(in crate::moving) async fn work(
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_holds_beside_another_while_it_moves_there_and_back() {
+async fn no_two_clients_hold_during_moves_in_both_directions() {
     for seed in 0..4 {
         let stores = Stores::new();
         let witness = Arc::new(Mutex::new(Witness::default()));

@@ -361,12 +361,12 @@ fn limits_that_are_not_copied_are_found() {
 }
 
 #[test]
-fn a_late_copy_over_whatever_is_stored_is_found() {
+fn late_copy_that_overwrites_any_value_is_found() {
     planted("overwrites", there(), Fault::Overwrites);
 }
 
 #[test]
-fn a_copy_of_what_was_read_before_the_limit_that_it_replaces_is_found() {
+fn copy_with_source_read_before_target_is_found() {
     planted("reads the source first", there(), Fault::ReadsTheSourceFirst);
 }
 

@@ -56,7 +56,7 @@ fn three_participants_hold_one_by_one_while_a_move_goes_on() {
 
 /// Bounds that only the long tier explores to their end: a fault is found early.
 #[test]
-fn what_is_explored_up_to_symmetry_has_the_planted_faults() {
+fn planted_faults_are_found_up_to_symmetry() {
     for (fault, expected) in
         [(Fault::AcknowledgesAtOnce, Broken::TwoHolders), (Fault::TrustsWhatItRead, Broken::TokenBack)]
     {

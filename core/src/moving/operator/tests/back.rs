@@ -44,7 +44,7 @@ async fn a_side_that_a_finished_move_has_retired_is_reopened_for_the_way_back() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_reopened_is_no_side_of_a_move_under_way() {
+async fn side_of_a_move_under_way_is_not_reopened() {
     let bed = Bed::new();
     let there = bed.operator().await;
     there.start(ignored).await.expect("begun");

@@ -25,7 +25,7 @@ async fn a_forgotten_client_keeps_a_move_from_beginning_and_is_named_and_works_o
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_written_is_taken_back_when_a_client_came_in_before_the_marker() {
+async fn start_is_undone_if_a_client_connected_before_the_marker() {
     let bed = Bed::new();
     let operator = bed.operator().await;
     let (staged, made) = operator.first_stage().await.expect("made").expect("by this one");
@@ -81,7 +81,7 @@ async fn what_another_has_begun_since_it_was_looked_at_is_not_given_up() {
 
 /// Such a member would find no stage, and continue in the phase that it knows.
 #[tokio::test(start_paused = true)]
-async fn one_who_begins_anew_takes_no_cell_back_that_a_member_does_not_know_yet() {
+async fn failed_restart_keeps_a_cell_until_the_member_acknowledges_it() {
     let bed = Bed::new();
     let (operator, member) = (bed.operator().await, bed.member("one").await);
     operator.first_stage().await.expect("made").expect("by this one");
@@ -150,7 +150,7 @@ async fn an_operator_writes_stages_and_stamps_and_nothing_else() {
 
 /// Without the cell no client could know that the values on the new side are copies.
 #[tokio::test(start_paused = true)]
-async fn one_who_begins_anew_takes_no_cell_back_that_knows_of_copies() {
+async fn failed_restart_keeps_a_cell_that_records_copies() {
     let bed = Bed::new();
     let operator = bed.operator().await;
     let plain = bed.plain_on_old("before").await.expect("no move yet");

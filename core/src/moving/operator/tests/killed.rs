@@ -98,7 +98,7 @@ async fn counted(plain: &Coordinator) -> i64 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_goes_on_beside_an_operator_who_ends_at_any_request() {
+async fn run_completes_if_an_operator_stops_at_any_request() {
     let run = async |of: &Move| of.run(ignored).await;
     ends_at_each_request(has_values, run, async |bed, another| {
         assert_eq!(state(another).await, (MoveState::Done, Done));
@@ -113,7 +113,7 @@ async fn a_run_goes_on_beside_an_operator_who_ends_at_any_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_move_is_taken_back_beside_an_operator_who_ends_at_any_request() {
+async fn abort_completes_if_an_operator_stops_at_any_request() {
     let begun = async |bed: &Bed| {
         has_values(bed).await;
         let operator = bed.operator().await;
@@ -134,7 +134,7 @@ async fn a_move_is_taken_back_beside_an_operator_who_ends_at_any_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_move_is_finished_beside_an_operator_who_ends_at_any_request() {
+async fn finish_completes_if_an_operator_stops_at_any_request() {
     for last in [Last::Lost, Last::Unheard, Last::Asleep] {
         for requests in 0.. {
             let bed = Bed::new();

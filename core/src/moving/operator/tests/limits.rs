@@ -44,7 +44,7 @@ async fn back_to(operator: &Move, phase: MovePhase) {
 /// Limits without users are copied before both sides are needed, also over limits of an earlier use. Limits
 /// that only the new side has remain there.
 #[tokio::test(start_paused = true)]
-async fn a_limit_that_nobody_uses_is_on_the_new_side_when_it_is_needed() {
+async fn unused_limit_is_on_the_new_side_when_it_is_needed() {
     let bed = Bed::new();
     let (old, new) = (bed.plain_on_old("a").await.expect("open"), bed.plain_on_new("b").await.expect("open"));
     for (of, key, limit) in
@@ -105,7 +105,7 @@ async fn a_limit_that_is_stored_in_any_phase_holds_in_all_that_follow() {
 /// A limit that only the new side has, because its first user came in phase *new*, is on the old side after
 /// the move is taken back.
 #[tokio::test(start_paused = true)]
-async fn a_limit_that_came_on_the_new_side_is_on_the_old_one_behind_a_move_that_is_taken_back() {
+async fn abort_copies_a_limit_of_the_new_side_to_the_old_side() {
     let bed = Bed::new();
     let (member, operator) = (bed.participant("one").await, bed.operator().await);
     to(&operator, New).await;

@@ -64,7 +64,7 @@ async fn a_finish_says_at_the_most_that_another_call_helps() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_operator_who_waits_hears_of_members_also_behind_a_watch_that_was_lost() {
+async fn waiting_operator_notices_members_after_a_lost_watch() {
     let bed = Bed::new();
     let late = bed.member("late").await;
     let life = Life::new(Last::Lost);

@@ -75,7 +75,7 @@ async fn an_operator_whose_urls_are_spelled_otherwise_finds_in_the_plan_what_eac
 
 /// The old side of the next move is the new side of the first.
 #[tokio::test(start_paused = true)]
-async fn a_next_move_of_the_same_name_keeps_nobody_from_finishing_the_first() {
+async fn next_move_of_the_same_name_does_not_block_finishing() {
     let bed = Bed::new();
     let operator = bed.operator().await;
     operator.run(ignored).await.expect("made");
@@ -112,7 +112,7 @@ async fn an_operator_who_has_deleted_the_stage_goes_on_giving_the_move_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_move_from_a_side_that_is_retired_is_told_what_works_there() {
+async fn error_for_a_move_from_a_retired_side_names_the_remedy() {
     let bed = Bed::new();
     let there = bed.operator().await;
     there.run(ignored).await.expect("made");
@@ -142,7 +142,7 @@ async fn old_side_forgets(of: &Move) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_move_whose_stage_may_be_lost_is_not_given_up_under_those_who_take_part() {
+async fn lost_stage_blocks_an_abort_until_participants_leave() {
     let bed = Bed::new();
     let (operator, one) = (bed.operator().await, bed.participant("one").await);
     while operator.advance(ignored).await.expect("a step") != New {}
@@ -164,7 +164,7 @@ async fn a_move_whose_stage_may_be_lost_is_not_given_up_under_those_who_take_par
 
 /// An operator that takes a move back leaves the higher epoch on the old side.
 #[tokio::test(start_paused = true)]
-async fn a_marker_that_an_abort_has_left_is_lifted_beside_those_who_take_part() {
+async fn abort_lifts_a_leftover_marker_while_participants_remain() {
     let bed = Bed::new();
     let (operator, one) = (bed.operator().await, bed.participant("one").await);
     while operator.advance(ignored).await.expect("a step") != New {}

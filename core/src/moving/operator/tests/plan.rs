@@ -6,7 +6,7 @@ use crate::decide::moving::Side;
 use crate::moving::operator::MoveBlocker;
 
 #[tokio::test(start_paused = true)]
-async fn a_plan_shows_participants_the_forgotten_what_is_in_use_and_what_is_in_the_way() {
+async fn plan_shows_participants_outsiders_usage_and_blockers() {
     let bed = Bed::new();
     let member = bed.member("service").await;
     let half = Config { label: Some("half".to_owned()), ..bed.config.from.clone() }.as_participant("m");

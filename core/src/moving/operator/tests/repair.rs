@@ -27,7 +27,7 @@ async fn goes_to(of: &Move, phase: MovePhase) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_move_whose_marker_is_lost_goes_on_once_it_stands_again_and_those_who_came_in_have_left() {
+async fn move_resumes_after_marker_repair_and_the_exit_of_plain_clients() {
     for (phase, side) in [
         (BothByOld, Side::Old),
         (BothByOld, Side::New),
@@ -133,7 +133,7 @@ async fn a_move_is_not_given_up_below_the_tokens_that_it_gave() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_no_move_is_nothing_is_repaired_and_nothing_written() {
+async fn repair_without_a_move_writes_nothing() {
     let bed = Bed::new();
     let operator = bed.operator().await;
     let error = operator.repair().await.expect_err("no move has begun");
@@ -143,7 +143,7 @@ async fn where_no_move_is_nothing_is_repaired_and_nothing_written() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_gate_is_repaired_beside_an_operator_who_ends_at_any_request() {
+async fn gate_is_repaired_if_an_operator_stops_at_any_request() {
     for phase in [BothByOld, New] {
         let lost = async |bed: &Bed| {
             let operator = bed.operator().await;

@@ -11,7 +11,7 @@ use crate::error::ErrorKind;
 use crate::moving::operator::{MoveProgress, MoveState};
 
 #[tokio::test(start_paused = true)]
-async fn a_move_is_made_there_and_finished_and_the_old_side_sends_everybody_on() {
+async fn finished_move_redirects_clients_of_the_old_side() {
     let bed = Bed::new();
     let members = [bed.member("one").await.follows(), bed.member("two").await.follows()];
     let operator = bed.operator().await;
@@ -143,7 +143,7 @@ async fn two_operators_at_once_make_one_move() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_phase_that_is_written_anew_is_as_old_as_before() {
+async fn rewritten_phase_keeps_its_start_time() {
     let (bed, long_ago) = (Bed::new(), SystemTime::UNIX_EPOCH + Duration::from_secs(5));
     let operator = bed.operator().await;
     operator.start(ignored).await.expect("begun");

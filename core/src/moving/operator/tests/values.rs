@@ -173,7 +173,7 @@ async fn a_move_onto_values_does_not_begin_and_one_that_was_given_up_leaves_none
 
 /// A value that cannot be copied is not reported as the work of another operator, also after several tries.
 #[tokio::test(start_paused = true)]
-async fn a_value_that_cannot_be_copied_is_named_and_the_others_are_used_again_behind_an_abort() {
+async fn uncopyable_value_is_named_and_others_work_after_an_abort() {
     let bed = Bed::new();
     let (foreign, _link) = bed.stores.old.client(&bed.config.from).unwrap();
     let leased = Address::new(&Namespace::new("a").text, Kind::Value, "leased").unwrap();

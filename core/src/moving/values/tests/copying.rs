@@ -142,7 +142,7 @@ impl Operates for Overtaken {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_copy_that_another_operator_takes_back_ends_whatever_the_members_say() {
+async fn copy_ends_when_another_operator_reverses_it() {
     let world = World::new().await;
     let operator = Overtaken(Operator::new(&world, None));
     let read = operator.stage().await.unwrap().expect("it was written");

@@ -213,7 +213,7 @@ async fn so_it_is_with_lost_replies_late_requests_and_lost_leases() {
 
 /// The controls: the test finds each of these faults.
 #[tokio::test(start_paused = true)]
-async fn what_is_left_out_of_the_protocol_is_found() {
+async fn each_fault_of_the_value_protocol_is_found() {
     for (fault, with_troubles) in [
         (Fault::AcknowledgesAtOnce, false),
         (Fault::CountsAnyAnswer, true),

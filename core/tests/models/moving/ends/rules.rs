@@ -47,7 +47,7 @@ fn planted(name: &str, bounds: Ends, fault: Fault, expected: Broken) {
 }
 
 #[test]
-fn who_was_away_while_a_move_was_given_up_holds_beside_nobody() {
+fn client_away_during_an_abort_holds_with_no_other_client() {
     assert_sound("ends: taken back", Ends { losses: 0, ..taken_back() });
     assert_sound("ends: the server loses the cell", Ends { forgets: true, writes: 2, ..taken_back() });
     if long() {
@@ -58,12 +58,12 @@ fn who_was_away_while_a_move_was_given_up_holds_beside_nobody() {
 }
 
 #[test]
-fn no_member_is_left_behind_by_an_operator_beside_another() {
+fn operator_that_begins_a_move_leaves_no_member_stuck() {
     assert_sound("ends: begun", Ends { from: None, operators: 1, writes: 6, ..beside_another() });
 }
 
 #[test]
-fn who_comes_late_to_a_move_that_is_finished_holds_beside_nobody() {
+fn late_client_of_a_finished_move_never_holds_with_another() {
     assert_sound("ends: finished", finished());
     assert_sound("ends: finished while one is away", Ends { writes: 4, ..one_is_away() });
 }

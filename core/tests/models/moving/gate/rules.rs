@@ -51,7 +51,7 @@ fn no_plain_client_works_on_a_side_that_is_not_the_only_one() {
 }
 
 #[test]
-fn tokens_rise_for_plain_clients_behind_a_move_and_behind_one_that_was_given_up() {
+fn plain_client_tokens_rise_after_a_move_and_after_an_abort() {
     assert_sound("gate: there and back", there_and_back());
     assert_sound("gate: there and back, moved before", moved_before());
     if long() {
@@ -84,7 +84,7 @@ fn migrate_gate_anew() {
 }
 
 #[test]
-fn a_move_goes_on_beside_nobody_who_came_in_while_its_marker_was_forgotten() {
+fn move_with_a_lost_marker_never_advances_with_plain_clients() {
     assert_sound("gate: forgotten on the old side", forgotten());
     assert_sound("gate: forgotten on the new side", Gate { clients: vec![Side::New], ..forgotten() });
     if long() {
