@@ -78,7 +78,7 @@ pub mod operator {
 
     /// Connects as an [`Operator`] to the coordinator that a URL or a [`Config`] names.
     ///
-    /// It has the errors and the cancel safety of [`latchwork::connect`](crate::connect()).
+    /// The errors and the cancel safety are the same as for [`latchwork::connect`](crate::connect()).
     pub async fn connect(to: impl TryInto<Config, Error = impl Into<Error>>) -> Result<Operator> {
         Operator::connect(&crate::connectors(), &to.try_into().map_err(Into::into)?).await
     }

@@ -137,10 +137,12 @@ impl CellLeases {
             return match self.used(lease).await {
                 Ok(true) => Ok(result),
                 Ok(false) => {
-                    Err(made("the cell was written, but it ended before the client could renew its lease"))
+                    Err(made("the value was written, but it expired before the client could renew its lease"))
                 }
                 Err(error) => {
-                    Err(made("the cell was written, but it may end before its time to idle").because(error))
+                    let why = "the value was written, but the client could not renew its lease: the server may \
+                               delete the value before its time to idle is over";
+                    Err(made(why).because(error))
                 }
             };
         }

@@ -185,8 +185,8 @@ pub(crate) fn is_older_than_the_roles(error: &ClientError) -> bool {
     says(error, &["revision in header is old", "revision of auth store is old"])
 }
 
-/// Returns whether the server refused a request about a lease because it lags behind the other members. It
-/// answers so after a second, and has carried out no part of the request.
+/// Returns whether the server refused a request about a lease because its data is older than the data of the
+/// other members. The server gives this answer after a second, and has carried out no part of the request.
 pub(crate) fn is_behind(error: &ClientError) -> bool {
     says(error, &["waiting for the applied index"])
 }

@@ -80,7 +80,7 @@ impl Cells for RedisBackend {
         let refused = || {
             Error::new(
                 ErrorKind::Misconfigured,
-                "the server refused, as not held, a write that names no holder",
+                "the server refused a write because of a lost hold, but this write depends on no hold",
             )
         };
         access::write(&self.client, cell, write, None).await?.ok_or_else(refused)

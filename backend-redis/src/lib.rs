@@ -13,8 +13,8 @@
 //!   that was answered, plus the TTL, minus the margin. A client renews all its nodes in batches, once in
 //!   each third of the TTL. The answer to a waiter's renewal also says whether it is admitted.
 //! - *Hand-off.* The script of a leave admits the next node, and publishes this to the inbox of that
-//!   node's client. The message contains a secret that the join stored with the node, which proves that it
-//!   is genuine. The new holder sends no request. If the message is lost, the next renewal reports the
+//!   node's client. The message contains the secret that the join stored with the node, as a proof that the
+//!   message is genuine. The new holder sends no request. If the message is lost, the next renewal reports the
 //!   admission.
 //! - *Tokens* are sequence numbers. A sequence number is the server's time in microseconds or the last
 //!   number plus one, whichever is higher. The server keeps the last number of a queue for 24 hours after

@@ -100,8 +100,8 @@ impl ZooKeeperBackend {
         Self::open(Settings::read(config)?).await
     }
 
-    /// A control for tests: a client that counts an answered read as a proof of contact, and so
-    /// believes a follower that is cut off from its leader. Two can hold.
+    /// Connects a control for tests: this client counts an answered read as a proof of contact, also
+    /// from a follower that is cut off from its leader. So two clients can hold.
     ///
     /// # Errors
     /// As [`connect`](Self::connect).

@@ -126,7 +126,8 @@ impl Fault {
                 Error::new(unanswered, format!("the session ended during a request to {what}"))
             }
             Fault::NoNode => {
-                Error::new(ErrorKind::Unavailable, format!("could not {what}: a parent was removed"))
+                let why = "a parent directory on the server was removed during the request: try again";
+                Error::new(ErrorKind::Unavailable, format!("could not {what}: {why}"))
             }
             Fault::NodeExists => {
                 Error::new(ErrorKind::Conflict, format!("could not {what}: it exists already"))

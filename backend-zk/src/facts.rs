@@ -69,7 +69,7 @@ fn of(servers: &[(&str, Option<String>)], members: Fact<Vec<u8>>) -> ServerFacts
         true => Fact::Told(Topology::Alone),
         false => members.and_then(|members| ensemble(&members)),
     };
-    facts.memory = Fact::untold("only the heap limits ZooKeeper, and it evicts nothing");
+    facts.memory = Fact::untold("only the heap limits the memory of ZooKeeper, and ZooKeeper evicts nothing");
     // A write is confirmed once a majority of the servers has it on disk.
     facts.persistence = Fact::Told(Persistence::BeforeConfirmed);
     facts
@@ -81,10 +81,10 @@ fn role(hosts: usize, known: &[(&str, Role)]) -> Fact<Role> {
         return Fact::Told(*role);
     }
     let leader = known.iter().find(|(_, role)| *role == Role::Leader);
-    let leads = leader.map_or("none of them reports that it is the leader".to_owned(), |(host, _)| {
+    let leads = leader.map_or("no known host reports that it is the leader".to_owned(), |(host, _)| {
         format!("{host} is the leader")
     });
-    Fact::Untold(format!("a session does not show on which host it is; {leads}").into())
+    Fact::Untold(format!("a session does not show which host serves it; {leads}").into())
 }
 
 /// Reads the configuration: a line for each server, `server.1=host:2888:3888:participant;…`.

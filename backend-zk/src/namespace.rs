@@ -20,7 +20,7 @@ pub(crate) async fn make_member(driver: &Driver, settings: &Settings, member: &s
     for (path, _) in paths.iter().zip(found).filter(|(_, found)| found.is_none()) {
         let made = driver.make_path(path, NodeMode::Persistent).await;
         if split(path).1 == RELEASED && matches!(made, Err(Fault::Forbidden(_))) {
-            let what = "it may not be made by this login: releases are not announced, and a waiter after several others lists the queue";
+            let what = "this login may not create the directory: releases are not announced, and a waiter after several others lists the queue";
             seen::advice(NAME, path, &what);
             continue;
         }

@@ -106,7 +106,7 @@ impl From<Error> for Failure {
 pub(crate) fn after_loss(reason: LostReason) -> &'static str {
     match reason {
         LostReason::Expired => {
-            "the coordinator did not answer in time: check it and the network, then start the command again"
+            "the coordinator did not answer in time: check the coordinator and the network, then start the command again"
         }
         LostReason::Revoked => {
             "an operator removed the hold, so the command got no grace: ask why before you start it again"

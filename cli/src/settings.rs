@@ -82,7 +82,7 @@ impl Common {
     fn named(&self, name: &str) -> Result<Config, Failure> {
         let (path, mut file) = self.read()?.ok_or_else(|| {
             Failure::usage(format!("coordinator {name:?}: no file of coordinators exists"))
-                .next("write the file (`latchwork --help` shows an example), or name it with --config")
+                .next("write the file (`latchwork --help` shows an example), or give its path with --config")
         })?;
         file.coordinators.remove(name).ok_or_else(|| {
             let names = file.coordinators.into_keys().collect::<Vec<_>>().join(", ");
@@ -102,7 +102,7 @@ impl Common {
             None if file.coordinators.len() == 1 => Ok(file.coordinators.pop_first().expect("one").1),
             None => {
                 Err(Failure::usage(format!("{} names several coordinators and no default", path.display()))
-                    .next("name one with --coordinator, or set `default` there"))
+                    .next("choose a coordinator with --coordinator, or set `default` in the file"))
             }
         }
     }

@@ -139,7 +139,8 @@ fn refuse_in_async_code() -> Result<()> {
     // A budget is one byte.
     let ends = (0..=u8::MAX).any(|_| pin!(consume_budget()).as_mut().poll(&mut context).is_pending());
     if ends {
-        let why = "it would block a thread of the runtime: use `.await`, or call it in spawn_blocking";
+        let why =
+            "the call would block a thread of the runtime: use `.await`, or make the call in spawn_blocking";
         return Err(Error::new(ErrorKind::InAsyncCode, why).in_operation("block_on"));
     }
     Ok(())

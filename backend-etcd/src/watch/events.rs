@@ -1,5 +1,4 @@
-//! The part for the task that owns the stream: the events that it applies, and the watches that it
-//! starts.
+//! The events that the task of the stream applies, and the watches that this task starts.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -98,7 +98,7 @@ async fn first_map(settings: &Settings, seeds: &[Host], bound: Duration) -> Answ
         match asked(settings, seed, each).await {
             Ok(ranges) => return Ok(ranges),
             Err(failure) => {
-                tracing::debug!(%seed, error = %failure.error, "this host returned no map of the slots");
+                tracing::debug!(%seed, error = %failure.error, "this host returned no slot map");
                 refused = Some(failure.or_more_telling(refused));
             }
         }
@@ -163,7 +163,7 @@ async fn keep_fresh(cluster: Weak<Cluster>, stale: Arc<Notify>, seeds: Arc<[Host
         let Some(cluster) = cluster.upgrade() else { return };
         match fresh(&cluster, &seeds).await {
             Ok(known) => cluster.apply(&known, true),
-            Err(error) => tracing::debug!(%error, "no server returned a map of the slots"),
+            Err(error) => tracing::debug!(%error, "no server returned a slot map"),
         }
         tokio::time::sleep(TOGETHER).await;
     }

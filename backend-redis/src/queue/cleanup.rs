@@ -96,7 +96,9 @@ async fn remove_cells(client: &Arc<Client>, parts: &[Vec<Written>]) {
                 Ok(flags) => client.warn_of(flags),
                 // The next round or the close tries again.
                 Err(error) if error.may_pass() => continue,
-                Err(error) => tracing::debug!(%error, "a lost cell was not removed; it expires by its TTL"),
+                Err(error) => {
+                    tracing::debug!(%error, "could not remove a cell of a lost lease; the cell expires by its TTL")
+                }
             }
             answered = true;
             // Writes of a lost lease, none of them under way.
@@ -146,7 +148,9 @@ async fn remove(client: &Arc<Client>, lost: &[Arc<Attempt>]) {
                     silent = true;
                     continue;
                 }
-                Err(error) => tracing::debug!(%error, "a lost node was not removed; it expires by its TTL"),
+                Err(error) => {
+                    tracing::debug!(%error, "could not remove a lost node; the node expires by its TTL")
+                }
             }
             client.forget(attempt);
         }

@@ -80,22 +80,24 @@ impl Heard {
         }
     }
 
-    /// Whether this is the last state from this server.
+    /// Whether this server reports no further state.
     pub(super) fn is_last(&self) -> bool {
         matches!(self, Heard::Confirmed | Heard::Refused(_) | Heard::Moved)
     }
 
-    /// The error when the time is over.
+    /// The error if the time ends before the confirmation.
     pub(super) fn late(&self, replicas: u32, within: Duration) -> Error {
         let within = within.as_millis();
+        let unknown =
+            format!("the server did not report within {within} ms whether {replicas} replicas have the lock");
         let (what, why) = match self {
-            Heard::Fewer(have) => (format!("{have} of {replicas} replicas confirmed it within"), None),
-            Heard::Failed(error) => {
-                (format!("no answer about the confirmation by {replicas} replicas within"), Some(error))
+            Heard::Fewer(have) => {
+                (format!("{have} of {replicas} replicas confirmed it within {within} ms"), None)
             }
-            _ => (format!("no answer about the confirmation by {replicas} replicas within"), None),
+            Heard::Failed(error) => (unknown, Some(error)),
+            _ => (unknown, None),
         };
-        let what = format!("{what} {within} ms; the node is being released");
+        let what = format!("{what}; the node is being released");
         Error::new(ErrorKind::Unavailable, what).because_of(why.cloned())
     }
 }

@@ -173,7 +173,7 @@ pub(crate) fn check_path(argument: &'static str, path: &str) -> Result<()> {
         return refuse("it must begin with /");
     };
     if rest.split('/').any(|segment| matches!(segment, "" | "." | "..")) {
-        return refuse("it has an empty, . or .. segment");
+        return refuse("a segment is empty, . or ..");
     }
     if rest.split('/').next() == Some(SERVERS_OWN) {
         return refuse("/zookeeper is reserved for the server");

@@ -143,11 +143,11 @@ pub(crate) async fn stored(session: &Session, path: &str) -> Answer<StoredLimit>
 
 /// The stored limit in a reply. `None`: no limit is stored, or it was not read.
 ///
-/// The limit must be read before the listing that it judges. A client that joins after that listing
-/// reads the limit later: it judges by the same limit or by a later one, and in the latter case the
-/// admitted holders are marked (CHAIN-LIMIT-CHANGE-MARKS-HOLDERS). If the limit were newer than the
-/// listing, a node could be admitted although later nodes can derive this neither from sums nor
-/// from marks.
+/// The limit must be read before the listing to which it is applied. A client that joins after this
+/// listing reads the limit later. Its limit is the same limit or a later limit, and after a change of
+/// the limit the admitted holders are marked (CHAIN-LIMIT-CHANGE-MARKS-HOLDERS). If the limit were
+/// newer than the listing, a node could be admitted, and later nodes could derive this neither from
+/// sums nor from marks.
 pub(crate) fn read_limit(found: LimitReply) -> Answer<Option<WrittenLimit>> {
     let found = found.map(if_there).transpose()?.flatten();
     Ok(found.map(|(data, stat)| WrittenLimit::read(&data, stat.mzxid)))

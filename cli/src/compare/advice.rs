@@ -36,7 +36,7 @@ const QUESTIONS: [(&str, By); 11] = [
     ("Held locks must survive a restart of the server", By::Kept),
     ("A free lock in the shortest time", By::Figure("alone.p50")),
     ("No slow outliers: the slowest 1 %", By::Figure("alone.p99")),
-    ("Two clients that pass one lock to and fro", By::Figure("grants.2")),
+    ("Two clients that acquire one lock in turns", By::Figure("grants.2")),
     ("A crowd of clients that want one lock", By::Figure("grants.128")),
     ("Many locks of one client at the same time", By::Figure("throughput.64")),
     ("A distant server (round trip of 50 ms)", By::Figure("link.50")),

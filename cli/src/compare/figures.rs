@@ -161,7 +161,7 @@ pub(super) const ALL: [Spec; 35] = {
         ),
         spec(
             "restart.kept",
-            (Group::Recovery, "a hold from before is still there"),
+            (Group::Recovery, "a hold from before the restart still exists"),
             (Yes, Higher),
             ("RESTART", ""),
             |line| detail(line, "kept"),

@@ -48,7 +48,7 @@ const ALL: [(&str, &str, &[&str]); 14] = [
     ),
     (
         "prompt_revocation",
-        "a holder that an operator removes learns of it at once",
+        "a holder learns at once that an operator removed its node",
         &["node_gone_by_a_forced_release_is_reported"],
     ),
     (

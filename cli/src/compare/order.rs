@@ -179,7 +179,7 @@ async fn look(targets: &[Target], plan: &Plan) -> Result<(Vec<Column>, Promised)
     for (target, name) in targets.iter().zip(names(targets)) {
         let (column, promised) = Column::of(target, name.clone(), plan).await.map_err(|error| {
             Failure::new(exit::COORDINATOR, format!("{name}: {error}"))
-                .next("check the address, and check that the server runs, or leave it out")
+                .next("check the address, and check that the server runs, or leave this server out")
         })?;
         columns.push(column);
         all.insert(name, promised);

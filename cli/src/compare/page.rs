@@ -79,7 +79,7 @@ struct Cell {
 
 /// The whole page.
 pub(super) fn html(report: &Report) -> Result<String, Failure> {
-    render(report).map_err(|error| Failure::machine("the page was not made", error))
+    render(report).map_err(|error| Failure::machine("the HTML page cannot be generated", error))
 }
 
 fn render(report: &Report) -> Result<String, Box<dyn std::error::Error>> {

@@ -157,7 +157,7 @@ impl Source {
         };
         let failed = |error: latchwork_bench::Error| {
             Failure::new(exit::COORDINATOR, format!("{self}: {error}"))
-                .next("check the address, and check that the server runs, or leave it out")
+                .next("check the address, and check that the server runs, or leave this server out")
         };
         let target = Target::compared(config, server, latchwork::connectors()).await.map_err(failed)?;
         Ok(Some(target))

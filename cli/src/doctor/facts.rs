@@ -24,9 +24,8 @@ fn judged<T: fmt::Display>(about: &'static str, fact: &Fact<T>, judge: impl Fn(&
     match fact {
         Fact::Told(fact) => judge(fact),
         Fact::Untold(_) => Finding::good(about, fact.to_string()),
-        Fact::Forbidden(right) => {
-            Finding::note(about, fact.to_string()).next(format!("allow {right} to show it"))
-        }
+        Fact::Forbidden(right) => Finding::note(about, fact.to_string())
+            .next(format!("allow {right}, so that the server reports this")),
     }
 }
 
@@ -49,9 +48,9 @@ fn topology_of(topology: Topology) -> Finding {
         Topology::Cluster { masters, replicas } if replicas < masters => note(
             "give each master a replica: the keys of a master without one are unavailable while it is down",
         ),
-        Topology::Ensemble { voters, .. } if voters % 2 == 0 => {
-            note("add or remove one server: an even number survives no more losses than one server less")
-        }
+        Topology::Ensemble { voters, .. } if voters % 2 == 0 => note(
+            "use an odd number of servers: for example, four servers tolerate one failure, as three servers do",
+        ),
         Topology::Primary { .. } | Topology::Cluster { .. } | Topology::Ensemble { .. } => {
             Finding::good("topology", what)
         }

@@ -68,7 +68,7 @@ async fn examine(config: &Config) -> Vec<Finding> {
 }
 
 /// Handles a refused client. An operator's client can connect to a namespace that is retired or moves,
-/// and reads its mark.
+/// and reads its marker.
 async fn kept_out(config: &Config, refused: Error) -> Vec<Finding> {
     let is_marked = refused.kind() == ErrorKind::Misconfigured;
     let refused = vec![Finding::of_error("connection", refused)];
@@ -76,7 +76,7 @@ async fn kept_out(config: &Config, refused: Error) -> Vec<Finding> {
         return refused;
     }
     let begun = Instant::now();
-    // Either the namespace has a mark, or the server refuses the setting of an operator too.
+    // Either the namespace has a marker, or the server refuses the setting of an operator too.
     let Ok(operator) = operator::connect(config.clone()).await else { return refused };
     let coordinator = operator.coordinator();
     let mut findings = match operator.marker().await {
@@ -96,7 +96,7 @@ async fn kept_out(config: &Config, refused: Error) -> Vec<Finding> {
             );
             findings
         }
-        // The mark has just been removed, or cannot be read.
+        // The marker has just been removed, or cannot be read.
         Ok(None) | Err(_) => refused,
     };
     closed(coordinator, &mut findings).await;

@@ -18,13 +18,13 @@ pub(super) fn of(coordinator: &Coordinator, facts: Option<&ServerFacts>) -> Vec<
         }
         Eviction::Possible => {
             Finding::fault("eviction", "the server can evict locks when its memory is full")
-                .next("set maxmemory-policy noeviction on it; ?strict=true in the URL refuses such a server")
+                .next("set maxmemory-policy noeviction on the server; ?strict=true in the URL refuses a server that can evict locks")
         }
         Eviction::Unknown => Finding::note(
             "eviction",
             "the server does not report whether it evicts locks, or whether it is a replica",
         )
-        .next("allow the login INFO"),
+        .next("grant +info to the login"),
     });
     findings.push(match can.survives_failover {
         true => Finding::good("failover", "a lock survives the loss of one server of a group"),
@@ -41,8 +41,8 @@ pub(super) fn of(coordinator: &Coordinator, facts: Option<&ServerFacts>) -> Vec<
     });
     findings.push(restart(coordinator, facts.and_then(|facts| facts.persistence.told())));
     findings.push(match can.prompt_revocation {
-        true => Finding::good("removal", "a holder that an operator removes learns of it at once"),
-        false => Finding::note("removal", "a holder that is removed by hand learns of it within a TTL"),
+        true => Finding::good("removal", "a holder learns at once that an operator removed its node"),
+        false => Finding::note("removal", "a holder learns within a TTL that its node was removed by hand"),
     });
     if !can.clean_try {
         findings.push(
@@ -75,6 +75,6 @@ fn restart(coordinator: &Coordinator, kept: Option<&Persistence>) -> Finding {
             "restart",
             format!("the server does not report whether a restart forgets locks{shown}"),
         )
-        .next("allow the login INFO, and fence the data"),
+        .next("grant +info to the login, and fence the data"),
     }
 }

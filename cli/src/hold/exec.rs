@@ -34,7 +34,7 @@ pub(super) fn arguments(command: &[OsString]) -> Vec<OsString> {
 /// more privileges (`sudo`).
 pub(crate) fn run(order: &ExecOrder) -> Failure {
     if let Err(error) = die_with_parent() {
-        return Failure::machine("the command cannot be bound to its guard", error);
+        return Failure::machine("the command cannot be set to end with its guard process", error);
     }
     // The guard can have died before the setting was made.
     let parent = rustix::process::getppid().map(|parent| parent.as_raw_nonzero().get());

@@ -40,7 +40,7 @@ pub(crate) struct GuardOrder {
 
 /// Runs the command until it ends.
 pub(crate) fn run(order: GuardOrder) -> Outcome {
-    let failed = |error: std::io::Error| Failure::machine("the command cannot be guarded", error);
+    let failed = |error: std::io::Error| Failure::machine("the guard of the command failed", error);
     let _signals = signals::shrug_off().map_err(failed)?;
     descendants::adopt().map_err(failed)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;

@@ -15,7 +15,7 @@ pub(crate) fn run(common: &Common, job: &Job) -> Outcome {
     let config = common.coordinator()?;
     if config.backend == "memory" {
         return Err(Failure::usage(
-            "memory:// exists only in this process: it would keep no other client out",
+            "a lock at memory:// exists only in this process, so it excludes no other client",
         )
         .next("give the URL of a server"));
     }
@@ -78,7 +78,10 @@ fn ended_early(job: &Job) -> Failure {
             "--max-hold was nearly over, or the coordinator did not answer",
             "use a longer --max-hold, or check the coordinator",
         ),
-        None => ("the coordinator did not answer", "check it and the network, then start the command again"),
+        None => (
+            "the coordinator did not answer",
+            "check the coordinator and the network, then start the command again",
+        ),
     };
     Failure::new(
         exit::LOST,
@@ -111,7 +114,7 @@ fn taken(job: &Job) -> Outcome {
         Recipe::Cron { .. } => Ok(Ended::WELL),
         _ => {
             let next = match job.patience {
-                Patience::Try => "`latchwork inspect` shows them; remove --try to wait",
+                Patience::Try => "`latchwork inspect` shows these clients; remove --try to wait",
                 Patience::Wait { .. } => "use a longer --within",
             };
             Err(Failure::new(

@@ -77,7 +77,7 @@ impl<'a> Supervisor<'a> {
     /// # Errors
     /// If the guard cannot start, or was killed. The command is gone then.
     pub(super) async fn run(mut self, signals: &mut UnboundedReceiver<Received>) -> Result<Ending, Failure> {
-        let failed = |error| Failure::machine("the command cannot be guarded", error);
+        let failed = |error| Failure::machine("the guard of the command failed", error);
         // This process adopts the orphans of a killed guard.
         descendants::adopt().map_err(failed)?;
         let guard = self.start().await.map_err(failed)?;

@@ -35,7 +35,7 @@ pub(super) fn waits_for(entries: &[QueueEntry], at: usize, limit: Option<u32>) -
 
 /// No node blocks it: the server has not recorded the admission yet.
 fn about_to_hold() -> String {
-    "nothing: it is about to hold".to_owned()
+    "nothing: this waiter is about to hold".to_owned()
 }
 
 fn who(entry: &QueueEntry) -> &'static str {
@@ -76,6 +76,6 @@ mod tests {
         let semaphore = queue(&[(Permits(2), true), (Permits(2), false), (Permits(1), false)]);
         assert_eq!(waits_for(&semaphore, 1, Some(3)).unwrap(), "2 free permits, 1 is free");
         assert_eq!(waits_for(&semaphore, 2, Some(3)).unwrap(), "its turn after waiter 2");
-        assert_eq!(waits_for(&semaphore, 1, Some(9)).unwrap(), "nothing: it is about to hold");
+        assert_eq!(waits_for(&semaphore, 1, Some(9)).unwrap(), "nothing: this waiter is about to hold");
     }
 }

@@ -66,9 +66,8 @@ impl ReleaseOrder {
     /// Prints the consequences, and asks.
     async fn confirmed(&self, node: &QueueEntry) -> Result<bool, Failure> {
         if !io::stdin().is_terminal() {
-            return Err(
-                Failure::usage("no terminal to ask at").next("add --yes to release without a question")
-            );
+            return Err(Failure::usage("the question needs a terminal as standard input")
+                .next("add --yes to release without a question"));
         }
         let warning = self.warning(node);
         // In a separate thread: the client must go on while the user thinks, since a step of a move waits for it.
@@ -89,15 +88,15 @@ impl ReleaseOrder {
         let mut text = format!("{who} {} of {}: {label}\n", self.sequence, self.name());
         text += match node.admitted {
             true => {
-                "It loses its hold, and the next waiter in the queue holds at once.\n\
-                 Its process is not stopped: it learns of the loss within a TTL, and works on until then.\n\
-                 Only fencing stops its last writes: the store refuses a token below the highest\n\
-                 one that it has seen.\n\
-                 If its process is dead, wait instead: the server ends its lease.\n"
+                "The holder loses its hold, and the next waiter in the queue holds at once.\n\
+                 The process of the holder is not stopped: it learns of the loss within a TTL, and continues until then.\n\
+                 Only fencing stops the last writes of the process: the store refuses a token below the highest\n\
+                 token that it has stored.\n\
+                 If the process is dead, wait instead: the server ends its lease.\n"
             }
-            false => "It loses its place in the queue, and its acquisition fails.\n",
+            false => "The waiter loses its place in the queue, and its acquisition fails.\n",
         };
-        text + "Release it? Type yes:"
+        text + "Release this entry? Type yes:"
     }
 }
 

@@ -18,13 +18,13 @@ const MOST: usize = 1000;
 /// Queues with their nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Snapshot {
-    /// The mark of a namespace that is retired or moves.
+    /// The marker of a namespace that is retired or moves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) marker: Option<Marker>,
     pub(crate) queues: Vec<Queue>,
 }
 
-/// The mark of a namespace, with the URL that its clients are sent to.
+/// The marker of a namespace, with the URL that its clients are sent to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Marker {
     /// `leaves` or `arrives`.
@@ -34,7 +34,7 @@ pub(crate) struct Marker {
     name: Option<String>,
     /// The URL of the other side.
     url: String,
-    /// The mark as text.
+    /// The marker as text.
     #[serde(skip)]
     pub(super) words: String,
 }
@@ -94,7 +94,7 @@ fn seconds<S: serde::Serializer>(
 }
 
 impl Snapshot {
-    /// Reads a snapshot: one request for the mark of the namespace, one for each page of queues, and one
+    /// Reads a snapshot: one request for the marker of the namespace, one for each page of queues, and one
     /// for each queue (two for a semaphore).
     ///
     /// # Errors

@@ -20,7 +20,7 @@ impl Snapshot {
         let marked = self
             .marker
             .as_ref()
-            .map(|marker| format!("{WAITS}Mark of the namespace:{WAITS:#} {}\n\n", marker.words));
+            .map(|marker| format!("{WAITS}Marker of the namespace:{WAITS:#} {}\n\n", marker.words));
         let queues = match self.queues.iter().all(|queue| queue.nodes.is_empty()) {
             true => format!("{nothing}\n"),
             false => self.queues.iter().map(Queue::table).collect::<Vec<_>>().join("\n"),

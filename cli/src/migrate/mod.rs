@@ -69,7 +69,7 @@ impl MigrateOrder {
             let ended = self.work(&of).await;
             match of.close().await {
                 Err(error) if ended.is_ok() => {
-                    warn(format!("a connection was not closed, so its lease must end: {error}"))
+                    warn(format!("the operator's connection was not closed and ends with its lease: {error}"))
                 }
                 _ => {}
             }
@@ -222,7 +222,7 @@ fn failed(error: Error) -> Failure {
             .next("`latchwork migrate plan` shows everything that is in the way"),
         // An operator has no command under a hold.
         ErrorKind::Lost(_) => Failure::new(exit::COORDINATOR, error.to_string())
-            .next("call it again: the move stays in its phase"),
+            .next("call the command again: the move stays in its phase"),
         _ => error.into(),
     }
 }
@@ -251,6 +251,6 @@ mod tests {
     fn lost_hold_of_an_operator_exits_as_coordinator_failure() {
         let failure = failed(Error::lost(LostReason::Expired));
         assert_eq!(failure.code(), exit::COORDINATOR);
-        assert!(failure.into_parts().1.is_some_and(|next| next.contains("call it again")));
+        assert!(failure.into_parts().1.is_some_and(|next| next.contains("call the command again")));
     }
 }

@@ -107,15 +107,15 @@ fn promises(text: &mut String, plan: &MovePlan) {
     let rows = |of: &Capabilities| {
         [
             ("a refused try leaves nothing", of.clean_try),
-            ("a removed holder learns of it at once", of.prompt_revocation),
-            ("a least time outlives the client", of.minimum_outlives_close),
+            ("a holder learns at once of its removal", of.prompt_revocation),
+            ("a minimum hold outlives its client", of.minimum_outlives_close),
             ("a lock survives the loss of a server", of.survives_failover),
             ("replicas can confirm", of.confirms_on_replicas),
             ("idle values can be deleted", of.idle_cells),
             ("values are written under a hold", of.held_writes),
         ]
     };
-    text.push_str("promises that differ (in phase both the weaker one holds)\n");
+    text.push_str("promises that differ (in the phase `both`, the weaker promise applies)\n");
     let _ = writeln!(text, "  {:<40}  {:<3}  {:<4}  new", "", "old", "both");
     let of = &plan.promises;
     let word = |promised| if promised { "yes" } else { "no" };

@@ -30,17 +30,17 @@ pub(super) fn text(status: &MoveStatus) -> String {
     }
     text += match status.state {
         MoveState::GivenUp => {
-            "  it was given up, but a marker remains: `latchwork migrate abort` removes it\n"
+            "  the move was given up, but a marker remains: `latchwork migrate abort` removes it\n"
         }
         MoveState::GivenUpOrLost => {
-            "  it was given up, but a marker remains: `latchwork migrate abort` removes it\n  \
+            "  the move was given up, but a marker remains: `latchwork migrate abort` removes it\n  \
              or the old side has lost the stage: participants can be in a later phase, and `abort` waits for their end\n"
         }
         MoveState::Opening => {
             "  the new side is still closed for clients that have only the new URL: `latchwork migrate run` opens it\n"
         }
         MoveState::Finishing => {
-            "  `latchwork migrate finish` was begun, and clients with both URLs are refused already: call it again\n"
+            "  `latchwork migrate finish` was begun, and clients with both URLs are refused already: call `finish` again\n"
         }
         MoveState::Done => {
             "  next: deploy the services with only the new URL, and then call `latchwork migrate finish`\n"

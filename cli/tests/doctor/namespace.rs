@@ -32,7 +32,7 @@ async fn a_move_is_examined_side_by_side() {
     assert!(said.contains("by its own URL: redis://app@a/2 and redis://b"), "{said}");
 }
 
-/// An operator's client is also refused if the reason is not a mark.
+/// An operator's client is also refused if the reason is not a marker.
 #[tokio::test]
 async fn refusal_without_a_marker_is_reported_as_before() {
     let fixture = Fixture::new().await;

@@ -33,7 +33,7 @@ async fn bad_usage_is_125_and_says_what_to_do() {
         (&["lock", KEY, "--within", "0s", "--", "true"], "zero"),
         (&["lock", KEY, "--try", "--within", "1s", "--", "true"], "cannot be used with"),
         (&["lock", KEY, "--url", "redis:/x", "--", "true"], "scheme://host"),
-        (&["lock", KEY, "--url", "memory://", "--", "true"], "keep no other client out"),
+        (&["lock", KEY, "--url", "memory://", "--", "true"], "excludes no other client"),
         (&["lock", KEY, "--coordinator", "main", "--", "true"], "no file"),
         (&["cron", KEY, "--max-hold", "1s", "--min-hold", "2s", "--", "true"], "--max-hold"),
         (&["lock", KEY, "--max-hold", "1s", "--grace", "1s", "--", "true"], "--grace"),

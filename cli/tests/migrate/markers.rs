@@ -55,13 +55,13 @@ async fn status_reports_remaining_steps_after_an_operator_was_killed() {
     assert!(status.contains("done") && status.contains("`latchwork migrate run` opens it"), "{status}");
     assert_eq!(sides.status().await["state"], "opening");
     let (code, plan, _) = sides.ran(&["plan"]).await;
-    assert!(code == Some(120) && plan.contains("in the way: the new side is still shut"), "{plan}");
+    assert!(code == Some(120) && plan.contains("in the way: the new side is still closed"), "{plan}");
     let run = sides.well(&["run"]).await;
     assert!(run.contains("with only the new URL, and then"), "{run}");
 
     old.write(&left.replace("&move=there", "")).await;
     let status = sides.well(&["status"]).await;
-    assert!(status.contains("finish` was begun") && status.contains("call it again"), "{status}");
+    assert!(status.contains("finish` was begun") && status.contains("call `finish` again"), "{status}");
     assert_eq!(sides.status().await["state"], "finishing");
     let (code, plan, _) = sides.ran(&["plan"]).await;
     assert!(

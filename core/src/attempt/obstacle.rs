@@ -31,9 +31,10 @@ fn silence() -> Error {
 pub(crate) fn late(patience: Patience, unanswered: Option<Error>) -> Error {
     let taken_back = "the place in the queue is given back in the background";
     match (patience, unanswered) {
-        (Patience::Wait, None) => {
-            Error::new(ErrorKind::Timeout, format!("other clients still hold it or wait ahead; {taken_back}"))
-        }
+        (Patience::Wait, None) => Error::new(
+            ErrorKind::Timeout,
+            format!("other clients still hold the lock or wait ahead in the queue; {taken_back}"),
+        ),
         (Patience::Wait, Some(why)) => Error::new(
             ErrorKind::Unavailable,
             format!("the coordinator did not answer before the deadline; {taken_back}"),

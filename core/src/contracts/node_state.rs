@@ -112,8 +112,8 @@ impl NodeState {
     }
 
     /// Returns the instant before which the node is not released, even if its owner has ended the hold
-    /// (`min_hold`); `Moment::PAST` if there is none. A backend whose nodes expire one by one leaves such a
-    /// node to its expiry when it is closed before.
+    /// (`min_hold`); `Moment::PAST` if there is none. When a backend whose nodes expire one by one
+    /// is closed before this instant, it leaves the node to its expiry.
     pub fn kept_until(&self) -> Moment {
         self.look(Life::kept_until)
     }

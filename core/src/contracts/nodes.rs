@@ -107,8 +107,9 @@ pub trait SequentialNodes: Send + Sync {
     /// Only reads.
     async fn limit(&self, queue: &Address) -> Result<Option<u32>>;
 
-    /// Stores the limit of a queue of permits (not zero) permanently, if `expected` is stored at the instant
-    /// of the write. Returns whether it was.
+    /// Stores the limit of a queue of permits (not zero) permanently, if the stored limit is `expected` at the
+    /// instant of the write. Returns true if this call stored the limit, and false if the stored limit was not
+    /// `expected`.
     ///
     /// Waiters stay and follow the limit: a waiter that fits now is admitted at once, and a waiter whose
     /// weight exceeds it ends its wait with `Conflict`. A lower limit revokes nothing, and admits no waiter

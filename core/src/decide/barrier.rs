@@ -11,9 +11,9 @@
 //! so no two members see different passages. The queue is read after the cell: the nodes after `passed` have
 //! not passed, since the compare-and-set is refused if another member was faster.
 //!
-//! The last member to leave deletes the cell while it has the version that it had when the queue was seen to
-//! be empty. A member that comes then has a number above all that have passed. So a barrier that begins at 0
-//! keeps no member out and lets none through.
+//! The last member to leave deletes the cell if its version is the same as when the queue was seen to be empty.
+//! A member that joins later has a number above the numbers of all members that have passed. So a barrier that
+//! begins at 0 again keeps no member out and lets no member through.
 //!
 //! *Why no member waits for ever.* The last of n members to join sees n nodes when it reads the queue after
 //! its join, so no member needs an event of a join. The node of a dead member is removed with its lease;

@@ -25,9 +25,9 @@ struct StoredCell<L> {
 #[derive(Debug)]
 enum StoredLife<L> {
     Stays,
-    /// On this lease, until it expires then.
+    /// On this lease, and the instant at which the lease expires.
     Lease(L, Micros),
-    /// With this time to idle, and so until then.
+    /// With this time to idle, and the instant at which it ends.
     Idle(Micros, Micros),
 }
 
@@ -114,18 +114,18 @@ impl<L> CellStore<L> {
         }
     }
 
-    /// Removes the cells of a lease. Returns their addresses.
+    /// Removes the cells of the lease for which `is_it` is true. Returns their addresses.
     pub fn end(&mut self, is_it: impl Fn(&L) -> bool) -> Vec<Address> {
         self.remove(|life| matches!(life, StoredLife::Lease(lease, _) if is_it(lease)))
     }
 
-    /// Removes the cells whose lease has expired, and those unused for their time to idle. Returns their
-    /// addresses.
+    /// Removes the cells whose lease has expired, and the cells that no client has used for their time to idle.
+    /// Returns their addresses.
     pub fn prune(&mut self, now: Micros) -> Vec<Address> {
         self.remove(|life| life.ends().is_some_and(|ends| ends <= now))
     }
 
-    /// Returns when the cell at this address ends unless its lease is renewed, or it is used.
+    /// Returns when the cell at this address ends, if no client renews its lease or uses the cell until then.
     pub fn expires(&self, address: &Address) -> Option<Micros> {
         self.cells.get(address)?.life.ends()
     }

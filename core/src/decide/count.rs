@@ -69,7 +69,7 @@ pub enum Told {
     Applied(i64),
     /// It was not applied.
     NotApplied,
-    /// Its record may have been pushed out.
+    /// Unknown: newer records may have replaced its record.
     Nothing,
 }
 
@@ -138,7 +138,7 @@ impl Count {
         match self.last.iter().find(|record| record.operation.writer == operation.writer) {
             Some(record) if record.operation.number == operation.number => Told::Applied(record.result),
             Some(_) => Told::NotApplied,
-            // No record was ever pushed out of a list that is not full.
+            // A list that is not full has all records.
             None if self.last.len() < WRITERS => Told::NotApplied,
             None if self.writes.saturating_sub(since) <= WRITERS as u64 => Told::NotApplied,
             None => Told::Nothing,

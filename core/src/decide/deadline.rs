@@ -29,8 +29,8 @@ pub fn margin(ttl: Duration) -> Duration {
     (ttl / 10).max(Duration::from_millis(200))
 }
 
-/// Returns the deadline that a proof gives: the SEND time of the request, plus the TTL, less the margin.
-/// Counted from the arrival of the reply, two clients could hold (LEASE-DEADLINE-FROM-SEND).
+/// Returns the deadline that a proof gives: the SEND time of the request, plus the TTL, minus the margin. If
+/// the deadline counted from the arrival of the reply, two clients could hold (LEASE-DEADLINE-FROM-SEND).
 pub fn valid_until(sent: Moment, ttl: Duration) -> Moment {
     sent + ttl.saturating_sub(margin(ttl))
 }
@@ -49,13 +49,13 @@ pub fn join_obsolete_at(now: Moment, request_timeout: Duration, ttl: Duration) -
     now + request_timeout.max(ttl) + ttl
 }
 
-/// Returns when a node is obsolete whose lease expires at `deadline` by this client's count: the server has
-/// removed it too. The server adds the margin, and one TTL covers every margin and clock.
+/// Returns when the server has removed a node whose lease expires at `deadline` by this client's clock. The
+/// server adds the margin, and one TTL covers every margin and clock.
 pub fn node_obsolete_at(deadline: Moment, ttl: Duration) -> Moment {
     deadline + ttl
 }
 
-/// Returns how often a lease is renewed if a reply proves it: every third of the TTL.
+/// Returns the time between two renewals of a lease whose replies prove it: a third of the TTL.
 pub fn renewal_period(ttl: Duration) -> Duration {
     ttl / 3
 }
@@ -66,9 +66,9 @@ pub fn recheck(next_renewal: Moment, ahead_expires: Moment) -> Moment {
     next_renewal.min(ahead_expires)
 }
 
-/// Returns the period of ZooKeeper's proofs of contact. Two must fit into a TTL less its margin, and it must
-/// exceed the interval at which a follower reports touches to its leader (half a tick), for a TTL of more
-/// than one and a half ticks. A shorter TTL must be refused.
+/// Returns the period of ZooKeeper's proofs of contact, for a TTL of more than one and a half ticks. A shorter
+/// TTL must be refused. Two periods must fit into a TTL minus its margin. A period must exceed the interval at
+/// which a follower reports touches to its leader (half a tick).
 pub fn contact_period(ttl: Duration, tick: Duration) -> Duration {
     (ttl / 6).max(tick.min(ttl / 3))
 }
@@ -95,18 +95,18 @@ impl ContactProof {
         Self { ttl, period, sent, answered, deadline: valid_until(sent, ttl) }
     }
 
-    /// Returns the least time between an answered contact and the next.
+    /// Returns the minimum time between the answer to a contact and the next contact.
     pub fn period(&self) -> Duration {
         self.period
     }
 
-    /// Returns the earliest instant at which the next contact counts.
+    /// Returns the earliest instant at which a write counts as the next contact.
     pub fn next_send(&self) -> Moment {
         self.answered + self.period
     }
 
-    /// Records that a write sent at `sent` was acknowledged at `answered`. Returns the new deadline if it
-    /// counts as a contact, or `None` if it was sent too early to prove anything.
+    /// Records that a write sent at `sent` was acknowledged at `answered`. Returns the new deadline if the write
+    /// counts as a contact, or `None` if the write was sent too early to prove anything.
     pub fn acknowledged(&mut self, sent: Moment, answered: Moment) -> Option<Moment> {
         if sent < self.next_send() {
             return None;

@@ -206,7 +206,7 @@ impl Queue {
         (there, admissions)
     }
 
-    /// Stores the limit. Admitted nodes stay.
+    /// Stores the limit, and returns the nodes that it admits. Nodes that were admitted before stay.
     pub fn set_limit(&mut self, now: Micros, limit: u32) -> Admissions {
         let mut admissions = self.prune(now);
         self.limit = Some(limit);

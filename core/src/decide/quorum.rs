@@ -34,7 +34,7 @@ pub enum NextStep {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MajorityGather {
     members: usize,
-    // The next member to wait for; `None` before all were tried.
+    // The next member to wait for; `None` until all members were tried.
     place: Option<usize>,
 }
 
@@ -44,7 +44,7 @@ impl MajorityGather {
         Self { members, place: None }
     }
 
-    /// Returns the next step, with `held` members held now.
+    /// Returns the next step if `held` members are held now.
     pub fn next(&self, held: usize) -> NextStep {
         match self.place {
             _ if held >= majority(self.members) => NextStep::Done,
@@ -60,8 +60,8 @@ impl MajorityGather {
         self.place = Some(if answered < majority(self.members) { self.members } else { 0 });
     }
 
-    /// Records that the member that was waited for is held, or is left out: it cannot be reached, or does not
-    /// count now. Clients may leave out different members.
+    /// Records that the wait for the current member is over. The member is held, or the client leaves it out,
+    /// because it is unreachable or does not count now. Two clients may leave out different members.
     pub fn passed(&mut self) {
         self.place = self.place.map(|place| place + 1);
     }

@@ -48,12 +48,12 @@ impl fmt::Display for Terms {
     }
 }
 
-/// The marker of a server about its memory.
+/// The marker by which clients detect that a server may have forgotten holds.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Marker {
     /// The settings that all clients must share.
     pub terms: Terms,
-    /// The server's incarnation, if its memory may end with that; encoded.
+    /// The server's incarnation, encoded, if the next incarnation may have forgotten holds.
     pub server: Option<String>,
     /// A random number, which distinguishes successive markers.
     pub id: u64,

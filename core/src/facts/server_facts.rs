@@ -36,7 +36,7 @@ pub struct ServerFacts {
 impl ServerFacts {
     /// Creates the facts of a server whose other facts are unknown. For backends, which then set the facts.
     pub fn of(product: impl Into<String>) -> Self {
-        const NOTHING: &str = "this backend does not query it";
+        const NOTHING: &str = "this backend does not query this fact";
         Self {
             product: product.into(),
             version: Fact::untold(NOTHING),

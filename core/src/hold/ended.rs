@@ -14,7 +14,7 @@ pub enum Ended {
     Lost(LostReason),
 }
 
-/// The state of a hold, by the clock at the call.
+/// The state of a hold at the instant of the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HoldState {
     /// Held, and the coordinator answers.

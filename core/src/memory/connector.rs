@@ -63,7 +63,7 @@ impl Memory {
         Ok((Coordinator::new(backend, config), link))
     }
 
-    /// Connects the backend alone, without recipes; otherwise as [`connect`](Memory::connect).
+    /// Connects like [`connect`](Memory::connect), but returns the backend alone, without recipes.
     ///
     /// # Errors
     /// `InvalidArgument` naming the field of `config`.

@@ -76,7 +76,7 @@ impl SequentialNodes for MovingBackend {
     async fn set_limit(&self, queue: &Address, expected: ExpectedLimit, limit: u32) -> Result<bool> {
         if expected != ExpectedLimit::Any {
             let why =
-                "a client of two coordinators stores limits on both: replace a known limit on each side";
+                "a client of a move cannot check the stored limits of both sides: use a client of each side";
             return Err(Error::unsupported("set_limit", why));
         }
         loop {

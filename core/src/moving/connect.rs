@@ -26,11 +26,11 @@ pub(crate) fn side_config(config: &Config, sides: &MoveConfig, side: Side) -> Co
     Config { label, ..of.clone() }.as_participant(&sides.name)
 }
 
-/// A client over one client of each side. `request_timeout`: how long a request of values waits while
-/// they are copied.
+/// Creates a client of the move from one client of each side. While the values are copied, a request of a
+/// value waits for at most `request_timeout`.
 ///
 /// # Errors
-/// `Misconfigured` for two that count time by different kinds of clocks.
+/// `Misconfigured`: the two sides use different kinds of clocks.
 pub(crate) fn participate(
     old: SideClient,
     new: SideClient,
@@ -38,7 +38,8 @@ pub(crate) fn participate(
     request_timeout: Duration,
 ) -> Result<(Arc<Participant>, Arc<dyn Backend>)> {
     if old.client.clock().is_tokio() != new.client.clock().is_tokio() {
-        let why = "one side uses tokio's clock and the other the system's clock: use one kind for both";
+        let why = "one side of the move uses tokio's clock, and the other side uses the system's clock: use the \
+                   same kind of clock on both sides";
         return Err(Error::new(ErrorKind::Misconfigured, why));
     }
     let (place, stamp) = (MovePlace::of(&old.namespace().text, name)?, Place::of(old.namespace())?);

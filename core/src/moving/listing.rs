@@ -107,7 +107,7 @@ impl Participant {
         let (side, after) = match after {
             None => (first, None),
             Some(after) => {
-                let unknown = || Error::invalid("after", "is not the end of an earlier page");
+                let unknown = || Error::invalid("after", "is not the `next` of a page of this listing");
                 let (side, after) = after.split_once(':').ok_or_else(unknown)?;
                 let side = [Side::Old, Side::New].into_iter().find(|of| of.as_str() == side);
                 (side.ok_or_else(unknown)?, Some(after).filter(|after| !after.is_empty()))

@@ -231,8 +231,8 @@ impl<T: Acquired<Guard: Reentrant>> Acquire<T> {
     ///
     /// On a read/write lock, an owner that writes may read and write again. An owner that reads may read
     /// again, also while writers wait. An owner that only reads and asks to write would wait for itself:
-    /// it gets `Deadlock`. If an owner's last write guard ends while the owner still reads, its place in
-    /// the queue becomes a reader's.
+    /// it gets `Deadlock`. If an owner's last write guard ends while the owner still reads, its node
+    /// becomes a reader node and keeps its place in the queue.
     #[doc(alias = "owner")]
     pub fn by(self, owner: &Owner) -> Self {
         self.set("by", |ask| ask.owner = Some(owner.clone()))
@@ -269,7 +269,7 @@ impl<G: Guard> Acquire<G> {
 
 /// Tries.
 impl<G: Guard> Acquire<Option<G>> {
-    /// Runs `work` if the lock is free, and returns `None` if it is not. Otherwise as
+    /// Runs `work` if the lock is free, and returns `None` if it is not. The work runs in the same way as in
     /// [`with`](Acquire#method.with) of an acquisition that waits.
     ///
     /// # Errors

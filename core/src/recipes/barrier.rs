@@ -100,7 +100,7 @@ impl DoubleBarrier {
         Gate::new(handle, cell, parties, true).map(Self)
     }
 
-    /// Waits until `parties` members wait and all members of the round before have left. Then enters.
+    /// Enters the barrier: waits until `parties` members wait and all members of the previous round have left.
     ///
     /// # Errors
     /// As [`Barrier::wait`].

@@ -73,6 +73,7 @@ pub(super) fn does_not_fit() -> Error {
 
 /// Makes the error of an operation whose record may be gone.
 pub(super) fn untold() -> Error {
-    let why = "the record of the change is gone after many other writes: it may have been applied, so read the count";
+    let why =
+        "the change may have been applied: many other writes have removed its record, so read the count";
     Error::new(ErrorKind::OutcomeUnknown, why)
 }

@@ -97,8 +97,8 @@ impl Counter {
         self.count.handle.in_context("add", added.map(|sum| sum.expect("an add always changes the count")))
     }
 
-    /// Sets the number to `new` if it is `expected`, and returns whether it was. Otherwise as
-    /// [`add`](Self::add).
+    /// Sets the number to `new` if it is `expected`, and returns whether it was. The change is
+    /// applied at most once, with the same retries as in [`add`](Self::add).
     ///
     /// # Errors
     /// As [`add`](Self::add).

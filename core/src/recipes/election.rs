@@ -69,8 +69,8 @@ impl Election {
         Self { handle: Arc::new(handle) }
     }
 
-    /// Joins as a candidate, and waits until it leads. Other clients see `data`, up to 4,096 bytes.
-    /// Otherwise as [`Mutex::acquire`](super::Mutex::acquire).
+    /// Joins as a candidate, and waits until the candidate leads. Other clients see `data`, up to 4,096 bytes.
+    /// In all other respects, the call is the same as [`Mutex::acquire`](super::Mutex::acquire).
     ///
     /// # Errors
     /// * `InvalidArgument` (`data`): the data is too long.
@@ -120,7 +120,7 @@ impl Election {
             if let Err(error) = leader.release().await
                 && error.lost_reason().is_none()
             {
-                tracing::debug!(%error, "the server did not confirm the resignation; the end of the lease frees it");
+                tracing::debug!(%error, "the server did not confirm the resignation; the leadership ends with the lease");
             }
             drop(resigns);
             if let Ok(ControlFlow::Break(done)) = done {

@@ -83,8 +83,8 @@ macro_rules! guards {
     };
     (@Numbered $guard:ident) => {
         impl $guard {
-            /// Returns the place in the queue, as listings show it. It is not a fencing token, because
-            /// several clients hold at the same time.
+            /// Returns the sequence number of the hold, as listings show it. It is not a fencing token,
+            /// because several clients can hold at the same time.
             pub fn sequence(&self) -> u64 {
                 self.0.place().sequence()
             }

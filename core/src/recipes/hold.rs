@@ -220,7 +220,7 @@ impl Hold {
         }
     }
 
-    /// Releases, and returns how the hold ended. Otherwise as [`release`](Self::release).
+    /// Releases like [`release`](Self::release), but also returns normally if the hold was lost.
     pub(super) fn give_back(&self) -> BoxFuture<'_, Result<Ended>> {
         match &self.by {
             HoldKind::Node(held) => Box::pin(held.release()),
@@ -278,7 +278,9 @@ impl Hold {
     pub(super) fn composite(&self) -> &dyn Composite {
         match &self.by {
             HoldKind::Composite(composite) => &**composite,
-            HoldKind::Node(_) | HoldKind::Owner(_) => unreachable!("only guards of several parts ask for it"),
+            HoldKind::Node(_) | HoldKind::Owner(_) => {
+                unreachable!("only MultiGuard, QuorumGuard and Inside call composite()")
+            }
         }
     }
 
@@ -310,7 +312,7 @@ impl Hold {
         match &self.by {
             HoldKind::Node(held) => held,
             HoldKind::Owner(share) => &share.held,
-            HoldKind::Composite(_) => unreachable!("only guards of one node ask for it"),
+            HoldKind::Composite(_) => unreachable!("only guards of one node call node()"),
         }
     }
 }

@@ -98,11 +98,11 @@ impl IdGenerator {
     ///
     /// *Then ids start with 1 again, so the same id is given out twice*, as after a [deletion](Self::delete).
     /// Choose a `time` after which no client uses an old id any more. A handle gives out no ids of a block
-    /// that it reserved longer than `time` ago, so no id of the deleted generator is given out after its end.
+    /// that it reserved longer than `time` ago, so no handle gives out an id of the deleted generator.
     ///
-    /// All clients must give the same time. A handle without a time, or with a longer one, continues with its
-    /// block after the time of another handle has ended the generator. The reservation of a block is a use; an
-    /// id from memory is not. The other rules are the same as for
+    /// All clients must give the same time. Otherwise a handle without a time, or with a longer time, still
+    /// gives out the ids of its block after the server has deleted the generator. The reservation of a block
+    /// is a use; an id from memory is not. The other rules are the same as for
     /// [`SharedValue::with_time_to_idle`](super::SharedValue::with_time_to_idle).
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! The members of several locks.
+//! The members of a lock that holds several locks as one.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use super::member::MultiMember;
 use crate::decide::gather::canonical_order;
 use crate::error::{Error, Result};
 
-/// The members of several locks: at least one, and none twice.
+/// The members of a lock: at least one, and no member twice.
 pub(super) struct MultiMembers {
     // In the order in which they were given.
     pub(super) members: Vec<MultiMember>,
@@ -29,8 +29,11 @@ impl MultiMembers {
             if let Some(other) = members[..place].iter().find(is_twin) {
                 let why = match member.coordinator() {
                     Some(name) => format!("two coordinators have the name {name:?}"),
-                    None => "two coordinators have no name: set their option `name`, which orders the locks"
-                        .to_owned(),
+                    None => {
+                        "two coordinators have no name: give each coordinator a different option `name`, \
+                             the same in all processes (the locks are acquired in the order of the names)"
+                            .to_owned()
+                    }
                 };
                 let keys = format!("{why} ({:?}, {:?})", other.address(), member.address());
                 return Err(Error::invalid("name", keys));

@@ -123,9 +123,9 @@ impl Mutex {
     /// Removes a client's node from the queue: for operators. Returns whether the node existed.
     /// [`queue`](Self::queue) shows its sequence number.
     ///
-    /// The holder or waiter of the node gets `Revoked`: at once if the backend has
-    /// [`prompt_revocation`](crate::Capabilities::prompt_revocation), otherwise within one TTL. A holder
-    /// works on until then, and only fencing refuses its last writes.
+    /// The holder or waiter of the node gets `Revoked`. Normally the server notifies its client at once; if the
+    /// notification is lost, the client learns it within one TTL. Until then a holder continues its work, and
+    /// only fencing refuses its writes.
     ///
     /// # Errors
     /// * `Unavailable`: the server does not answer.

@@ -33,29 +33,30 @@ const MARKER: &str = "members";
 /// [name](crate::Config::name). All clients must give the same members and the same `longest_ttl`, which
 /// is at least the TTL of every client's leases.
 ///
-/// *No fence.* The guard is not [`Fenced`](crate::Fenced), because independent servers count
-/// independently. An example with three servers whose counts are 10, 50 and 7: a holder on the first two
-/// servers gets 11 and 51, and the next holder, on the first and third, gets 12 and 8. Neither the largest
-/// number nor the sum rises. So use a quorum lock to continue without one server. If a second holder would
-/// do harm, use a [`Mutex`] on a replicated coordinator (ZooKeeper, etcd), which has a fencing token.
+/// *No fence.* The guard is not [`Fenced`](crate::Fenced), because each server gives its own numbers. For
+/// example, the last numbers of three servers are 10, 50 and 7. A holder on the first two servers gets 11 and
+/// 51, and the next holder, on the first and third, gets 12 and 8. Neither the largest number nor the sum
+/// rises. So use a quorum lock to continue without one server. If a second holder would do harm, use a
+/// [`Mutex`] on a replicated coordinator (ZooKeeper, etcd), which has a fencing token.
 ///
 /// *The debate.* M. Kleppmann (*How to do distributed locking*, 2016): a lock for correctness needs a fence
 /// that the resource checks, because a holder may be paused after its last check, or its write may be
-/// delayed. Redlock has no fence, and depends on bounded delays and clocks. S. Sanfilippo (*Is Redlock
-/// safe?*, 2016): the client checks the elapsed time after the last answer. Monotonic clocks, and a delay of
-/// restarted servers by the TTL, answer the other objections. A resource that can check tokens can compare a
-/// random one. Both agree that a pause *after* the check affects every lease lock.
+/// delayed. Redlock has no fence, and depends on bounded delays and on clocks. S. Sanfilippo (*Is Redlock
+/// safe?*, 2016): the client checks the elapsed time after the last answer. A resource that can compare tokens
+/// could also compare a random token. His answer to the other objections: clients use monotonic clocks, and a
+/// restarted server stays out for one TTL. Both agree that a pause *after* the check affects every lease lock.
 ///
 /// *Protocol.* An acquisition tries all members at the same time, and succeeds when a majority is held: it
-/// takes as long as the slowest server of the fastest majority. Members that answer later join the hold. Without a majority, the acquisition gives all members back and
-/// waits for one member after the other, in the order of the coordinators' names. It skips servers that do
-/// not answer. If it waits for one member as long as `longest_ttl`, it tries all others once and continues
-/// to wait. Each member has its own lease. While the lock is held, missing members are tried again every
-/// third of `longest_ttl`.
+/// takes as long as the slowest server of the fastest majority. Members that answer later join the hold.
+/// Without a majority, the acquisition gives all members back and waits for one member after the other, in the
+/// order of the coordinators' names. It skips servers that do not answer. If it waits for one member as long
+/// as `longest_ttl`, it tries all others once and continues to wait. Each member has its own lease. While the
+/// lock is held, the client tries missing members again every third of `longest_ttl`.
 ///
 /// A restarted server may have forgotten holds: on Redis after any restart; on ZooKeeper and etcd, which
-/// store holds on disk, only after a loss of its data. Such a server does not count for `longest_ttl`. A
-/// marker in each namespace shows it: see `docs/protocol/quorum.md` and [`initialize`](Self::initialize).
+/// store holds on disk, only after a loss of its data. Such a server does not count for `longest_ttl`. The
+/// client detects such a server by a marker that is stored in the namespace: see `docs/protocol/quorum.md` and
+/// [`initialize`](Self::initialize).
 ///
 /// *Why it is safe.* Each member is a mutex, and any two majorities share a member. The hold is valid while
 /// a majority of the members' deadlines is in the future ([`remaining`](crate::Hold::remaining)). Each
@@ -64,14 +65,18 @@ const MARKER: &str = "members";
 /// Two acquisitions never wait for each other: an acquisition that waits holds only members that come
 /// earlier in the order.
 ///
+/// *What can fail.* If an operator removes the holder's node on a minority of the servers, or these servers
+/// lose it by `FLUSHALL` or by an eviction, two clients can hold until the first client learns of it: for at
+/// most a third of its TTL.
+///
 /// *When a member is lost*, the hold remains while a majority is held. With fewer members the hold is lost:
 /// [`lost`](crate::Hold::lost) becomes ready, and the remaining members are given back. A loss is final.
 ///
 /// *Not fair.* The queue of each member is fair, but an acquisition that tries all members at the right
 /// moment may overtake a waiter. Simultaneous tries may all be refused.
 ///
-/// *One member* behaves as its mutex, without a marker: if its server forgets a hold, another client is
-/// admitted at once.
+/// *A lock of one member* is the same as that member's mutex, and has no marker: if its server forgets a hold,
+/// another client is admitted at once.
 ///
 /// *Source.* Redlock: *Distributed Locks with Redis* (redis.io). Majorities: D. K. Gifford, *Weighted Voting
 /// for Replicated Data* (1979). Redisson's `RedissonRedLock` is deprecated.
@@ -114,7 +119,9 @@ impl QuorumLock {
         if several && names.contains(&None) {
             return invalid(
                 "name",
-                "a coordinator has no name: set its option `name`, which orders the members".to_owned(),
+                "a coordinator has no name: give each coordinator a different option `name`, the same in all \
+                 processes (the lock waits for its members in the order of the names)"
+                    .to_owned(),
             );
         }
         let names: Vec<_> = names.into_iter().map(Option::unwrap_or_default).collect();
@@ -164,7 +171,7 @@ impl QuorumLock {
     ///
     /// # Errors
     /// * `Unavailable`: fewer than a majority of the servers answer, or count yet.
-    /// * Otherwise as [`acquire`](Self::acquire). No member remains held.
+    /// * The other errors of [`acquire`](Self::acquire). No member remains held.
     ///
     /// # Cancel safety
     /// A dropped try leaves nothing in any queue.
@@ -175,7 +182,7 @@ impl QuorumLock {
     /// Declares that the servers are new: no client has held a quorum lock on them for the last
     /// `longest_ttl`.
     ///
-    /// It counts for all quorum locks in the namespace on these servers. Without it, the very first acquisition
+    /// The call counts for all quorum locks in the namespace on these servers. Without it, the very first acquisition
     /// waits for `longest_ttl`, because a new server looks like a server that lost its data. If any of the
     /// servers has a marker, the call changes nothing: the quorum is not new, and a server without a marker may
     /// have lost its data. So a service can call it at each start.

@@ -19,20 +19,21 @@ use crate::listing::Listing;
 /// writer. When the writer has finished or given up, all readers up to the next writer are admitted
 /// together.
 ///
-/// *Owners.* All holds of an owner that the calls name ([`Acquire::by`]) share one node. An owner that
-/// reads may read again, also while a writer waits. An owner that writes may write and read again. Neither
-/// needs a request. When only reads of the owner remain, the node becomes a reader's and keeps its place.
-/// An owner that only reads and asks to write gets [`ErrorKind::Deadlock`](crate::ErrorKind::Deadlock).
-/// Without an owner the lock is not reentrant: a task that reads and then asks to write, or reads again
-/// after a writer joined, waits for itself.
+/// *Owners.* All holds that name the same owner ([`Acquire::by`]) share one node. An owner that reads may
+/// read again, also while a writer waits. An owner that writes may read and write again. A re-entry sends no
+/// request. When the owner has released its last write hold and still reads, its node becomes a reader node
+/// and keeps its place in the queue. An owner that only reads and asks to write gets
+/// [`ErrorKind::Deadlock`](crate::ErrorKind::Deadlock). Without an owner the lock is not reentrant: a task
+/// that reads and then asks to write, or reads again after a writer has joined, waits for itself.
 ///
-/// *Fencing.* A writer has a token, as the holder of a [`Mutex`](super::Mutex) has. Readers have no token.
+/// *Fencing.* A writer has a token, like the holder of a [`Mutex`](super::Mutex). Readers have no token.
 ///
 /// *When the lease is lost*, the effect is as for a [`Mutex`](super::Mutex). All holds of an owner are
 /// lost together.
 ///
-/// *Source.* The shared locks of the ZooKeeper recipes. The downgrade is Curator's, and on ZooKeeper the
-/// layout is the layout of Curator's `InterProcessReadWriteLock`.
+/// *Source.* The shared locks of the ZooKeeper recipes. A writer can become a reader in place
+/// ([`downgrade`](super::WriteGuard::downgrade)), as in Curator. On ZooKeeper the layout is the same as the
+/// layout of Curator's `InterProcessReadWriteLock`.
 ///
 /// ```
 /// # use latchwork_core::{connect, Config, memory};
@@ -57,8 +58,8 @@ impl RwLock {
         Self { handle: Arc::new(handle) }
     }
 
-    /// Acquires for reading: waits until no writer is ahead in the queue. Otherwise as
-    /// [`Mutex::acquire`](super::Mutex::acquire).
+    /// Acquires for reading: waits until no writer is ahead in the queue. In all other respects, the call is
+    /// the same as [`Mutex::acquire`](super::Mutex::acquire).
     ///
     /// # Errors
     /// As [`Mutex::acquire`](super::Mutex::acquire).
@@ -80,8 +81,8 @@ impl RwLock {
         Ask::try_new("try_read", Claim::Shared).of(self.handle.clone())
     }
 
-    /// Acquires for writing: waits until the queue ahead is empty. Otherwise as
-    /// [`Mutex::acquire`](super::Mutex::acquire).
+    /// Acquires for writing: waits until no node is ahead in the queue. In all other respects, the call is the
+    /// same as [`Mutex::acquire`](super::Mutex::acquire).
     ///
     /// # Errors
     /// * `Deadlock`: the owner reads and does not write.

@@ -62,8 +62,8 @@ impl Semaphore {
         Ok(Self { handle: Arc::new(handle), limit: Arc::new(Mutex::new(limit)) })
     }
 
-    /// Acquires `weight` permits: waits its turn until all of them are free. Otherwise as
-    /// [`Mutex::acquire`](super::Mutex::acquire).
+    /// Acquires `weight` permits: waits in the queue until all of them are free. In all other respects, the
+    /// call is the same as [`Mutex::acquire`](super::Mutex::acquire).
     ///
     /// # Errors
     /// * `InvalidArgument` (`weight`): the weight is zero, or above the handle's exact limit.

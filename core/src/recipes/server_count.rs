@@ -98,8 +98,8 @@ pub(super) async fn has_marker(handle: &CellHandle) -> Result<bool> {
     Ok(read(handle).await?.is_some())
 }
 
-/// Declares that the server, which had no marker, has nothing to forget. Does not change a marker that was
-/// written since.
+/// Declares that the server has nothing to forget. The server had no marker. If another client has written a
+/// marker since, this marker stays.
 pub(super) async fn vouch(handle: &CellHandle, terms: &Terms) -> Result<()> {
     // The look at the markers has connected the client.
     let server = handle.client.backend.incarnation();
@@ -113,7 +113,7 @@ fn named(server: &Incarnation) -> Result<Option<&str>> {
         Incarnation::Durable => Ok(None),
         Incarnation::Started(name) => Ok(Some(name)),
         Incarnation::Unknown => {
-            let why = "the client cannot see whether the server restarted, which a quorum lock needs";
+            let why = "a quorum lock must know whether the server restarted, but the client cannot see it";
             Err(Error::new(ErrorKind::Misconfigured, why))
         }
     }

@@ -121,7 +121,8 @@ impl SharedValue {
         self.handle.in_context("write", written.await.and_then(unconditional))
     }
 
-    /// Writes the value only while `hold` exists on the server. Otherwise as [`write`](Self::write).
+    /// Writes the value only while `hold` exists on the server. In all other respects, the call is the same as
+    /// [`write`](Self::write).
     ///
     /// The server checks the hold in the same step as the write. So this is a fence without a database: as
     /// soon as another client may hold the lock, the write fails.

@@ -159,7 +159,9 @@ impl Entrance {
             }
             // A foreign node is in front of it. Listings show this client all the same.
             Joined::Waiting(node) => Ok(node),
-            Joined::Refused => Err(Error::new(ErrorKind::Conflict, "the queue of clients did not admit it")),
+            Joined::Refused => {
+                Err(Error::new(ErrorKind::Conflict, "the queue of clients did not admit this client"))
+            }
         }
     }
 

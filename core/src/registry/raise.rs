@@ -50,7 +50,7 @@ fn older(clients: &[ClientRecord], own: u32) -> Error {
     let older = clients.iter().filter(|client| client.layout.is_none_or(|layout| layout < own));
     let older: Vec<_> = older.collect();
     let mut why = format!("{} clients do not work with layout {own} yet:{}", older.len(), names(&older));
-    why.push_str(": stop them, or redeploy them with a newer build, and call it again");
+    why.push_str(": stop them, or redeploy them with a newer build, and call `raise_layout` again");
     Error::new(ErrorKind::Conflict, why)
 }
 

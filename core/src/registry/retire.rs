@@ -31,7 +31,7 @@ pub(crate) async fn retire(
             }
             let count = outside.len();
             let why = format!(
-                "{count} clients are connected:{}: stop them, or redeploy them with the URL {:?}, and call it again",
+                "{count} clients are connected:{}: stop them, or redeploy them with the URL {:?}, and call `retire` again",
                 names(&outside),
                 own.url
             );

@@ -82,7 +82,7 @@ events! {
 
     /// Reports a renewal without an answer in its period.
     pub(crate) fn renewal_late(backend: &str, left: impl Debug)
-        = DEBUG "latchwork.renewal.late" [backend, ?left] "a renewal was not answered in time";
+        = DEBUG "latchwork.renewal.late" [backend, ?left] "the server did not answer a renewal in time";
 
     /// Reports a suspended lease.
     pub(crate) fn suspended(backend: &str, left: impl Debug)
@@ -243,7 +243,7 @@ events! {
 
     /// Reports a server that is not set up as locks need it. `at` is the place, `what` the advice.
     pub fn advice(backend: &str, at: &str, what: &dyn Display)
-        = WARN "latchwork.server.advice" [backend, at, %what] "the server is not set up as locks need it";
+        = WARN "latchwork.server.advice" [backend, at, %what] "a setting of the server is unsuitable for locks";
 }
 
 macro_rules! spans {

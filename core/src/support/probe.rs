@@ -37,11 +37,11 @@ pub enum Probed {
     Waits(Error),
 }
 
-/// Probes all hosts at the same time until one of them serves, and repeats this while a host may serve later. It has no
-/// time limit: the caller limits the connect.
+/// Probes all hosts at the same time until one of them serves. The probes are repeated while a host may serve later. The
+/// function has no time limit: the caller limits the connect.
 ///
 /// # Errors
-/// The most specific error of the hosts if none may serve later. `Unavailable` is the least specific.
+/// The most specific error of the hosts if no host may serve later. `Unavailable` is the least specific.
 ///
 /// # Cancel safety
 /// Cancel-safe: the probes end.

@@ -164,8 +164,11 @@ async fn used(writing: &Writing<'_>, uses: &CellUses, children: Children, sent: 
     match report(writing.lease, uses, writing.paths, time, (&last.name, Some(&last))).await {
         Ok(true) => Ok(()),
         Ok(false) => Err(unknown(
-            "the cell was written, but it ended or was written again before the client could report the use",
+            "the value was written, but it expired or was written again before the client could report the use",
         )),
-        Err(_) => Err(unknown("the cell was written, but it may end before its time to idle")),
+        Err(_) => Err(unknown(
+            "the value was written, but the client could not report the use: the server may delete the value \
+             before its time to idle is over",
+        )),
     }
 }

@@ -5,7 +5,7 @@
 //! operation prevents every further application, also if the request arrives again.
 //!
 //! *Why it is applied at most once.* A request that arrives after another request of its operation finds the
-//! record of that, or a record of its writer's next operation, and changes nothing. If the record was pushed
+//! record of this operation, or of its writer's next operation, and changes nothing. If the record was pushed
 //! out, then [`WRITERS`] other writers have written since, so that the list is full and there were more than
 //! [`WRITERS`] writes since the operation was first sent: the request says how often the count had been
 //! written then. A request that does not know it is refused as soon as the list is full.

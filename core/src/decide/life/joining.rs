@@ -15,7 +15,7 @@ impl Joining {
         Self { residue: Residue::Nothing, unanswered: false }
     }
 
-    /// Records that a join is sent. Returns whether an earlier one has no answer
+    /// Records that a join is sent. Returns whether an earlier join of this attempt has no answer
     /// ([`Join::repeated`](crate::contracts::Join)).
     pub fn sent(&mut self) -> bool {
         self.residue = Residue::Unknown;

@@ -1,17 +1,17 @@
 //! The epochs of tokens, in stages and in the stamps of the two namespaces.
 //!
 //! *The invariant.* For every token that a client of a side has given, the stamp of that side records its
-//! epoch or a later one, and did so before (MIGRATE-EPOCH-RECORDED). A plain client gives tokens of the epoch
-//! that it reads when it connects. So a plain client that connects after a move, or after a move that was
-//! given up, gives tokens above all of its tokens.
+//! epoch or a later one before the client gives the token (MIGRATE-EPOCH-RECORDED). A plain client reads the
+//! epoch of its tokens when it connects. So after a move, completed or given up, the tokens of a plain client
+//! are above all tokens of the move.
 
 use super::Stage;
 use crate::token::Token;
 
 impl Stage {
-    /// Returns this stage as it may be written, if the stamp of its token's side records this epoch. Its
-    /// epoch is never below that, since plain clients have given tokens of it. The stamp must record the
-    /// returned epoch before the stage is written.
+    /// Returns this stage as it may be written, if the stamp of its token's side records this epoch. The epoch
+    /// of the returned stage is never below the recorded epoch, since plain clients have given tokens of that
+    /// epoch. The stamp must record the returned epoch before the stage is written.
     #[must_use]
     pub fn above(self, stamp: u16) -> Self {
         Self { epoch: self.epoch.max(stamp), ..self }

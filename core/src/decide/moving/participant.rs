@@ -2,7 +2,7 @@
 
 use super::{MovePhase, Side, Sides, Stage};
 
-/// The next step of an acquisition, by the phase that the participant knows when it asks
+/// The next step of an acquisition, by the phase that the participant knows at this moment
 /// (MIGRATE-DECIDE-AT-END).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AcquireNext {
@@ -25,8 +25,8 @@ pub struct Holding {
 }
 
 impl Holding {
-    /// Returns the next step of an acquisition. `queued_on_new`: it has a place on the new side, admitted or
-    /// not. `read`: the phase was read from the cell after it was admitted on both sides.
+    /// Returns the next step of an acquisition. `queued_on_new`: the acquisition has a place on the new side,
+    /// admitted or not. `read`: the phase was read from the cell after the acquisition was admitted on both sides.
     pub fn next(self, phase: MovePhase, queued_on_new: bool, read: bool) -> AcquireNext {
         let needs = phase.needs();
         if needs.old && !self.on.old {
@@ -41,16 +41,16 @@ impl Holding {
         }
     }
 
-    /// Returns whether a hold is still valid. `live`: the sides whose leases the client counts on. A hold
-    /// ends when either lease is lost under it (MIGRATE-EITHER-LOST-IS-LOST), and with the membership on the
-    /// old side (MIGRATE-MEMBERSHIP-LIVES).
+    /// Returns whether a hold is still valid. `live`: the sides whose leases are valid by the client's clock. A
+    /// hold ends when the lease of one of its nodes is lost (MIGRATE-EITHER-LOST-IS-LOST), or when the
+    /// membership on the old side ends (MIGRATE-MEMBERSHIP-LIVES).
     pub fn is_valid(self, phase: MovePhase, live: Sides) -> bool {
         live.cover(self.on) && (live.old || !phase.needs_membership())
     }
 
     /// Returns the side that a hold joins while it is held, so that the next phase need not wait for its end.
-    /// It is only the new side, which is free for the holder of the old side. A hold on the new side alone
-    /// never joins the old side: it would wait for a holder there that waits for it.
+    /// The only such side is the new side, which is free for the holder of the old side. A hold on the new side
+    /// alone never joins the old side: it would wait for a holder there, and that holder would wait for it.
     pub fn joins(self, phase: MovePhase) -> Option<Side> {
         (phase.needs().new && !self.on.new && self.on.old).then_some(Side::New)
     }
@@ -65,14 +65,14 @@ impl Holding {
 }
 
 /// Returns whether a participant may acknowledge a phase: each of its holds covers it
-/// (MIGRATE-ACK-COVERS-HOLDS). From the acknowledgement on, its acquisitions complete by that phase or a
-/// later one.
+/// (MIGRATE-ACK-COVERS-HOLDS). After the acknowledgement, its acquisitions complete in that phase or a later
+/// phase.
 pub fn may_acknowledge(phase: MovePhase, holds: impl IntoIterator<Item = Holding>) -> bool {
     holds.into_iter().all(|hold| hold.on.cover(phase.needs()))
 }
 
 /// Returns whether a read of the stage replaces the stage that a participant knows. `read`: the current
-/// version, or `None` if there is no stage; `stamp`: the epoch of the old side's stamp, read after it.
+/// version, or `None` if there is no stage. `stamp`: the epoch of the old side's stamp, read after the stage.
 ///
 /// A member finds no stage if the move was given up in its first phase. A participant that was away during
 /// this knows a later phase. The operator that took the tokens back to the old side has left a higher epoch

@@ -1,8 +1,8 @@
 //! The values of a move: the side on which they are used, and when it may change.
 //!
-//! *The invariant.* At any instant all values are used on one side. A side comes into use as a copy of the
-//! other one that no client has used since (MIGRATE-VALUES-FREEZE). So a read shows all that was confirmed or
-//! read before it began, and a change is made once.
+//! *The invariant.* At any instant all values are used on one side. When the side changes, the new side is a
+//! copy of the other side, which no client has used since the copy (MIGRATE-VALUES-FREEZE). So a read shows all
+//! changes that were confirmed, or read, before the read began, and each change is applied once.
 
 use super::{MovePhase, Side, Stage, Step, Way};
 
@@ -70,17 +70,17 @@ impl ValuesAt {
         self.side() == phase.token() && (self.open().is_some() || phase.is_read_while_held())
     }
 
-    /// Returns whether a participant may acknowledge this. `under_way`: the number of reads and changes that
-    /// it has sent and whose answers it still accepts (MIGRATE-VALUES-ACK-WAITS). From the acknowledgement on
-    /// it sends none until it knows a later stage.
+    /// Returns whether a participant may acknowledge this. `under_way` is the number of reads and changes whose
+    /// answers the participant still accepts (MIGRATE-VALUES-ACK-WAITS). After the acknowledgement it sends no
+    /// read and no change until it knows a later stage.
     pub fn may_acknowledge(self, under_way: usize) -> bool {
         self.open().is_some() || under_way == 0
     }
 }
 
-/// Returns whether an answer of one side counts for a participant. While it is a member, by its own clock, no
-/// operator goes on without its acknowledgement (MIGRATE-VALUES-LIVE-MEMBER). Otherwise a change has an
-/// unknown outcome, and a read has no result.
+/// Returns whether an answer of one side counts for a participant. While the participant is a member, by its
+/// own clock, no operator takes the next step without its acknowledgement (MIGRATE-VALUES-LIVE-MEMBER). If an
+/// answer does not count, a change has an unknown outcome, and a read has no result.
 pub fn answer_counts(phase: MovePhase, is_member: bool) -> bool {
     is_member || !phase.needs_membership()
 }

@@ -59,9 +59,9 @@ impl MoveBlocker {
     pub fn next_step(&self) -> &'static str {
         match self {
             MoveBlocker::Outsiders(_) => {
-                "redeploy them with both URLs and the name of the move, or stop them"
+                "redeploy these clients with both URLs and the name of the move, or stop them"
             }
-            MoveBlocker::StillConnected(_) => "redeploy them with the new URL alone, or stop them",
+            MoveBlocker::StillConnected(_) => "redeploy these clients with the new URL alone, or stop them",
             MoveBlocker::MarkedOtherwise { name: Some(_), .. } => {
                 "finish or abort that move first, or use the URLs and the name that it began with"
             }
@@ -69,25 +69,25 @@ impl MoveBlocker {
                 "use another namespace, or reopen this one (`latchwork migrate reopen`, Move::reopen)"
             }
             MoveBlocker::MarkedOtherwise { name: None, side: Side::Old, .. } => {
-                "its clients are at that URL: move from there, or reopen this namespace (Operator::reopen, or \
+                "the clients of this namespace use that URL: move from that URL, or reopen this namespace (Operator::reopen, or \
                  `latchwork migrate reopen` with that URL as --from and this side as --to)"
             }
             MoveBlocker::MarkerLost(_) => {
-                "write it again (`latchwork migrate repair`, Move::repair), with the URLs that the move began with"
+                "write the marker again (`latchwork migrate repair`, Move::repair), with the URLs that the move began with"
             }
             MoveBlocker::StageLost(_) => {
                 "if no server has lost data, start the move again (`latchwork migrate run`, Move::run); otherwise stop the \
                  participants, and then give the move up (`latchwork migrate abort`, Move::abort)"
             }
-            MoveBlocker::NotOpened => "open it (`latchwork migrate run`, Move::run)",
+            MoveBlocker::NotOpened => "open the new side (`latchwork migrate run`, Move::run)",
             MoveBlocker::ValuesThere(_) => {
-                "the copy of the old side's values would replace them: delete them, or move to another namespace"
+                "the values of the old side would replace these values: delete these values, or move to another namespace"
             }
             MoveBlocker::ValuesStay { .. } => {
-                "move to a server that has it (`plan` shows the capabilities), or keep the values in another namespace"
+                "move to a server that has the capability (`plan` shows the capabilities), or keep the values in another namespace"
             }
             MoveBlocker::NoEpochs => {
-                "if the new side has used them up, move to a new namespace there; otherwise stop the clients, start them with a \
+                "if the new side has used up its epochs, move to a new namespace there; otherwise stop the clients, start them with a \
                  new namespace, and reset the highest token in each fenced resource"
             }
         }
@@ -127,13 +127,13 @@ impl fmt::Display for MoveBlocker {
             MoveBlocker::StageLost(clients) => {
                 write!(
                     f,
-                    "the old side has no stage of the move and may have lost it; participants ({}):",
+                    "the old side has no stage of the move, and may have lost the stage; participants ({}):",
                     clients.len()
                 )?;
                 clients.iter().take(NAMED).try_for_each(|of| write!(f, " {:?} on {:?}", of.label, of.host))
             }
             MoveBlocker::NotOpened => {
-                f.write_str("the new side is still shut: clients with its URL alone are refused")
+                f.write_str("the new side is still closed: clients with its URL alone are refused")
             }
             MoveBlocker::ValuesThere(values) => {
                 f.write_str("the new side already has values:")?;
@@ -143,7 +143,7 @@ impl fmt::Display for MoveBlocker {
             MoveBlocker::ValuesStay { side, lacks } => {
                 write!(
                     f,
-                    "values are in use that the {} side cannot take: it lacks the capability {lacks}",
+                    "the {} side cannot store some of the values: it lacks the capability {lacks}",
                     side.as_str()
                 )
             }

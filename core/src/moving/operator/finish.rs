@@ -29,9 +29,12 @@ impl Move {
             let stands = read.marker.as_ref() == Some(&retired);
             match &staged {
                 None if stands => return Ok(()),
-                None => return Err(not_done("it has not begun")),
+                None => return Err(not_done("the move has not begun")),
                 Some(staged) if staged.stage.phase != MovePhase::Done => {
-                    return Err(not_done(&format!("it is in the phase {:?}", staged.stage.phase.as_str())));
+                    return Err(not_done(&format!(
+                        "the move is in the phase {:?}",
+                        staged.stage.phase.as_str()
+                    )));
                 }
                 Some(_) => self.open().await?,
             }

@@ -163,7 +163,7 @@ impl Move {
         Ok(self.walk("advance", Way::Forward, None, progress).await?.unwrap_or(MovePhase::Old))
     }
 
-    /// Makes the whole move, or its remaining steps, up to *done*.
+    /// Carries out all steps of the move that remain, until the move is *done*.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -185,7 +185,7 @@ impl Move {
 
     /// Takes the move back to its first phase and gives it up.
     ///
-    /// Both namespaces admit plain clients again. It does nothing if no move has begun.
+    /// Both namespaces admit plain clients again. The call does nothing if no move has begun.
     ///
     /// # Errors
     /// * `Conflict`: the move is *done*, which is final; or the old side [may have

@@ -29,7 +29,7 @@ impl Move {
     ///
     /// # Errors
     /// * `Conflict`: plain [clients](MoveBlocker::Outsiders) have connected, and the error names them. The
-    ///   markers stay, so that no other client connects: stop these clients and call it again. From phase
+    ///   markers stay, so that no other client connects: stop these clients and repeat the call. From phase
     ///   *new* on, a lock that such a client holds may have been held by a participant at the same time.
     /// * `Conflict`: a side has another marker; or the old side has no stage, because no move has begun or
     ///   the server has lost it too.

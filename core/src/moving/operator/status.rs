@@ -158,7 +158,7 @@ impl fmt::Display for MoveProgress<'_> {
                 )?;
                 status.waits_for.iter().try_for_each(|late| write!(f, " {:?} on {:?}", late.label, late.host))
             }
-            MoveProgress::ValuesWait => f.write_str("values: the side that they are used on changes"),
+            MoveProgress::ValuesWait => f.write_str("values: the copy to the other side begins or ends"),
             MoveProgress::ValuesMoved(values) => write!(f, "values: {values} were copied to the other side"),
             MoveProgress::Outage(error) => write!(f, "tries again after: {error}"),
         }

@@ -196,7 +196,8 @@ fn frozen(error: Error) -> Error {
     if error.may_pass() {
         return error;
     }
-    let why = "the values cannot be used until they are copied: remove the cause and call it again, or take the move back \
+    let why = "the values cannot be used until they are copied: remove the cause and continue (`latchwork \
+               migrate run`, Move::run), or take the move back \
                (`latchwork migrate abort`, Move::abort)";
     Error::new(error.kind(), why).because(error)
 }

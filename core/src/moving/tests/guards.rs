@@ -97,7 +97,7 @@ async fn several_locks_are_held_as_one_and_stay_so_through_the_phases() {
     assert!(lock(&other, ["a", "b"]).try_acquire().await.unwrap().is_some());
 }
 
-/// A reply to the release is lost, and the next try finds nothing: the outcome stays unknown.
+/// A reply to the release is lost, and the next try finds no node: the outcome stays unknown.
 #[tokio::test(start_paused = true)]
 async fn a_release_of_which_nothing_is_known_holds_no_step_up() {
     for (phase, next) in PHASES.into_iter().zip(PHASES.into_iter().skip(1)) {

@@ -202,7 +202,7 @@ async fn client_away_during_an_abort_uses_the_old_side_again() {
     }
 }
 
-/// It began on the old side, and waits there until the move is nearly done.
+/// The acquisition began on the old side, and waits there until the move is nearly done.
 #[tokio::test(start_paused = true)]
 async fn sides_of_a_hold_are_decided_when_it_completes() {
     let stores = Stores::new();

@@ -120,7 +120,7 @@ impl MovingCells {
                 changed = news.changed() => changed.map_err(|_| Error::closed())?,
                 () = self.clock.sleep_until(until) => return Err(Error::new(
                     ErrorKind::Unavailable,
-                    "the hold has no node yet on the side of the move where values are used: try again",
+                    "the hold has not yet joined the side of the move that has the values: try again",
                 )),
             }
         }

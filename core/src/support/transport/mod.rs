@@ -65,7 +65,7 @@ impl Transport {
         self.clone()
     }
 
-    /// Returns whether it speaks TLS.
+    /// Returns whether the transport uses TLS.
     pub fn is_tls(&self) -> bool {
         self.tls.is_some()
     }

@@ -8,7 +8,7 @@ use crate::decide::moving::MovePhase::{self, BothByNew, BothByOld, Done, New, Ol
 use crate::moving::operator::Move;
 use crate::recipes::Semaphore;
 
-/// No client joins it in these tests.
+/// A semaphore that no client joins in these tests.
 fn semaphore(of: &Coordinator, key: &str) -> Semaphore {
     of.semaphore(key, Limit::Stored).expect("a good key")
 }
@@ -69,7 +69,7 @@ async fn unused_limit_is_on_the_new_side_when_it_is_needed() {
     operator.close().await.expect("closed");
 }
 
-/// A participant that stores a limit in any phase finds it in the next ones, there and back.
+/// A participant that stores a limit in any phase finds it in the later phases, forward and back.
 #[tokio::test(start_paused = true)]
 async fn a_limit_that_is_stored_in_any_phase_holds_in_all_that_follow() {
     for (phase, back) in [

@@ -81,7 +81,7 @@ impl Life {
     }
 }
 
-/// A client with a life.
+/// A client that a [`Life`] limits.
 #[derive(Debug)]
 struct Mortal {
     inner: Arc<dyn Backend>,
@@ -99,7 +99,7 @@ impl Mortal {
     }
 }
 
-/// A watch that its client's lease ends.
+/// A watch that ends with its client's lease.
 #[derive(Debug)]
 struct MortalWatch {
     inner: Box<dyn ChangeWatch>,

@@ -1,4 +1,4 @@
-//! Locks and a counter in use, while an operator moves them there and back.
+//! Locks and a counter in use, while an operator moves them to the new side and back.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -25,7 +25,7 @@ pub(super) struct Participant {
 }
 
 impl Participant {
-    /// Its membership is a task of `tasks`.
+    /// A participant whose membership is a task of `tasks`.
     pub(super) fn new(world: &World, tasks: &mut JoinSet<()>, fault: Option<Fault>) -> Self {
         let both = world.client();
         let (known, knows) = watch::channel(None);

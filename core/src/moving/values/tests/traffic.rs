@@ -1,4 +1,4 @@
-//! Adds and reads, while values move there and back.
+//! Adds and reads, while values move to the new side and back.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
