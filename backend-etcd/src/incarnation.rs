@@ -49,7 +49,7 @@ struct Shown {
 }
 
 impl Shown {
-    fn has_changed(&self) -> bool {
+    fn is_another_than_of_the_lease(&self) -> bool {
         self.of_lease != self.present.incarnation
     }
 }
@@ -102,13 +102,13 @@ impl Incarnations {
     /// Whether the server is known to be another incarnation than the one that granted the current
     /// lease.
     pub(crate) fn has_changed(&self) -> bool {
-        self.0.borrow().has_changed()
+        self.0.borrow().is_another_than_of_the_lease()
     }
 
     /// Waits until the server is known to be another incarnation than the one that granted the current lease.
     pub(crate) async fn changed(&self) {
         // The sender is borrowed, so it lives.
-        drop(self.0.subscribe().wait_for(Shown::has_changed).await);
+        drop(self.0.subscribe().wait_for(Shown::is_another_than_of_the_lease).await);
     }
 
     /// Checks that the answers come from one cluster.

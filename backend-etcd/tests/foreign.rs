@@ -118,7 +118,7 @@ async fn a_reply_that_is_too_long_says_so_and_leaves_nothing() {
         soon(rwlock.queue().first(9)).await.map(drop).unwrap_err(),
     ] {
         assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
-        assert!(!error.is_retryable() && error.to_string().contains("too long to be read"), "{error}");
+        assert!(!error.is_retryable() && error.to_string().contains("the reply is too long"), "{error}");
     }
     let nodes = keys(&server, "latchwork/rwlock/a/").await.into_iter().filter(|key| key.len() < 1000);
     assert_eq!(nodes.collect::<Vec<_>>(), [""; 0], "a refused join left its node");

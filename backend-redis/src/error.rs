@@ -165,7 +165,13 @@ pub(crate) fn from_redis(error: RedisError, sent: bool) -> Failure {
 /// code of a script's error follows `ERR`, and on Redis 6.2 also the script's place:
 /// `ERR Error running script (call to f_…): @user_script:9: @user_script: 9: -READONLY You can't write`.
 fn answer_of(error: &RedisError) -> (&str, &str) {
-    let (code, words) = (error.code().unwrap_or_default(), error.detail().unwrap_or_default());
+    let words = error.detail().unwrap_or_default();
+    let (code, words) = match error.code() {
+        Some(code) => (code, words),
+        // The self-test answers an error of its script as a text.
+        None if error.kind() == redis::ErrorKind::Extension => words.split_once(' ').unwrap_or((words, "")),
+        None => return ("", ""),
+    };
     if code != "ERR" {
         return (code, words);
     }
@@ -292,6 +298,9 @@ mod tests {
                 assert_eq!((failure.error.kind(), failure.redial), (kind, redial), "{line}");
             }
         }
+        let text = "ERR The user executing the script can't run this command or subcommand".to_owned();
+        let self_test = from_redis((redis::ErrorKind::Extension, "self-test", text).into(), false);
+        assert_eq!(self_test.error.kind(), ErrorKind::Forbidden, "{}", self_test.error);
         let replica = failure("ERR WAIT cannot be used with replica instances. Please also note");
         assert!(replica.redial, "{:?}", replica.error);
         assert_eq!(failure("NOSCRIPT No matching script.").again, Some(Again::WithText));

@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(facts.topology.told(), Some(&Topology::Ensemble { voters: 3, others: 1 }));
         let hosts = [("a:1", answer("follower")), ("b:1", None), ("c:1", answer("leader"))];
         let facts = of(&hosts, told(three));
-        assert!(facts.role.to_string().contains("c:1 leads"), "{}", facts.role);
+        assert!(facts.role.to_string().contains("c:1 is the leader"), "{}", facts.role);
     }
 
     #[test]

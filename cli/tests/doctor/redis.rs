@@ -94,7 +94,7 @@ async fn version_topology_and_role_are_facts() {
 async fn login_without_info_reports_the_missing_right() {
     let (_server, url) = limited("-info").await;
     says(&url, "note", "server", "allow INFO").await;
-    says(&url, "good", "clock", "ours").await;
+    says(&url, "good", "clock", "this machine's clock").await;
 }
 
 #[tokio::test]
