@@ -100,8 +100,9 @@ impl ZooKeeperBackend {
         Self::open(Settings::read(config)?).await
     }
 
-    /// Connects a control for tests: this client counts an answered read as a proof of contact, also
-    /// from a follower that is cut off from its leader. So two clients can hold.
+    /// Connects a client that is wrong on purpose (a negative control for tests). It counts each answered read
+    /// as a proof of contact, even if the answer is from a follower that is cut off from its leader. So two
+    /// clients can hold.
     ///
     /// # Errors
     /// As [`connect`](Self::connect).

@@ -22,8 +22,9 @@ impl Coordinator {
     ///    admitted. Release your guards before the call to save this time.
     /// 3. for the server, at most twice the request timeout (four times for a client of both sides of a
     ///    [move](crate::Move)), with retries. It takes up to 2 ms more for each hold beyond 1,024, because
-    ///    they are given back in parts, so that other clients are not delayed. The wait ends one request
-    ///    timeout after the server's last answer.
+    ///    they are given back in parts, so that other clients are not delayed. If the server confirms nothing
+    ///    for one request timeout, the call stops giving holds back and closes the lease, for at most one more
+    ///    request timeout.
     ///
     /// # Errors
     /// * `Unavailable`: the server did not confirm the close, or no thread drives the runtime on which the

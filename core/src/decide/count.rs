@@ -62,7 +62,7 @@ pub enum Changed {
     Overflow,
 }
 
-/// The state of an operation that may have been applied, by the records of a count.
+/// Whether an operation was applied, as the records of a count show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
     /// It was applied, with this result.

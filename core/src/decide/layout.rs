@@ -68,9 +68,10 @@ impl Stamp {
         }
     }
 
-    /// Returns the stamp that follows an announced stamp, by the layouts of all clients that were registered
-    /// at an instant after the announcement. It is raised if all clients work with the next layout; otherwise
-    /// it is as before. `None` is a client that reports no layout.
+    /// Decides an announced raise, and returns the next stamp. `clients` are the layouts of all clients that
+    /// were registered at one instant after the announcement. The stamp has the next layout if every client has
+    /// at least this layout. Otherwise it keeps the old layout, without the announcement. `None` is a client that
+    /// reports no layout.
     pub fn settled(self, clients: impl IntoIterator<Item = Option<u32>>) -> Self {
         let next = self.next.unwrap_or(self.layout);
         let all = clients.into_iter().all(|layout| layout.is_some_and(|layout| layout >= next));

@@ -20,7 +20,7 @@ pub enum Fact<T> {
 }
 
 impl<T> Fact<T> {
-    /// Creates a fact that no request of this server reports.
+    /// Creates a fact that the server does not report. `why` is the reason.
     pub const fn untold(why: &'static str) -> Self {
         Self::Untold(Cow::Borrowed(why))
     }

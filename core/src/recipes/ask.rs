@@ -60,7 +60,7 @@ impl Ask {
         }
     }
 
-    /// Makes a try: as [`new`](Self::new), but it does not wait.
+    /// Creates the request of a try: like [`new`](Self::new), but the acquisition does not wait.
     pub fn try_new(operation: &'static str, claim: Claim) -> Self {
         Self { patience: Patience::Try, ..Self::new(operation, claim) }
     }

@@ -36,7 +36,7 @@ const MARKER: &str = "members";
 /// *No fence.* The guard is not [`Fenced`](crate::Fenced), because each server gives its own numbers. For
 /// example, the last numbers of three servers are 10, 50 and 7. A holder on the first two servers gets 11 and
 /// 51, and the next holder, on the first and third, gets 12 and 8. Neither the largest number nor the sum
-/// rises. So use a quorum lock to continue without one server. If a second holder would do harm, use a
+/// rises. So use a quorum lock if work must continue while a server is down. If a second holder would do harm, use a
 /// [`Mutex`] on a replicated coordinator (ZooKeeper, etcd), which has a fencing token.
 ///
 /// *The debate.* M. Kleppmann (*How to do distributed locking*, 2016): a lock for correctness needs a fence
@@ -49,12 +49,13 @@ const MARKER: &str = "members";
 /// *Protocol.* An acquisition tries all members at the same time, and succeeds when a majority is held: it
 /// takes as long as the slowest server of the fastest majority. Members that answer later join the hold.
 /// Without a majority, the acquisition gives all members back and waits for one member after the other, in the
-/// order of the coordinators' names. It skips servers that do not answer. If it waits for one member as long
-/// as `longest_ttl`, it tries all others once and continues to wait. Each member has its own lease. While the
+/// order of the coordinators' names. It skips servers that do not answer. Each time it has waited `longest_ttl`
+/// for one member, it tries all others and then continues to wait. Each member has its own lease. While the
 /// lock is held, the client tries missing members again every third of `longest_ttl`.
 ///
 /// A restarted server may have forgotten holds: on Redis after any restart; on ZooKeeper and etcd, which
-/// store holds on disk, only after a loss of its data. Such a server does not count for `longest_ttl`. The
+/// store holds on disk, only after a loss of its data. The lock ignores such a server until `longest_ttl` has
+/// passed. The
 /// client detects such a server by a marker that is stored in the namespace: see `docs/protocol/quorum.md` and
 /// [`initialize`](Self::initialize).
 ///

@@ -59,7 +59,7 @@ fn give_back(backend: Arc<dyn Backend>) {
     if let Ok(runtime) = Handle::try_current() {
         runtime.spawn(async move {
             if let Err(error) = backend.close(Close::Orderly).await {
-                tracing::debug!(%error, "could not close the client of a dropped connect: its lease expires");
+                tracing::debug!(%error, "could not close the client of a dropped connect: it remains until its lease expires");
             }
         });
     }

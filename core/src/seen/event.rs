@@ -122,7 +122,7 @@ events! {
 
     /// Reports that the close after failed work has failed too.
     pub fn not_given_back(error: &Error)
-        = WARN "latchwork.not_given_back" [%error] "the close after failed work did not release everything: leases free the rest";
+        = WARN "latchwork.not_given_back" [%error] "the close after failed work did not release everything: the rest is free when the leases end";
 
     /// Reports a change that a re-check found without an event.
     pub(super) fn recheck_found(backend: &str, what: &str)
@@ -234,7 +234,7 @@ events! {
     /// Reports that the server refused a message to another client.
     pub fn publish_refused(backend: &str)
         = WARN "latchwork.server.publish_refused" [backend]
-        "the server refused to publish to another client: hand-offs and watches are slow until its ACL allows the channels";
+        "the server refused to publish to another client: hand-offs and watches are slow until the ACL of this login allows the channels";
 
     /// Reports that another program writes into the namespace. `at` is the queue or the node.
     pub fn intruder(backend: &str, at: &str)

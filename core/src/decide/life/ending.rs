@@ -38,7 +38,7 @@ pub enum TakeBack {
     Lingers,
 }
 
-/// The step after an answer to a clean-up request.
+/// The step after one try of a clean-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AfterTry {
     /// The clean-up has ended.
