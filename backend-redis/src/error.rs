@@ -282,7 +282,7 @@ mod tests {
             ("NOAUTH Authentication required.", ErrorKind::Forbidden, true),
             ("NOPERM this user has no permissions to access one of the keys", ErrorKind::Forbidden, false),
             (
-                "The user executing the script can't run this command or subcommand",
+                "ERR The user executing the script can't run this command or subcommand",
                 ErrorKind::Forbidden,
                 false,
             ),

@@ -129,6 +129,9 @@ mod tests {
             assert_eq!(finding.next.is_some(), level != Level::Good, "{topology}");
         }
         let missing = judged("server", &Fact::<String>::Forbidden("INFO".into()), |_| unreachable!());
-        assert_eq!((missing.level, missing.next.as_deref()), (Level::Note, Some("allow INFO to show it")));
+        assert_eq!(
+            (missing.level, missing.next.as_deref()),
+            (Level::Note, Some("allow INFO, so that the server reports this"))
+        );
     }
 }

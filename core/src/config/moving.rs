@@ -130,7 +130,7 @@ mod tests {
             ("?from=memory://a&move=m", "to", "missing"),
             ("?from=memory://a&to=memory://b", "move", "missing"),
             ("?from=memory://a&to=memory://b&move=", "move", "0 bytes"),
-            ("?from=redis://u:secret@a:port&to=memory://b&move=m", "from", "no URL"),
+            ("?from=redis://u:secret@a:port&to=memory://b&move=m", "from", "not a valid URL"),
             ("?from=memory://a&to=memory://a&move=m", "to", "the same namespace"),
             ("?from=memory://a?namespace=x&to=memory://b&namespace=y&move=m", "url", "namespace"),
             ("?from=memory://a&from=memory://c&to=memory://b&move=m", "url", "twice"),

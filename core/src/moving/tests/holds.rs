@@ -389,6 +389,6 @@ async fn what_does_not_move_is_refused_by_name() {
     let members = [one.clone(), other.clone()];
     let quorum = QuorumLock::new("a", members, Duration::from_secs(10));
     let quorum = quorum.expect_err("it has a marker of each server");
-    assert!(quorum.to_string().contains("quorum does not move"), "{quorum}");
+    assert!(quorum.to_string().contains("cannot take part in a move"), "{quorum}");
     QuorumLock::new("a", [one.clone()], Duration::from_secs(10)).expect("one alone is that mutex");
 }
