@@ -44,14 +44,25 @@ impl Conversation {
             return Awaited::NextChunk;
         }
         let frames = self.requests.read(if is_first { &chunk[PREFACE.len()..] } else { chunk });
-        let streams = |kind| -> BTreeSet<u32> {
-            frames.iter().filter(|frame| frame.kind == kind).map(|frame| frame.stream).collect()
+        // The server answers no request that the client has cancelled, and no message that is not whole.
+        let cut = frames.last().filter(|_| self.requests.payload > 0).map(|frame| frame.stream);
+        let cancelled = |stream| {
+            Some(stream) == cut
+                || frames.iter().any(|frame| frame.kind == RST_STREAM && frame.stream == stream)
         };
-        // A chunk without new requests continues older ones, or only keeps the connection alive.
-        match [streams(HEADERS), streams(DATA)].into_iter().find(|streams| !streams.is_empty()) {
-            Some(streams) => Awaited::Streams(streams),
-            None => Awaited::NextChunk,
+        let streams = |kind| -> BTreeSet<u32> {
+            let of_kind = frames.iter().filter(|frame| frame.kind == kind).map(|frame| frame.stream);
+            of_kind.filter(|&stream| !cancelled(stream)).collect()
+        };
+        if !frames.iter().any(|frame| [HEADERS, DATA].contains(&frame.kind)) {
+            // The chunk only keeps the connection alive, or continues a message.
+            return Awaited::NextChunk;
         }
+        // New requests with their messages come first, then messages of open streams.
+        let (new, messages) = (streams(HEADERS), streams(DATA));
+        let whole: BTreeSet<_> = new.intersection(&messages).copied().collect();
+        let awaited = [whole, messages, new].into_iter().find(|streams| !streams.is_empty());
+        Awaited::Streams(awaited.unwrap_or_default())
     }
 
     /// Reads a chunk of the server. Returns whether it answers an awaited request, and removes that request.
@@ -155,6 +166,18 @@ mod tests {
                 replies.chunks(cut).filter(|chunk| conversation.reply(chunk, Some(&mut awaited))).count();
             assert_eq!(answers, 1, "cut at {cut}");
         }
+    }
+
+    #[test]
+    fn http2_request_that_the_client_cancels_or_cuts_is_not_awaited() {
+        let request = |stream| [frame(HEADERS, stream, b"txn"), frame(DATA, stream, b"key")].concat();
+        let cancelled = [request(5), frame(RST_STREAM, 5, b"1234")].concat();
+        assert!(opened().request(&cancelled).is_over());
+        let two = [request(9), request(11)].concat();
+        let mut conversation = opened();
+        let mut awaited = conversation.request(&two[..two.len() - 1]);
+        assert!(conversation.reply(&frame(HEADERS, 9, b"200"), Some(&mut awaited)));
+        assert!(awaited.is_over(), "the end of the second message has not been sent");
     }
 
     #[test]
