@@ -34,7 +34,7 @@ pub(crate) fn is_measured_without_a_link(json: &Value) {
     let left_out = json["coordinators"][0]["left_out"].as_array().expect("a list");
     for what in ["a link of 10 ms", "bytes and wake-ups"] {
         let why = left_out.iter().find(|left| left["what"] == what).map(|left| left["why"].to_string());
-        assert!(why.is_some_and(|why| why.contains("past the proxy")), "{what} in {left_out:?}");
+        assert!(why.is_some_and(|why| why.contains("without the proxy")), "{what} in {left_out:?}");
     }
 }
 
