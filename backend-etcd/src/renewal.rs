@@ -30,19 +30,25 @@ const STREAMS_PER_PERIOD: u32 = 8;
 pub(crate) fn start(runtime: &Handle, driver: &Driver, session: &Arc<Session>, closed: &CancellationToken) {
     let (driver, session) = (driver.clone(), Arc::clone(session));
     let renewing = async move {
-        tokio::select! {
-            () = renew_until_lost(driver.clone(), Arc::clone(&session)) => {}
+        let may_exist = tokio::select! {
+            may_exist = renew_until_lost(&driver, &session) => may_exist,
             () = driver.forgotten() => {
-                // A server with an older copy may still have the lease, and nodes that were released since.
                 session.lease.end(LostReason::Forgotten);
-                give_back(&Handle::current(), driver, session.id, session.lease.clock().clone(), session.lease.ttl());
+                // A server with an older copy may still have the lease, and nodes that were released since.
+                true
             }
+        };
+        if may_exist {
+            // Without this, the lease would block other clients for a margin, or longer (LEASE-CLEAN-UP-AFTER-LOSS).
+            let lease = &session.lease;
+            give_back(&Handle::current(), driver, session.id, lease.clock().clone(), lease.ttl());
         }
     };
     runtime.spawn(closed.clone().run_until_cancelled_owned(renewing));
 }
 
-async fn renew_until_lost(driver: Driver, session: Arc<Session>) {
+/// Returns whether the server may still have the lease after its loss.
+async fn renew_until_lost(driver: &Driver, session: &Arc<Session>) -> bool {
     let lease = &session.lease;
     // The grant was the first proof. A member that lags may not know the lease yet, and would
     // answer that it is gone.
@@ -54,13 +60,13 @@ async fn renew_until_lost(driver: Driver, session: Arc<Session>) {
     let mut backoff = Backoff::new(Pauses::OUTAGE.up_to(lease.ttl() / 80));
     let mut silent = None;
     while lease.lost().is_none() {
-        match renew(&driver, &session, silent.take(), &mut backoff).await {
+        match renew(driver, session, silent.take(), &mut backoff).await {
             Ok(stream) => silent = Some(stream),
             Err(Failure::LeaseGone) => {
                 // An operator has revoked the lease, or the server has forgotten it. If the
                 // deadline passed before, that remains the reason.
-                session.gone(&driver).await;
-                return;
+                session.gone(driver).await;
+                return false;
             }
             Err(Failure::Full(error) | Failure::TooLong(error) | Failure::Other(error)) => {
                 tracing::debug!(%error, "the renewal of the lease was interrupted; the client tries again");
@@ -74,10 +80,7 @@ async fn renew_until_lost(driver: Driver, session: Arc<Session>) {
         }
     }
     lease.tick();
-    if lease.lost() == Some(LostReason::Expired) {
-        // The server still has the lease for a margin, or longer (LEASE-CLEAN-UP-AFTER-LOSS).
-        give_back(&Handle::current(), driver, session.id, lease.clock().clone(), lease.ttl());
-    }
+    lease.lost() == Some(LostReason::Expired)
 }
 
 /// Renews over one stream, until the stream is silent or the lease is lost.
