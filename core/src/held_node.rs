@@ -237,7 +237,7 @@ impl HeldNode {
             (Outcome::Unsure, _) => {
                 Err(unknown("the server did not confirm the release").because(Error::new(
                     ErrorKind::OutcomeUnknown,
-                    "the lock is free, but a reply was lost: another client may have removed the node before",
+                    "the lock is free, but the reply to the release was lost: this release or another client removed the node",
                 )))
             }
             (Outcome::Unconfirmed, why) => {

@@ -171,7 +171,7 @@ fn or_interrupted<T>(runtime: &Runtime, interrupts: &mut Signal, work: impl Futu
 }
 
 fn interrupted() {
-    warn("interrupted: servers started here are stopped, and the namespace on each given server is deleted");
+    warn("interrupted: stopping the servers that this run started, and deleting this run's own namespace on each given server");
 }
 
 async fn look(targets: &[Target], plan: &Plan) -> Result<(Vec<Column>, Promised), Failure> {

@@ -50,7 +50,7 @@ pub(super) fn of(coordinator: &Coordinator, facts: Option<&ServerFacts>) -> Vec<
                 "tries",
                 "several tries at one instant can all be refused although the lock is free",
             )
-            .next("use `latchwork cron` for a job that many hosts start: it then waits in the queue"),
+            .next("for a job that many hosts start, use `latchwork cron`: a host whose try is refused waits in the queue"),
         );
     }
     findings

@@ -35,8 +35,8 @@ pub fn valid_until(sent: Moment, ttl: Duration) -> Moment {
     sent + ttl.saturating_sub(margin(ttl))
 }
 
-/// Returns when to release the node of a hold that its client has ended at `ended`, by a fixed end or a
-/// close: one margin later, as at an expiry. The holder's last work may run beyond the end
+/// Returns when to release the node of a hold that ended at `ended`, at its fixed end or by a close. This is
+/// one margin later, as after an expiry, because the holder's last work may run beyond the end
 /// (LEASE-MARGIN-BEFORE-LEAVE).
 pub fn given_back_at(ended: Moment, ttl: Duration) -> Moment {
     ended + margin(ttl)

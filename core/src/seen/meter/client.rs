@@ -91,7 +91,7 @@ impl Requests {
     }
 }
 
-/// Counts the changes that a client's re-checks found because their events were lost.
+/// Counts the changes whose event was lost, so that only a re-check of the client found them.
 #[derive(Debug)]
 pub struct Rechecks {
     backend: &'static str,
