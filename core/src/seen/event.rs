@@ -122,7 +122,7 @@ events! {
 
     /// Reports that the close after failed work has failed too.
     pub fn not_given_back(error: &Error)
-        = WARN "latchwork.not_given_back" [%error] "the close after failed work did not release everything: the rest is free when the leases end";
+        = WARN "latchwork.not_given_back" [%error] "the work failed, and the close after it did not release all holds: they become free when their leases end";
 
     /// Reports a change that a re-check found without an event.
     pub(super) fn recheck_found(backend: &str, what: &str)
