@@ -1,5 +1,3 @@
-//! The arguments of the program.
-
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -165,9 +163,7 @@ fn after_long_help() -> String {
     format!("{EXAMPLES}\n\n{FILE}\n\n{}", exit::HELP)
 }
 
-/// Prints the help, the version or a usage error. Only an error gives the code of bad usage.
 pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
-    // Standard error can be closed.
     let _ = error.print();
     match error.use_stderr() {
         true => exit::USAGE.into(),
@@ -198,7 +194,7 @@ mod tests {
         }
     }
 
-    /// clap does not wrap this text: a longer line breaks in the middle of a sentence.
+    /// clap does not wrap this text.
     #[test]
     fn examples_and_notes_fit_into_a_line_of_the_help() {
         let mut cli = Cli::command();

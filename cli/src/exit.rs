@@ -1,29 +1,21 @@
-//! How a run of the program ends.
-
 use std::process::ExitCode;
 
-/// Not acquired: other clients hold or wait (`--try`, `--within`).
+/// Other clients hold or wait.
 pub(crate) const NOT_ACQUIRED: u8 = 120;
-/// The hold was lost while the command ran, so the program ended the command.
+/// The hold was lost, so the program ended the command.
 pub(crate) const LOST: u8 = 121;
-/// The coordinator did not answer, or refused.
+/// Did not answer, or refused.
 pub(crate) const COORDINATOR: u8 = 122;
-/// Bad usage, or a fault of this program or its machine.
 pub(crate) const USAGE: u8 = 125;
-/// The command cannot be executed.
 pub(crate) const NOT_EXECUTABLE: u8 = 126;
-/// The command was not found.
 pub(crate) const NOT_FOUND: u8 = 127;
-/// Added to the number of the signal that ended the command, or this program before it held.
+/// Added to the signal that ended the command, or this program before it held.
 pub(crate) const BY_SIGNAL: u8 = 128;
 
-/// The end of a run without a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// With this code.
     With(u8),
-    /// By this signal, which the terminal sends to all its programs: a script that started this program
-    /// should end by it too.
+    /// The terminal sends the signal to all its programs: a script that started this program should end by it too.
     By(i32),
 }
 
@@ -36,8 +28,7 @@ impl From<Ended> for ExitCode {
         match ended {
             Ended::With(code) => code.into(),
             Ended::By(signal) => {
-                // Shells show 128 + the number. The code below does the same if the signal does not
-                // end this process.
+                // Shells show 128 + the number, like the code below if the signal does not end this process.
                 let _ = signal_hook::low_level::emulate_default_handler(signal);
                 by_signal(signal).into()
             }
@@ -45,12 +36,11 @@ impl From<Ended> for ExitCode {
     }
 }
 
-/// The code that shells show for a program that this signal has ended.
+/// As shells show it.
 pub(crate) fn by_signal(signal: i32) -> u8 {
     BY_SIGNAL.saturating_add(u8::try_from(signal).unwrap_or(u8::MAX))
 }
 
-/// The codes, for the help.
 pub(crate) const HELP: &str = "\
 Exit codes:
   the command's code, or 128 + n if signal n ended it

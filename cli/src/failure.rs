@@ -1,5 +1,3 @@
-//! An error in one line, with the next step.
-
 use std::fmt::Display;
 use std::io::Write;
 use std::process::ExitCode;
@@ -9,13 +7,11 @@ use latchwork::{Error, ErrorKind, LostReason};
 
 use crate::exit::{self, Ended};
 
-/// The outcome of a run.
 pub(crate) type Outcome = Result<Ended, Failure>;
 
 /// The next step if another server answers.
 const WRONG_SERVER: &str = "give a URL whose scheme fits this server, or the address of the right server";
 
-/// Why a run has failed, the next step, and the exit code.
 #[derive(Debug)]
 pub(crate) struct Failure {
     code: u8,
@@ -28,23 +24,19 @@ impl Failure {
         Self { code, what: what.into(), next: None }
     }
 
-    /// The next step, in the imperative.
     pub(crate) fn next(mut self, next: impl Into<String>) -> Self {
         self.next = Some(next.into());
         self
     }
 
-    /// Bad usage.
     pub(crate) fn usage(what: impl Into<String>) -> Self {
         Self::new(exit::USAGE, what)
     }
 
-    /// A fault of this machine: `what` failed.
     pub(crate) fn machine(what: &str, error: impl Display) -> Self {
         Self::new(exit::USAGE, format!("{what}: {error}"))
     }
 
-    /// The failure, and the next step.
     pub(crate) fn into_parts(self) -> (String, Option<String>) {
         (self.what, self.next)
     }
@@ -54,7 +46,6 @@ impl Failure {
         self.code
     }
 
-    /// Prints it on standard error.
     pub(crate) fn report(self) -> ExitCode {
         let next = self.next.map(|next| format!("; {next}")).unwrap_or_default();
         say("error", AnsiColor::Red, &format!("{}{next}", self.what));
@@ -62,12 +53,11 @@ impl Failure {
     }
 }
 
-/// Prints a warning. The run continues.
 pub(crate) fn warn(what: impl Display) {
     say("warning", AnsiColor::Yellow, &what.to_string());
 }
 
-/// One line on standard error. A failure to write it is ignored.
+/// A failure to write the line is ignored.
 fn say(level: &str, color: AnsiColor, line: &str) {
     let style = Style::new().bold().fg_color(Some(color.into()));
     let line = line.replace('\n', "; ");
@@ -102,7 +92,6 @@ impl From<Error> for Failure {
     }
 }
 
-/// The next step after a loss.
 pub(crate) fn after_loss(reason: LostReason) -> &'static str {
     match reason {
         LostReason::Expired => {

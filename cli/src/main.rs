@@ -1,19 +1,4 @@
-//! The program `latchwork`: locks and coordinators from the command line.
-//!
-//! ```text
-//! args, exit        the arguments, and how a run ends
-//! hold              runs a command while holding: lock, semaphore, cron, elect
-//! inspect           holders, waiters and reasons; forced releases
-//! doctor            faults of a coordinator, with their remedies
-//! compare           measures several coordinators in one run
-//! migrate           a move to another coordinator, from the operator's side
-//! manual            completions and man pages
-//! settings          selects the coordinator
-//! failure           an error in one line, with the next step
-//! terminal          standard output, and Ctrl-C
-//! ```
-//!
-//! [`hold`] explains how a command is bound to its hold.
+//! The program `latchwork`. [`hold`] explains how a command is bound to its hold.
 
 mod args;
 #[cfg(feature = "compare")]

@@ -1,5 +1,3 @@
-//! Completions and man pages, generated from the arguments.
-
 use std::fs;
 use std::path::Path;
 
@@ -11,7 +9,6 @@ use crate::exit::Ended;
 use crate::failure::{Failure, Outcome};
 use crate::terminal::print;
 
-/// Prints the completions of a shell.
 pub(crate) fn completions(shell: Shell) -> Outcome {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "latchwork", &mut script);
@@ -19,7 +16,6 @@ pub(crate) fn completions(shell: Shell) -> Outcome {
     Ok(Ended::WELL)
 }
 
-/// Prints the program's man page, or writes one for it and for each subcommand into a folder.
 pub(crate) fn man(folder: Option<&Path>) -> Outcome {
     let mut command = Cli::command();
     command.build();

@@ -1,5 +1,3 @@
-//! Selects the coordinator: by a URL, or by its name in a file.
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -32,18 +30,15 @@ pub(crate) struct Common {
     verbose: u8,
 }
 
-/// The file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    /// The name of the coordinator to use if none is named.
     #[serde(default)]
     default: Option<String>,
     coordinators: BTreeMap<String, Config>,
 }
 
 impl Common {
-    /// Prints the library's log, if `--verbose` is set.
     pub(crate) fn log(&self) {
         let filter = match self.verbose {
             0 => return,
@@ -53,13 +48,12 @@ impl Common {
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     }
 
-    /// Whether an option names a coordinator. The environment does not count, since all subcommands share it.
+    /// All subcommands share the environment.
     #[cfg(feature = "compare")]
     pub(crate) fn names_one(&self) -> bool {
         self.url.is_some() || self.coordinator.is_some()
     }
 
-    /// The same options, with this URL if a subcommand has a separate argument for it.
     pub(crate) fn with_url(&self, url: Option<&str>) -> Self {
         let mut common = self.clone();
         if let Some(url) = url {
@@ -68,8 +62,7 @@ impl Common {
         common
     }
 
-    /// The configuration of the coordinator from the first of these that is set: `--url`,
-    /// `--coordinator`, the URL in the environment, the file's default.
+    /// The order is `--url`, `--coordinator`, the URL in the environment, the file's default.
     pub(crate) fn coordinator(&self) -> Result<Config, Failure> {
         let from_environment = || std::env::var("LATCHWORK_URL").ok().filter(|url| !url.is_empty());
         match (&self.url, &self.coordinator) {
@@ -107,7 +100,7 @@ impl Common {
         }
     }
 
-    /// The file, if it exists. A file that `--config` names must exist.
+    /// A file that `--config` names must exist.
     fn read(&self) -> Result<Option<(PathBuf, File)>, Failure> {
         let Some(path) = self.config.clone().or_else(usual_place) else { return Ok(None) };
         let text = match fs::read_to_string(&path) {
@@ -124,13 +117,12 @@ impl Common {
     }
 }
 
-/// The configuration of a URL.
 pub(crate) fn at_url(url: &str) -> Result<Config, Failure> {
     Config::from_url(url)
         .map_err(|error| Failure::usage(error.to_string()).next("a URL looks like redis://host:6379"))
 }
 
-/// The full error of the parser is not shown: it quotes the line, which can contain a password.
+/// The parser's full error quotes the line, which can contain a password.
 fn parse(path: &Path, text: &str) -> Result<File, Failure> {
     toml::from_str(text).map_err(|error| {
         let line = error.span().map(|span| text[..span.start].matches('\n').count() + 1);
@@ -146,7 +138,6 @@ fn usual_place() -> Option<PathBuf> {
     Some(folder.join("latchwork/config.toml"))
 }
 
-/// An example of the file, for the help.
 pub(crate) const FILE: &str = "\
 A file of coordinators (TOML), at ~/.config/latchwork/config.toml or where --config says:
 

@@ -1,5 +1,3 @@
-//! Standard output, and Ctrl-C.
-
 use std::io::{self, Write};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -8,7 +6,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::failure::Failure;
 
-/// Returns whether the reader of standard output is still there. A closed pipe is not an error.
+/// Returns whether the reader of standard output still exists.
 pub(crate) fn was_read(printed: io::Result<()>) -> Result<bool, Failure> {
     match printed {
         Ok(()) => Ok(true),
@@ -17,19 +15,19 @@ pub(crate) fn was_read(printed: io::Result<()>) -> Result<bool, Failure> {
     }
 }
 
-/// Prints a text. Returns whether the reader is still there.
+/// Returns as [`was_read`].
 pub(crate) fn print(text: impl AsRef<[u8]>) -> Result<bool, Failure> {
     let mut stdout = io::stdout();
     was_read(stdout.write_all(text.as_ref()).and_then(|()| stdout.flush()))
 }
 
-/// Receives Ctrl-C from now on. It no longer ends this program.
+/// From now on Ctrl-C does not end this program.
 pub(crate) fn interrupts() -> Result<Signal, Failure> {
     signal(SignalKind::interrupt()).map_err(|error| Failure::machine("Ctrl-C cannot be handled", error))
 }
 
-/// Prints in a separate thread, so that Ctrl-C works even if the reader has stopped reading. Returns
-/// whether to continue: the reader is still there, and Ctrl-C was not pressed.
+/// A separate thread prints, so that Ctrl-C works even if the reader stalls. Returns whether to continue: the reader exists, and
+/// Ctrl-C was not pressed.
 pub(crate) async fn print_until(
     interrupts: &mut Signal,
     print: impl FnOnce() -> Result<bool, Failure> + Send + 'static,
@@ -37,8 +35,7 @@ pub(crate) async fn print_until(
     printed(interrupts, spawn_blocking(print)).await
 }
 
-/// Prints texts in order in a separate thread, so that a reader that has stopped reading delays no
-/// other work. A reader that is gone stops only the printing.
+/// A separate thread prints, so that a stalled reader delays no other work. A reader that is gone stops only the printing.
 pub(crate) struct Printing {
     texts: UnboundedSender<String>,
     thread: JoinHandle<Result<bool, Failure>>,
@@ -58,13 +55,11 @@ impl Printing {
         Self { texts, thread }
     }
 
-    /// Queues a text for printing.
     pub(crate) fn print(&self, text: String) {
-        // The reader is gone, or the write has failed: `ended` reports it.
+        // `ended` reports a failed write.
         let _ = self.texts.send(text);
     }
 
-    /// Waits until all texts are printed. Returns the same as [`print_until`].
     pub(crate) async fn ended(self, interrupts: &mut Signal) -> Result<bool, Failure> {
         drop(self.texts);
         printed(interrupts, self.thread).await

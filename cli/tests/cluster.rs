@@ -1,5 +1,3 @@
-//! `compare` on a Redis Cluster.
-
 use std::time::Duration;
 
 use latchwork_servers::ClusteredRedis;

@@ -1,6 +1,3 @@
-//! `compare`: its output, the runs that it saves, the arguments that it refuses, and the clean-up of a given
-//! server.
-
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -11,14 +8,13 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 
-/// The beginning of a trial that contends for a while.
 const CONTESTS: &str = "hand-off, 16 contenders";
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// `latchwork compare` with these arguments, without a terminal.
+/// Without a terminal.
 async fn compared(arguments: &[&str]) -> (Option<i32>, String, String) {
     ran(program("", ["compare"].iter().chain(arguments))).await
 }
@@ -51,7 +47,7 @@ async fn memory_and_a_redis_are_compared_as_json_and_as_a_page_that_loads_nothin
         }
         assert_eq!(figure(id)["best"], "redis", "memory is not a server");
     }
-    // Acquire and release each take one round trip through the slow link.
+    // Acquire and release each take one round trip.
     for (id, ms) in [("link.1", 1.0), ("link.10", 10.0), ("link.50", 50.0)] {
         assert!(of(id, "redis") >= Some(2.0 * ms * 1000.0), "{id}");
         assert_eq!(of(id, "memory"), None);
@@ -61,7 +57,7 @@ async fn memory_and_a_redis_are_compared_as_json_and_as_a_page_that_loads_nothin
     assert_eq!(of("restart.kept", "redis"), Some(0.0), "it is started without a disk");
     assert!(of("restart.back", "redis") > of("restart.serves", "redis"));
     assert!(of("held.cpu", "redis").is_some() && of("held.keep", "redis").is_some());
-    // The memory is shown only if the server grew.
+    // Only shown if the server grew.
     if json["figures"].as_array().expect("figures").iter().any(|figure| figure["id"] == "held.memory") {
         assert!(of("held.memory", "redis") > Some(0.0));
     }
@@ -78,7 +74,6 @@ async fn memory_and_a_redis_are_compared_as_json_and_as_a_page_that_loads_nothin
     loads_nothing(&std::fs::read_to_string(&page).expect("a page"));
 }
 
-/// The page makes a browser load nothing and run nothing.
 fn loads_nothing(page: &str) {
     const LOADS: [&str; 12] = [
         "src",
@@ -137,7 +132,7 @@ async fn a_saved_run_is_a_baseline_of_the_same_kinds_alone() {
     assert_eq!(code, Some(0), "{said}");
     assert!(out.contains("A free lock: acquire and release"), "{out}");
 
-    // The saved figures are made slower than this machine can be.
+    // Slower than this machine can be.
     let mut json: Value =
         serde_json::from_str(&std::fs::read_to_string(&saved).expect("saved")).expect("JSON");
     for figure in json["figures"].as_array_mut().expect("figures") {
@@ -221,7 +216,7 @@ async fn nothing_stays_on_a_given_server_and_it_is_neither_stopped_nor_filled() 
     let crash =
         json["figures"].as_array().expect("figures").iter().find(|figure| figure["id"] == "crash.ttl");
     let ttls = crash.expect("it")["values"]["redis"]["spread"]["median"].as_f64().expect("a figure");
-    // The kill is up to a third of a TTL after the last renewal. A busy machine renews late, and sees the end late.
+    // The kill is up to a third of a TTL after the last renewal, and a busy machine is late.
     assert!((0.25..2.5).contains(&ttls), "{ttls} TTLs");
 }
 
@@ -255,7 +250,6 @@ async fn ctrl_c_ends_it_and_cleans_up() {
     }
 }
 
-/// The servers that a process has started.
 fn children(of: Pid) -> Vec<Pid> {
     let processes = std::fs::read_dir("/proc").expect("/proc").filter_map(Result::ok);
     processes
@@ -265,7 +259,6 @@ fn children(of: Pid) -> Vec<Pid> {
         .collect()
 }
 
-/// The cases that the page names exist in the suite.
 #[test]
 fn cases_named_for_guarantees_exist_in_the_suite() {
     let source = include_str!("../src/compare/guarantees.rs");

@@ -1,10 +1,9 @@
-//! `compare` on given servers. Each is measured, and no key remains on its servers.
+//! Each given server is measured, and no key remains on it.
 
 use crate::common::{keys, program, ran};
 use latchwork_servers::{Certificates, Kind, Options, Server, Validity};
 use serde_json::Value;
 
-/// The JSON report of `compare` for this URL.
 pub(crate) async fn compared(url: &str) -> Value {
     let only = "--only=alone,link,wire,crash";
     let arguments = ["compare", url, "--yes", "--quick", "--rounds=1", only, "--json"];
@@ -14,13 +13,12 @@ pub(crate) async fn compared(url: &str) -> Value {
     serde_json::from_str(&out).expect("JSON")
 }
 
-/// The figure of this id, of the one coordinator that was measured.
 fn figure(json: &Value, id: &str) -> Option<f64> {
     let figure = json["figures"].as_array()?.iter().find(|figure| figure["id"] == id)?;
     figure["values"].as_object()?.values().next()?["spread"]["median"].as_f64()
 }
 
-/// It was measured also through the proxy, which passes TLS through.
+/// The proxy passes TLS through.
 fn is_measured_with_a_link(json: &Value) {
     assert!(figure(json, "alone.p50") > Some(0.0) && figure(json, "crash.ttl") > Some(0.0), "{json:#}");
     assert!(figure(json, "link.10") >= Some(10_000.0), "{json:#}");
@@ -28,7 +26,7 @@ fn is_measured_with_a_link(json: &Value) {
     assert!(json["coordinators"][0]["version"].as_str().is_some_and(|version| version.contains('.')));
 }
 
-/// The proxy cannot be in the way of announced addresses, and the report says so.
+/// The proxy cannot be in the way of announced addresses.
 pub(crate) fn is_measured_without_a_link(json: &Value) {
     assert!(figure(json, "alone.p50") > Some(0.0) && figure(json, "crash.ttl") > Some(0.0), "{json:#}");
     let left_out = json["coordinators"][0]["left_out"].as_array().expect("a list");
@@ -39,7 +37,7 @@ pub(crate) fn is_measured_without_a_link(json: &Value) {
 }
 
 async fn secured(kind: Kind) -> (Server, Certificates, String) {
-    // For a name that differs from the address of the proxy.
+    // Not the address of the proxy.
     let certificates = Certificates::of(&["localhost"], Validity::Now).expect("certificates");
     let server = Server::start(kind, Options::new().tls(certificates.server(true))).await.expect("a server");
     let (addr, options) = (server.tls_addr().expect("it speaks TLS"), certificates.mutual());
@@ -71,7 +69,6 @@ async fn a_zookeeper_over_tls() {
 async fn an_etcd_over_tls() {
     let (server, _certificates, url) = secured(Kind::Etcd).await;
     is_measured_with_a_link(&compared(&url).await);
-    // All keys, counted.
     let all = r#"{"key":"AA==","range_end":"AA==","count_only":true}"#;
     let length = all.len();
     let request = format!("POST /v3/kv/range HTTP/1.0\r\nContent-Length: {length}\r\n\r\n{all}");

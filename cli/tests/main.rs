@@ -1,5 +1,3 @@
-//! Tests of the program `latchwork` on real servers.
-//!
 //! `cluster` and `sentinel` need more servers: `./test --faults` runs them.
 
 mod common;

@@ -1,5 +1,3 @@
-//! `compare` on a Redis with Sentinels.
-
 use latchwork_servers::WatchedRedis;
 
 use crate::common::keys;

@@ -1,7 +1,4 @@
-//! Runs every example as a user does: on memory, and on each server in the environment.
-//!
-//! Each example checks its claims, and ends with another code than 0 if one fails. `own_backend` is not here,
-//! because it is a test target itself.
+//! Each example checks its claims. `own_backend` is not here, because it is a test target itself.
 
 use std::path::PathBuf;
 use std::process::{ExitCode, Stdio};
@@ -26,10 +23,9 @@ const EXAMPLES: [&str; 12] = [
     "stop_on_loss",
 ];
 
-/// The number of examples that run at once. They wait for leases and for each other, and need little
-/// processor time.
+/// Examples mostly wait, and need little processor time.
 const AT_ONCE: usize = 16;
-/// An example that runs longer than this hangs; none takes half a minute.
+/// No example takes half a minute.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn main() -> ExitCode {
@@ -58,7 +54,6 @@ fn trial(name: impl Into<String>, run: impl FnOnce() -> Result<(), String> + Sen
     Trial::test(name, || run().map_err(Failed::from))
 }
 
-/// Returns the server in the environment, or the reason why the example cannot run.
 fn url_of(kind: Kind) -> Result<String, String> {
     if !latchwork::compiled_backends().contains(&kind.name()) {
         return Err(format!("this is a build without the feature {kind}"));
@@ -67,7 +62,7 @@ fn url_of(kind: Kind) -> Result<String, String> {
     std::env::var(variable).ok().filter(|url| !url.is_empty()).ok_or(format!("{variable} names no server"))
 }
 
-/// Returns the command of an example, which the same cargo command has built in the same folder as this test.
+/// Built by the same cargo command.
 fn command(example: &str, arguments: &[String]) -> Result<Command, String> {
     let folder = built()?;
     let program = folder.join("examples").join(format!("{example}{}", std::env::consts::EXE_SUFFIX));
@@ -87,13 +82,11 @@ fn built() -> Result<PathBuf, String> {
     this.ancestors().nth(2).map(PathBuf::from).ok_or(format!("{} is in no target folder", this.display()))
 }
 
-/// Runs an example to its end, and checks its success.
 fn plays(example: &str, arguments: &[String]) -> Result<(), String> {
     ends_well(example, command(example, arguments)?)
 }
 
-/// Runs on all servers of the environment at once, with options in their URLs. Without URLs the example uses
-/// the servers that it finds.
+/// Runs on all servers of the environment at once, with options in their URLs.
 fn quickstart() -> Result<(), String> {
     let mut command = command("quickstart", &[])?;
     for kind in Kind::ALL {
@@ -142,7 +135,6 @@ fn ends_in_order_on_sigterm() -> Result<(), String> {
     })
 }
 
-/// Runs within [`PATIENCE`], and kills the example after that.
 fn bounded(work: impl Future<Output = Result<(), String>>) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let late = |_| Err(format!("the example has not ended after {PATIENCE:?}"));

@@ -1,5 +1,3 @@
-//! The coordinators that fit each need, from the figures and the promises of this run.
-
 use serde::Serialize;
 
 use super::column::Origin;
@@ -9,22 +7,16 @@ use super::report::{Figure, Report};
 /// Coordinators count as equal up to this ratio.
 const LEVEL: f64 = 1.1;
 
-/// An answer to one question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Answer {
     pub(super) question: &'static str,
-    /// The coordinators that fit: one, several equal ones, or none.
     pub(super) names: Vec<String>,
-    /// The reason, with figures.
     pub(super) because: String,
 }
 
 enum By {
-    /// The coordinator that is best by this figure.
     Figure(&'static str),
-    /// The coordinators with this promise, and the consequence for the others.
     Promise(&'static str, &'static str),
-    /// The coordinators that kept a hold over a restart.
     Kept,
 }
 
@@ -48,8 +40,7 @@ const QUESTIONS: [(&str, By); 11] = [
     ("A small server: its work for 1,000 held locks", By::Figure("held.cpu")),
 ];
 
-/// The answers that this run can give, for servers. Memory coordinates only the tasks of one process, so
-/// it is left out.
+/// Memory coordinates only one process.
 pub(super) fn of(report: &Report) -> Vec<Answer> {
     let servers: Vec<_> = report
         .coordinators
@@ -78,10 +69,9 @@ fn by_figure(figure: &Figure, servers: &[&str]) -> Option<(Vec<String>, String)>
     };
     let mut ranked: Vec<_> = servers.iter().filter_map(ranked).collect();
     ranked.sort_by(|one, other| one.1.median.total_cmp(&other.1.median));
-    // A single server gives no comparison.
     let (_, _, figure_of_best) =
         ranked.iter().find(|(name, ..)| name == best).filter(|_| ranked.len() > 1)?.clone();
-    // Equal: hardly worse, or better in one of the rounds.
+    // Hardly worse, or better in one of the rounds.
     let (level, worse): (Vec<_>, Vec<_>) = ranked
         .into_iter()
         .partition(|(name, ratio, _)| name == best || ratio.median <= LEVEL || ratio.min <= 1.0);
@@ -107,7 +97,6 @@ fn by_figure(figure: &Figure, servers: &[&str]) -> Option<(Vec<String>, String)>
     Some((names, format!("{figure_of_best}{others}{unsure}{level}")))
 }
 
-/// A ratio as text.
 pub(super) fn times(ratio: f64) -> String {
     match ratio {
         _ if ratio >= 100.0 => format!("{ratio:.0}"),

@@ -1,9 +1,6 @@
-//! Changes since a saved run that are larger than the noise.
-//!
-//! A figure has changed if both conditions hold:
-//! - its spreads do not overlap: every round of one run is above every round of the other;
-//! - its medians differ by more than the noise: a tenth if both runs have at least three rounds of the
-//!   figure, a quarter if one run has two rounds, half if one run has one round (its spread is unknown).
+//! A figure has changed since a saved run if both conditions hold:
+//! - every round of one run is above every round of the other;
+//! - the medians differ by a tenth if both runs have at least three rounds, by a quarter if one has two, by half if one has one.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,7 +11,6 @@ use super::report::{Change, Figure, Report, SCHEMA, Value};
 use super::unit::Unit;
 use crate::failure::{Failure, warn};
 
-/// Reads a saved run.
 pub(super) fn read(path: &Path) -> Result<Report, Failure> {
     let shown = path.display();
     let text = fs::read_to_string(path)
@@ -34,7 +30,6 @@ pub(super) fn read(path: &Path) -> Result<Report, Failure> {
     }
 }
 
-/// Refuses a baseline of other kinds of coordinators.
 pub(super) fn check(baseline: &Report, kinds: &[&str]) -> Result<(), Failure> {
     let then: BTreeSet<_> = baseline.coordinators.iter().map(|column| column.kind.as_str()).collect();
     let now: BTreeSet<_> = kinds.iter().copied().collect();
@@ -50,7 +45,6 @@ pub(super) fn check(baseline: &Report, kinds: &[&str]) -> Result<(), Failure> {
     }
 }
 
-/// Marks the changed figures.
 pub(super) fn mark(report: &mut Report, baseline: &Report) {
     if report.machine != baseline.machine {
         warn("the baseline was measured on another machine, which can be the reason for changes");
@@ -67,7 +61,6 @@ pub(super) fn mark(report: &mut Report, baseline: &Report) {
     }
 }
 
-/// All changed figures, with the name of the coordinator.
 pub(super) fn changes(report: &Report) -> impl Iterator<Item = (&Figure, &str, Change)> {
     report.figures.iter().flat_map(|figure| {
         let values = figure.values.iter();
@@ -85,7 +78,7 @@ fn change(unit: Unit, better: Better, then: &Value, now: &Value) -> Option<Chang
         2 => 0.25,
         _ => 0.1,
     };
-    // A ratio to zero does not exist: each difference counts.
+    // A ratio to zero does not exist.
     let differs =
         if then.spread.median == 0.0 { now.spread.median != 0.0 } else { (ratio - 1.0).abs() > noise };
     (!meet && differs).then(|| Change {

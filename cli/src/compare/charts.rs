@@ -1,5 +1,5 @@
-//! The charts of the page, as SVG without scripts. The style sheet of the page replaces each colour by a
-//! variable for the light or the dark theme. A program without the sheet shows the light colours.
+//! The style sheet of the page replaces each colour by a variable for the light or the dark theme. A program without the sheet
+//! shows the light colours.
 
 use plotters::coord::ranged1d::{IntoSegmentedCoord, SegmentValue};
 use plotters::prelude::*;
@@ -12,7 +12,7 @@ const ROW: u32 = 38;
 
 const TEXT: RGBColor = RGBColor(0x3F, 0x3F, 0x46);
 const GRID: RGBColor = RGBColor(0xE4, 0xE4, 0xE7);
-/// The colours of the coordinators, in order. They also differ in lightness.
+/// The colours also differ in lightness.
 const SERIES: [RGBColor; 6] = [
     RGBColor(0x71, 0x71, 0x7A),
     RGBColor(0xC2, 0x41, 0x0C),
@@ -25,17 +25,15 @@ const SERIES: [RGBColor; 6] = [
 /// Median, minimum and maximum.
 pub(super) type Point = (f64, f64, f64);
 
-/// The points of one coordinator, by position on the axis or by row.
+/// By position on the axis or by row.
 #[derive(Clone, Debug)]
 pub(super) struct Series {
-    /// The number of the coordinator, which selects its colour.
     pub(super) place: usize,
     pub(super) points: Vec<Option<Point>>,
 }
 
 type Drawn = Result<String, Box<dyn std::error::Error>>;
 
-/// A line for each coordinator over these positions, with a logarithmic vertical scale.
 pub(super) fn lines(labels: &[&str], series: &[Series], shown: &dyn Fn(f64) -> String) -> Drawn {
     let (least, most) = range(series);
     let mut svg = String::new();
@@ -83,14 +81,12 @@ pub(super) fn lines(labels: &[&str], series: &[Series], shown: &dyn Fn(f64) -> S
     Ok(svg)
 }
 
-/// A row for each label, with a dot for each coordinator on a logarithmic scale, one below the other.
 pub(super) fn dots(labels: &[&str], series: &[Series], shown: &dyn Fn(f64) -> String) -> Drawn {
     let (least, most) = range(series);
     let mut svg = String::new();
     {
         let height = 40 + ROW * u32::try_from(labels.len())?;
         let area = SVGBackend::with_string(&mut svg, (WIDTH, height)).into_drawing_area();
-        // A line for each coordinator, and an empty one between rows.
         let lines = i32::try_from(series.len())? + 1;
         let last = i32::try_from(labels.len())? * lines - 1;
         let mut chart = ChartBuilder::on(&area)
@@ -111,9 +107,8 @@ pub(super) fn dots(labels: &[&str], series: &[Series], shown: &dyn Fn(f64) -> St
             .label_style(text())
             .x_label_formatter(&|figure| shown(*figure))
             .y_label_formatter(&|place| match place {
-                // The first row is on top.
                 SegmentValue::CenterOf(place) if (last - place) % lines == lines / 2 => {
-                    // A label ends at the axis: the blanks keep a distance.
+                    // The blanks keep a distance to the axis.
                     at(labels, (last - place) / lines).unwrap_or_default().to_owned() + "\u{a0}\u{a0}"
                 }
                 _ => String::new(),
@@ -146,7 +141,6 @@ fn text() -> TextStyle<'static> {
     ("sans-serif", 13).into_font().transform(FontTransform::None).color(&TEXT)
 }
 
-/// A range around all figures. It is never empty.
 fn range(series: &[Series]) -> (f64, f64) {
     let all = || series.iter().flat_map(|one| one.points.iter().flatten());
     let least = all().map(|(_, min, _)| *min).filter(|min| *min > 0.0).fold(f64::INFINITY, f64::min);

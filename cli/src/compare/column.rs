@@ -1,5 +1,3 @@
-//! One coordinator of a report.
-
 use std::collections::BTreeMap;
 
 use latchwork::Coordinator;
@@ -9,34 +7,25 @@ use serde::{Deserialize, Serialize};
 use super::guarantees;
 use super::plan::Plan;
 
-/// One coordinator.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Column {
-    /// The unique name in this report.
     pub(super) name: String,
-    /// `memory`, `redis`, `zookeeper` or `etcd`.
     pub(super) kind: String,
     pub(super) origin: Origin,
-    /// The version that the server reports.
     pub(super) version: Option<String>,
     /// Without a password.
     pub(super) url: String,
-    /// The TTL that the server grants by default.
+    /// The default grant of the server.
     pub(super) ttl_s: f64,
-    /// The trials that were left out, with the reason.
     pub(super) left_out: Vec<LeftOut>,
-    /// The trials that failed.
     pub(super) failed: Vec<LeftOut>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Origin {
-    /// The store of the program's own process.
     Process,
-    /// Started for this run, on the same machine.
     Started,
-    /// Given by its URL.
     Given,
 }
 
@@ -47,7 +36,6 @@ pub(super) struct LeftOut {
 }
 
 impl Column {
-    /// The column of a coordinator before it is measured, and its promises.
     pub(super) async fn of(
         target: &Target,
         name: String,
@@ -58,7 +46,6 @@ impl Column {
         let ttl_s = client.lease().ttl().as_secs_f64();
         let version = match target.server() {
             Some(_) => version(&client).await,
-            // Memory is a part of this program.
             None => None,
         };
         client.close().await?;
@@ -91,7 +78,7 @@ impl Column {
     }
 }
 
-/// The reported version, with the product if it is not the name of the backend; `None` if it is unknown.
+/// With the product if it is not the name of the backend.
 async fn version(client: &Coordinator) -> Option<String> {
     let facts = client.server_facts().await.ok()?;
     let version = facts.version.told()?;

@@ -1,12 +1,9 @@
-//! The figures: their names, and their places in the lines of the bench.
-
 use latchwork_bench::Line;
 use serde::{Deserialize, Serialize};
 
 use super::group::Group;
 use super::unit::Unit;
 
-/// The better direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Better {
@@ -14,10 +11,8 @@ pub(super) enum Better {
     Higher,
 }
 
-/// One figure.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spec {
-    /// Its name in the JSON.
     pub(super) id: &'static str,
     pub(super) group: Group,
     pub(super) title: &'static str,
@@ -29,18 +24,16 @@ pub(super) struct Spec {
 }
 
 impl Spec {
-    /// Whether the figure would be in this line.
     pub(super) fn fits(&self, line: &Line) -> bool {
         line.measure == self.measure && line.param == self.param
     }
 
-    /// The figure, if this line has it.
     pub(super) fn read(&self, line: &Line) -> Option<f64> {
         (self.of)(line).filter(|figure| figure.is_finite() && self.fits(line))
     }
 
-    /// Whether a ratio to the best is useful. A yes or no has no ratio, fairness is already a ratio, and the
-    /// memory of a process and small shares of its time are too coarse.
+    /// A yes or no has no ratio, fairness is already one, and the memory of a process and small shares of its time are too
+    /// coarse.
     pub(super) fn has_ratio(&self) -> bool {
         self.group != Group::Fairness && !matches!(self.unit, Unit::Yes | Unit::Kibibytes | Unit::Percent)
     }
@@ -54,7 +47,6 @@ fn detail(line: &Line, name: &str) -> Option<f64> {
     line.detail.get(name).copied()
 }
 
-/// All figures, in the order of the report.
 pub(super) const ALL: [Spec; 35] = {
     use Better::{Higher, Lower};
     use Unit::{Bytes, Count, Kibibytes, Micros, Millis, PerSecond, Percent, Seconds, Ttls, Yes};

@@ -1,8 +1,5 @@
-//! Groups of figures, and how they are measured.
-
 use serde::{Deserialize, Serialize};
 
-/// A group of figures in the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Group {

@@ -1,26 +1,21 @@
-//! The promises of each coordinator, and the cases of the conformance suite that check them.
-
 use std::collections::BTreeMap;
 
 use latchwork::{Coordinator, Eviction};
 use latchwork_core::backend::Incarnation;
 use serde::{Deserialize, Serialize};
 
-/// One promise, with the answer of each coordinator.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Guarantee {
     pub(super) id: String,
     pub(super) title: String,
-    /// The cases of the suite that check it on every backend.
     pub(super) cases: Vec<String>,
     /// `yes`, `no`, or words, by the name of the coordinator.
     pub(super) values: BTreeMap<String, String>,
 }
 
-/// The promises of each coordinator, by its name.
 pub(super) type Promised = BTreeMap<String, BTreeMap<&'static str, String>>;
 
-/// Id, title, cases. Every backend must give the first four: a case that fails there is a fault.
+/// Id, title, cases. Every backend must give the first four.
 const ALL: [(&str, &str, &[&str]); 14] = [
     (
         "excludes",
@@ -108,7 +103,6 @@ pub(super) fn of(client: &Coordinator) -> BTreeMap<&'static str, String> {
     .into()
 }
 
-/// All promises, with the answers of all coordinators.
 pub(super) fn all(promised: &Promised) -> Vec<Guarantee> {
     let row = |(id, title, cases): &(&'static str, &str, &[&str])| {
         let values = promised.iter().filter_map(|(name, said)| Some((name.clone(), said.get(id)?.clone())));

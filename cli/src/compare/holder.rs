@@ -1,5 +1,3 @@
-//! A process that holds a lock until `compare` kills it.
-
 use std::io::{self, Read, Write};
 use std::time::Duration;
 
@@ -20,7 +18,6 @@ pub(crate) struct HolderOrder {
 }
 
 impl HolderOrder {
-    /// Holds until standard input ends, or this process is killed.
     pub(crate) fn run(&self) -> Outcome {
         let mut config = Config::from_url(&self.at)?;
         config.namespace.clone_from(&self.namespace);

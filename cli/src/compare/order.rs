@@ -1,5 +1,3 @@
-//! The arguments of `compare`, and the run from end to end.
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, IsTerminal, Write};
@@ -23,7 +21,7 @@ use crate::failure::{Failure, Outcome, warn};
 use crate::settings::Common;
 use crate::terminal::{interrupts, was_read};
 
-/// The time for running tasks to end after Ctrl-C.
+/// For tasks to end after Ctrl-C.
 const ENDS: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Args)]
@@ -65,7 +63,6 @@ pub(crate) struct CompareOrder {
 }
 
 impl CompareOrder {
-    /// Measures, and shows the report.
     pub(crate) fn run(&self, common: &Common) -> Outcome {
         if common.names_one() {
             let next = "call `latchwork compare URL…`, or name a kind such as redis, which is started here";
@@ -92,7 +89,7 @@ impl CompareOrder {
         }
     }
 
-    /// `None` when Ctrl-C ended it.
+    /// `None` after Ctrl-C.
     fn measure(&self, baseline: Option<&Report>) -> Result<Option<Report>, Failure> {
         let begun = Instant::now();
         let sources = sources::chosen(&self.coordinators)?;
@@ -121,8 +118,7 @@ impl CompareOrder {
     }
 }
 
-/// The run; `None` when Ctrl-C ended it. In both cases the started servers are stopped, and the keys on
-/// given servers are deleted.
+/// `None` after Ctrl-C. It always stops started servers, and deletes the keys on given ones.
 fn measured(
     sources: &[Source],
     plan: &Plan,
@@ -153,7 +149,7 @@ fn measured(
     if report.is_none() {
         interrupted();
     }
-    // Contenders that still run would write deleted keys again.
+    // Running contenders would write deleted keys again.
     runtime.shutdown_timeout(ENDS);
     let cleaned = clean(&targets);
     let report = report.transpose()?;
@@ -187,8 +183,7 @@ async fn look(targets: &[Target], plan: &Plan) -> Result<(Vec<Column>, Promised)
     Ok((columns, all))
 }
 
-/// A unique name for each: the kind. If several have the same kind, the address is added. If the address
-/// is the same (two databases of one Redis), a number is added.
+/// The kind; if several have it, with the address; if that is the same (two databases of one Redis), with a number.
 fn names(targets: &[Target]) -> Vec<String> {
     let mut times = BTreeMap::<String, usize>::new();
     let name = |target: &Target| {
@@ -204,7 +199,6 @@ fn names(targets: &[Target]) -> Vec<String> {
     targets.iter().map(name).collect()
 }
 
-/// Deletes the namespace on each given server. A failure on one server does not stop the others.
 fn clean(targets: &[Target]) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime =
@@ -232,17 +226,15 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
         .map_err(|error| Failure::usage(format!("{}: {error}", path.display())).next("name another file"))
 }
 
-/// The width of the terminal, if standard output is one.
 fn width() -> Option<u16> {
     if !io::stdout().is_terminal() {
         return None;
     }
-    // A terminal that does not know its size reports 0.
+    // A terminal of unknown size reports 0.
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
     (size.ws_col > 0).then_some(size.ws_col)
 }
 
-/// Prints on standard error. An error is ignored.
 fn say(text: &str) {
     let _ = writeln!(anstream::stderr(), "{text}");
 }

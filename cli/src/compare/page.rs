@@ -1,4 +1,4 @@
-//! The report as one HTML page, which loads nothing: no script, no font, no picture.
+//! The page loads nothing.
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
@@ -16,7 +16,6 @@ use super::table::mark;
 use super::unit::{Unit, at_axis};
 use crate::failure::Failure;
 
-/// The rows of the chart of ratios.
 const RATIOS: [(&str, &str); 9] = [
     ("alone.p50", "free lock, median"),
     ("alone.p99", "free lock, p99"),
@@ -29,7 +28,6 @@ const RATIOS: [(&str, &str); 9] = [
     ("restart.back", "server killed"),
 ];
 
-/// The data of the template.
 #[derive(Debug, Serialize)]
 struct View<'a> {
     style: &'static str,
@@ -77,7 +75,6 @@ struct Cell {
     good: bool,
 }
 
-/// The whole page.
 pub(super) fn html(report: &Report) -> Result<String, Failure> {
     render(report).map_err(|error| Failure::machine("the HTML page cannot be generated", error))
 }
@@ -144,7 +141,6 @@ fn row(report: &Report, figure: &Figure, title: &str) -> Row {
     Row { title: title.to_owned(), cells }
 }
 
-/// The ratios to the best, by figure.
 fn ratios(report: &Report) -> Result<Option<Chart>, Box<dyn std::error::Error>> {
     let shown: Vec<_> = RATIOS.iter().filter(|(id, _)| report.figure(id).is_some()).collect();
     let labels: Vec<_> = shown.iter().map(|(_, label)| *label).collect();
@@ -171,7 +167,6 @@ fn ratios(report: &Report) -> Result<Option<Chart>, Box<dyn std::error::Error>> 
     }))
 }
 
-/// A curve of these figures, and the labels of the axis.
 type Curve = (&'static str, &'static [(&'static str, &'static str)]);
 
 fn charts_of(report: &Report, group: Group) -> Result<Vec<Chart>, Box<dyn std::error::Error>> {
@@ -218,7 +213,7 @@ fn charts_of(report: &Report, group: Group) -> Result<Vec<Chart>, Box<dyn std::e
             .coordinators
             .iter()
             .enumerate()
-            // Memory has only one point of this curve.
+            // Memory has only one point.
             .filter(|(_, column)| group != Group::Link || column.origin != Origin::Process)
             .map(|(place, column)| Series {
                 place,

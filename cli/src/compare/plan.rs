@@ -1,5 +1,3 @@
-//! The trials, their rounds and their times.
-
 use std::ffi::OsString;
 use std::time::Duration;
 
@@ -8,14 +6,14 @@ use latchwork_bench::{Target, Terms, Trial};
 
 use crate::failure::Failure;
 
-/// The time of a quick run. Trials of the second and later rounds that would exceed it are left out.
+/// Trials of later rounds than the first that would exceed this time are left out.
 pub(super) const QUICK: Duration = Duration::from_secs(55);
-/// The time to start the servers in parallel.
+/// The servers start in parallel.
 const START: Duration = Duration::from_secs(4);
 
 const TASKS: [usize; 3] = [1, 8, 64];
 const CONTENDERS: [usize; 3] = [2, 16, 128];
-/// Round trips, in milliseconds.
+/// Milliseconds.
 const LINKS: [u64; 3] = [1, 10, 50];
 const HELD: usize = 1000;
 
@@ -41,7 +39,6 @@ pub(super) enum Family {
 }
 
 impl Family {
-    /// Fewer points of a curve in a quick run.
     fn trials(self, quick: bool) -> Vec<Trial> {
         match self {
             Family::Alone => vec![Trial::Alone],
@@ -56,7 +53,6 @@ impl Family {
         }
     }
 
-    /// Whether its trials are short and vary from round to round.
     fn in_each_round(self, quick: bool) -> bool {
         match self {
             Family::Alone | Family::HandOff | Family::Throughput => true,
@@ -66,15 +62,12 @@ impl Family {
     }
 }
 
-/// The plan of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) quick: bool,
     pub(super) rounds: usize,
     pub(super) terms: Terms,
-    /// Run in each round.
     each: Vec<Trial>,
-    /// Run `few` times.
     seldom: Vec<Trial>,
     few: usize,
 }
@@ -103,8 +96,8 @@ impl Plan {
         })
     }
 
-    /// The trials in order, with their rounds. The restart comes last, since it breaks the connections. The
-    /// other seldom trials come after the first round, so that a quick run has all of them.
+    /// The restart comes last, since it breaks the connections. The other seldom trials come after the first round, so that a
+    /// quick run has all of them.
     pub(super) fn steps(&self) -> Vec<(usize, Trial)> {
         let round = |number: usize| self.each.iter().map(move |trial| (number, *trial));
         let (last, seldom): (Vec<Trial>, Vec<Trial>) =
@@ -115,18 +108,16 @@ impl Plan {
         round(0).chain(few(seldom)).chain((1..self.rounds).flat_map(round)).chain(few(last)).collect()
     }
 
-    /// The number of rounds of this trial.
     pub(super) fn rounds_of(&self, trial: Trial) -> usize {
         if self.each.contains(&trial) { self.rounds } else { self.few }
     }
 
-    /// The time of a step on these coordinators. Trials that only wait run in parallel.
+    /// Trials that only wait run in parallel.
     pub(super) fn takes(&self, trial: Trial, targets: usize) -> Duration {
         let once = trial.takes(&self.terms);
         if trial.waits() { once } else { once * u32::try_from(targets).unwrap_or(1) }
     }
 
-    /// The approximate time of the run with this number of servers, and `memory` coordinators in this process.
     pub(super) fn budget(&self, servers: usize, memory: usize) -> Duration {
         let fits = |trial: Trial| match trial {
             Trial::Link(_) | Trial::Wire | Trial::Held(_) | Trial::Restart => servers,
@@ -135,12 +126,10 @@ impl Plan {
         START + self.steps().into_iter().map(|(_, trial)| self.takes(trial, fits(trial))).sum::<Duration>()
     }
 
-    /// The numbers of the coordinators that a trial fits.
     pub(super) fn fitting(trial: Trial, targets: &[Target]) -> Vec<usize> {
         (0..targets.len()).filter(|place| trial.unfit(&targets[*place]).is_none()).collect()
     }
 
-    /// Every trial once.
     pub(super) fn trials(&self) -> impl Iterator<Item = Trial> {
         self.each.iter().chain(&self.seldom).copied()
     }

@@ -1,4 +1,4 @@
-//! A run as data, for `--json` and `--save`.
+//! The data of `--json` and `--save`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,13 +17,11 @@ use super::unit::Unit;
 /// The version of this data. It changes if a field is removed or gets another meaning.
 pub(super) const SCHEMA: u32 = 1;
 
-/// A run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Report {
     pub(super) schema: u32,
-    /// This program's version.
     pub(super) latchwork: String,
-    /// When it ended, in UTC.
+    /// UTC, of the end.
     pub(super) made: String,
     pub(super) took_s: f64,
     pub(super) quick: bool,
@@ -34,7 +32,6 @@ pub(super) struct Report {
     pub(super) figures: Vec<Figure>,
 }
 
-/// One figure of all coordinators.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Figure {
     pub(super) id: String,
@@ -42,32 +39,25 @@ pub(super) struct Figure {
     pub(super) title: String,
     pub(super) unit: Unit,
     pub(super) better: Better,
-    /// The best of the servers. Ratios are relative to it.
+    /// The best of the servers, by which ratios are taken.
     pub(super) best: Option<String>,
     /// By the coordinator's name.
     pub(super) values: BTreeMap<String, Value>,
 }
 
-/// A figure of one coordinator.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Value {
-    /// The spread over the rounds.
     pub(super) spread: Spread,
-    /// The figure of each round.
     pub(super) rounds: BTreeMap<usize, f64>,
-    /// How many times worse than the best in the same round; 1 is equal.
+    /// How many times worse than the best in the same round.
     pub(super) ratio: Option<Spread>,
-    /// The change since the baseline, if it is larger than the noise.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(super) change: Option<Change>,
 }
 
-/// A change since the baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Change {
-    /// The median in the baseline.
     pub(super) before: f64,
-    /// The median now, divided by `before`.
     pub(super) ratio: f64,
     pub(super) better: bool,
 }
@@ -110,7 +100,7 @@ impl Report {
         self.figures.iter().find(|figure| figure.id == id)
     }
 
-    /// Whether rounds were left out because the machine was too slow for the planned time.
+    /// The machine was too slow for the planned time.
     pub(super) fn is_cut_short(&self) -> bool {
         let each_round =
             |figure: &&Figure| matches!(figure.group, Group::Alone | Group::HandOff | Group::Throughput);
@@ -118,13 +108,11 @@ impl Report {
         !self.has_failed() && values.any(|value| value.rounds.len() < self.rounds)
     }
 
-    /// Whether a trial failed.
     pub(super) fn has_failed(&self) -> bool {
         self.coordinators.iter().any(|column| !column.failed.is_empty())
     }
 }
 
-/// A figure; `None` if no coordinator has it.
 fn figure(spec: &figures::Spec, coordinators: &[Column], played: &[Played]) -> Option<Figure> {
     let mut by_place: BTreeMap<usize, BTreeMap<usize, Option<f64>>> = BTreeMap::new();
     for one in played {
@@ -135,7 +123,7 @@ fn figure(spec: &figures::Spec, coordinators: &[Column], played: &[Played]) -> O
     }
     let mut values = BTreeMap::new();
     for (place, rounds) in by_place {
-        // A figure that is missing in some rounds would show only the lucky rounds.
+        // Otherwise the figure would show only the lucky rounds.
         let rounds = rounds.into_iter().map(|(round, figure)| Some((round, figure?)));
         let Some(rounds) = rounds.collect::<Option<BTreeMap<_, _>>>() else { continue };
         let Some(spread) = Spread::of(rounds.values().copied()) else { continue };
@@ -159,8 +147,7 @@ fn figure(spec: &figures::Spec, coordinators: &[Column], played: &[Played]) -> O
     (!figure.values.is_empty()).then_some(figure)
 }
 
-/// The best server by its median. Memory counts only in a run without a server, since it coordinates one
-/// process.
+/// Memory counts only in a run without a server, since it coordinates one process.
 fn best(better: Better, coordinators: &[Column], values: &BTreeMap<String, Value>) -> Option<String> {
     let servers = coordinators.iter().any(|column| column.origin != Origin::Process);
     let names = coordinators.iter().filter(|column| !servers || column.origin != Origin::Process);
@@ -179,7 +166,6 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A column for tests.
     fn column(kind: &str) -> Column {
         let origin = if kind == "memory" { Origin::Process } else { Origin::Started };
         Column {
@@ -194,7 +180,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// A report of these medians of a free lock, with two more rounds that are 1 % higher and lower.
+    /// These medians, and two rounds 1 % higher and lower.
     pub(crate) fn report(medians: &[(&str, f64)]) -> Report {
         let plan = Plan::new(true, Some(3), &[]).unwrap();
         let mut played = Vec::new();

@@ -1,5 +1,3 @@
-//! Runs a plan: each trial on one coordinator after the other, round by round.
-
 use std::io::IsTerminal;
 use std::time::Instant;
 
@@ -9,7 +7,6 @@ use latchwork_bench::{Line, Target, Trial};
 
 use super::plan::{Plan, QUICK};
 
-/// The outcome of one trial.
 #[derive(Clone, Debug)]
 pub(super) struct Played {
     pub(super) coordinator: usize,
@@ -18,7 +15,7 @@ pub(super) struct Played {
     pub(super) outcome: Result<Vec<Line>, String>,
 }
 
-/// Runs the whole plan. A quick run that is late leaves out the rest of its second and later rounds.
+/// A late quick run leaves out the rest of its later rounds.
 pub(super) async fn play(targets: &[Target], plan: &Plan, since: Instant) -> Vec<Played> {
     let steps: Vec<_> = plan
         .steps()
@@ -37,7 +34,7 @@ pub(super) async fn play(targets: &[Target], plan: &Plan, since: Instant) -> Vec
             progress.bar.inc(places.len() as u64);
             continue;
         }
-        // Each round begins with another coordinator, so that none always follows the same one.
+        // No coordinator always follows the same one.
         let mut places = places.clone();
         let begins = round % places.len();
         places.rotate_left(begins);
@@ -63,7 +60,6 @@ pub(super) async fn play(targets: &[Target], plan: &Plan, since: Instant) -> Vec
     played
 }
 
-/// A bar on a terminal, otherwise a line for each trial.
 struct Progress {
     bar: ProgressBar,
     terminal: bool,
@@ -85,7 +81,6 @@ impl Progress {
             rounds => format!("{name}: {trial}, round {} of {rounds}", round + 1),
         };
         if !self.terminal {
-            // An error of standard error is ignored.
             let _ = std::io::Write::write_fmt(&mut anstream::stderr(), format_args!("{text}\n"));
         }
         self.bar.set_message(text);

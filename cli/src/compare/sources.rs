@@ -1,5 +1,3 @@
-//! The compared coordinators: this process, servers started here, and given servers.
-
 use std::io::{self, BufRead, IsTerminal, Write};
 
 use futures_util::future::join_all;
@@ -12,21 +10,18 @@ use crate::exit;
 use crate::failure::{Failure, warn};
 use crate::settings::at_url;
 
-/// The namespace on servers started here, and the prefix of the namespace on given servers.
+/// The prefix on given servers.
 const NAMESPACE: &str = "latchwork-compare";
 
-/// One requested coordinator.
 #[derive(Clone, Debug)]
 pub(super) enum Source {
-    /// The store of this process.
     Memory,
-    /// A server of this kind, started here; with `or_none` only if its program is found.
+    /// With `or_none` only if its program is found.
     Started { kind: Kind, or_none: bool },
-    /// A server by its URL.
     Given { kind: Kind, url: String, config: Box<Config> },
 }
 
-/// The named coordinators; without names memory and all servers that are found.
+/// Without names memory and all servers that are found.
 pub(super) fn chosen(named: &[String]) -> Result<Vec<Source>, Failure> {
     let compiled = latchwork::compiled_backends();
     if named.is_empty() {
@@ -69,7 +64,6 @@ fn source(name: &str) -> Result<Source, Failure> {
     Ok(Source::Given { kind, url: name.to_owned(), config: Box::new(config) })
 }
 
-/// Asks before the first request to a given server.
 pub(super) fn ask(sources: &[Source], yes: bool, about: std::time::Duration) -> Result<(), Failure> {
     let given: Vec<_> = sources
         .iter()
@@ -107,7 +101,6 @@ pub(super) fn ask(sources: &[Source], yes: bool, about: std::time::Duration) -> 
     }
 }
 
-/// Starts or connects to all of them, in parallel.
 pub(super) async fn open(sources: &[Source]) -> Result<Vec<Target>, Failure> {
     let opened = join_all(sources.iter().map(Source::open)).await;
     let targets = opened.into_iter().collect::<Result<Vec<_>, _>>()?;
@@ -127,8 +120,7 @@ impl Source {
                 (config, None)
             }
             Source::Started { kind, or_none } => {
-                // With default settings: the ticks of the servers, and their waits for the disk, belong to
-                // the measurement.
+                // Ticks of the servers and waits for the disk belong to the measurement.
                 let options = Options::new().clocks(Clocks::Default).own();
                 let options = match kind {
                     Kind::Zookeeper => options.args(["-Dzookeeper.forceSync=yes"]),
@@ -144,7 +136,7 @@ impl Source {
                 };
                 let mut config = Config::from_url(server.url())?;
                 NAMESPACE.clone_into(&mut config.namespace);
-                // A hundred clients connect at once, and the machine can be busy.
+                // A hundred clients connect at once.
                 config.connect_timeout = std::time::Duration::from_secs(30);
                 config.request_timeout = std::time::Duration::from_secs(10);
                 (config, Some(server))

@@ -1,5 +1,3 @@
-//! The report for a terminal.
-
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{ContentArrangement, Table};
 
@@ -8,9 +6,7 @@ use super::figures::Better;
 use super::group::Group;
 use super::report::{Figure, Report, Value};
 
-/// Answers, ratios and figures, promises, and left-out trials.
-///
-/// No line is longer than `width`, if it is set.
+/// No line is longer than `width`.
 pub(super) fn text(report: &Report, width: Option<u16>) -> String {
     let answers = advice::of(report);
     let mut text = String::new();
@@ -79,7 +75,6 @@ fn cell(figure: &Figure, value: &Value) -> String {
     format!("{ratio}({}){}", figure.unit.shown(value.spread.median), mark(value, figure.better))
 }
 
-/// The change since the baseline: an arrow, and the ratio.
 pub(super) fn mark(value: &Value, better: Better) -> String {
     let Some(change) = value.change else { return String::new() };
     let rose = change.better == (better == Better::Higher);

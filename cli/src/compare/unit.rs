@@ -1,8 +1,5 @@
-//! The units of figures, and their text.
-
 use serde::{Deserialize, Serialize};
 
-/// The unit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Unit {
     #[serde(rename = "us")]
@@ -21,7 +18,6 @@ pub(super) enum Unit {
     Percent,
     #[serde(rename = "TTL")]
     Ttls,
-    /// A plain number.
     #[serde(rename = "")]
     Count,
     /// 1 for yes, 0 for no.
@@ -30,7 +26,6 @@ pub(super) enum Unit {
 }
 
 impl Unit {
-    /// A figure as text: three digits, and a unit of fitting size.
     pub(super) fn shown(self, figure: f64) -> String {
         match self {
             Unit::Micros if figure >= 1e6 => format!("{} s", digits(figure / 1e6)),
@@ -52,7 +47,7 @@ impl Unit {
     }
 }
 
-/// The same for an axis: without trailing zeros.
+/// Without trailing zeros.
 pub(super) fn at_axis(shown: &str) -> String {
     let (number, unit) = shown.split_at(shown.find(' ').unwrap_or(shown.len()));
     let number =
@@ -60,7 +55,7 @@ pub(super) fn at_axis(shown: &str) -> String {
     format!("{number}{unit}")
 }
 
-/// Three significant digits, with separated thousands.
+/// Three significant digits.
 fn digits(figure: f64) -> String {
     let size = figure.abs();
     if size < 0.0005 {

@@ -1,5 +1,3 @@
-//! The facts that the server reports, and their consequences.
-
 use std::fmt;
 use std::time::Duration;
 
@@ -7,7 +5,7 @@ use latchwork::facts::{ClockDifference, Fact, Role, ServerFacts, Topology};
 
 use super::finding::Finding;
 
-/// Version, topology, role and clock. A holder gives up `margin` earlier than the server ends its lease.
+/// A holder gives up `margin` earlier than the server ends its lease.
 pub(super) fn of(facts: &ServerFacts, margin: Duration) -> Vec<Finding> {
     vec![
         judged("server", &facts.version, |version| {
@@ -19,7 +17,6 @@ pub(super) fn of(facts: &ServerFacts, margin: Duration) -> Vec<Finding> {
     ]
 }
 
-/// The finding about a fact, or the reason why the fact is unknown.
 fn judged<T: fmt::Display>(about: &'static str, fact: &Fact<T>, judge: impl Fn(&T) -> Finding) -> Finding {
     match fact {
         Fact::Told(fact) => judge(fact),
@@ -67,7 +64,7 @@ fn role_of(role: Role) -> Finding {
     }
 }
 
-/// A step of the server's clock by less than the margin ends no lease before its holder gives up.
+/// A smaller step of the server's clock than the margin ends no lease before its holder gives up.
 fn clock_of(clock: &ClockDifference, margin: Duration) -> Finding {
     let what = format!("{clock}");
     if clock.may_be_within(margin) {

@@ -1,5 +1,3 @@
-//! One finding.
-
 use std::io::{self, Write};
 
 use clap::builder::styling::{AnsiColor, Style};
@@ -9,7 +7,6 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::terminal::was_read;
 
-/// The level of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Level {
@@ -21,11 +18,9 @@ pub(super) enum Level {
     Fault,
 }
 
-/// A finding, and the action.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Finding {
     pub(super) level: Level,
-    /// The examined property.
     pub(super) about: &'static str,
     pub(super) what: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -45,7 +40,6 @@ impl Finding {
         Self { level: Level::Fault, ..Self::good(about, what) }
     }
 
-    /// A fault with the text of the library's error. The kind of the error gives the action.
     pub(super) fn of_error(about: &'static str, error: Error) -> Self {
         let (what, next) = Failure::from(error).into_parts();
         Self { next, ..Self::fault(about, what) }
@@ -57,7 +51,7 @@ impl Finding {
     }
 }
 
-/// Prints the findings, with styles if the output shows them. A closed pipe is not an error.
+/// A closed pipe is not an error.
 pub(super) fn print_all(findings: &[Finding], json: bool) -> Result<(), Failure> {
     let printed = match json {
         true => {

@@ -1,5 +1,3 @@
-//! Examines a coordinator: reads its facts, tries its recipes, and reports faults with their remedies.
-
 mod facts;
 mod finding;
 mod namespace;
@@ -29,7 +27,6 @@ pub(crate) struct DoctorOrder {
 }
 
 impl DoctorOrder {
-    /// Examines a coordinator. The trials use separate keys, which are deleted at the end.
     pub(crate) fn run(&self, common: &Common) -> Outcome {
         let config = common.with_url(self.at.as_deref()).coordinator()?;
         if let Some(sides) = &config.moving {
@@ -67,8 +64,7 @@ async fn examine(config: &Config) -> Vec<Finding> {
     findings
 }
 
-/// Handles a refused client. An operator's client can connect to a namespace that is retired or moves,
-/// and reads its marker.
+/// An operator's client can connect to a namespace with a marker.
 async fn kept_out(config: &Config, refused: Error) -> Vec<Finding> {
     let is_marked = refused.kind() == ErrorKind::Misconfigured;
     let refused = vec![Finding::of_error("connection", refused)];
@@ -76,7 +72,7 @@ async fn kept_out(config: &Config, refused: Error) -> Vec<Finding> {
         return refused;
     }
     let begun = Instant::now();
-    // Either the namespace has a marker, or the server refuses the setting of an operator too.
+    // Without a marker, the server refuses the setting of an operator too.
     let Ok(operator) = operator::connect(config.clone()).await else { return refused };
     let coordinator = operator.coordinator();
     let mut findings = match operator.marker().await {
@@ -134,7 +130,7 @@ fn lease_of(coordinator: &Coordinator, config: &Config) -> Finding {
     }
 }
 
-/// The TTLs that the server grants for the shortest and the longest request.
+/// The TTLs of the shortest and the longest request.
 async fn ranges(config: &Config) -> Vec<Finding> {
     let mut findings = Vec::new();
     for ttl in [Duration::from_secs(1), Duration::from_secs(3600)] {

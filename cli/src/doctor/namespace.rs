@@ -1,11 +1,8 @@
-//! A namespace that is retired or moves.
-
 use latchwork::Config;
 use latchwork::operator::{Course, GateMarker};
 
 use super::finding::Finding;
 
-/// The marker of the namespace, which refuses this client. The URL in the marker is the URL of the other side.
 pub(super) fn of(config: &Config, marker: &GateMarker) -> Finding {
     let next = match (&marker.name, marker.course) {
         (None, _) => "give the services the URL above, or remove the marker with `Operator::reopen`",

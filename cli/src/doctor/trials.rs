@@ -1,19 +1,14 @@
-//! Acquires and releases locks, to check the rights of the login and to measure times.
-
 use std::time::{Duration, Instant};
 
 use latchwork::{Config, Coordinator, Kind, Result};
 
 use super::finding::Finding;
 
-/// The number of acquisitions for the median time.
 const ROUNDS: usize = 21;
-/// The most hand-offs that are tried while they are slow.
 const HAND_OFFS: usize = 3;
 
-/// Tries each recipe, measures, and hands over a lock.
 pub(super) async fn all(coordinator: &Coordinator, config: &Config) -> Vec<Finding> {
-    // Keys that only this run uses.
+    // Only this run uses this key.
     let key =
         format!("latchwork-doctor/{}-{:x}", std::process::id(), coordinator.lease().clock().now().as_nanos());
     let mut findings = Vec::new();
@@ -71,7 +66,7 @@ async fn value(coordinator: &Coordinator, key: &str) -> Result<()> {
         value = value.with_time_to_idle(2 * coordinator.lease().ttl())?;
     }
     let written = value.write("doctor").await;
-    // Also after a failed write, which may have been executed.
+    // A failed write may have been executed.
     let deleted = value.delete().await;
     written?;
     deleted?;
@@ -103,11 +98,10 @@ async fn latency(coordinator: &Coordinator, key: &str) -> Result<Finding> {
     }
 }
 
-/// Hands over a lock, and again if that was slow: other work on this machine can delay one hand-off, which
-/// is not a fault of the server.
+/// Repeated, because other work on this machine can delay one hand-over.
 async fn hand_off(coordinator: &Coordinator, config: &Config, key: &str) -> Result<Finding> {
     let other = latchwork::connect(config).await?;
-    // A waiter without an event reads the queue again after a third of the TTL.
+    // A waiter without an event looks after a third of the TTL.
     let slow = coordinator.lease().ttl() / 10;
     let mut best = Duration::MAX;
     for _ in 0..HAND_OFFS {
@@ -128,7 +122,6 @@ async fn hand_off(coordinator: &Coordinator, config: &Config, key: &str) -> Resu
     }
 }
 
-/// The time from a release until the next client holds.
 async fn handed_off(coordinator: &Coordinator, other: &Coordinator, key: &str) -> Result<Duration> {
     let (held, next) = (coordinator.mutex(key)?.acquire().await?, other.mutex(key)?);
     let waits = next.acquire();
@@ -150,7 +143,6 @@ async fn handed_off(coordinator: &Coordinator, other: &Coordinator, key: &str) -
     Ok(took)
 }
 
-/// The connected clients.
 pub(super) async fn others(coordinator: &Coordinator) -> Finding {
     let clients = match coordinator.clients().first(1000).await {
         Ok(clients) => clients,

@@ -1,12 +1,9 @@
-//! The promises of the backend on this server.
-
 use latchwork::facts::{Persistence, ServerFacts};
 use latchwork::{Coordinator, Eviction};
 use latchwork_core::backend::Incarnation;
 
 use super::finding::Finding;
 
-/// Findings from the capabilities, and from the memory and disk settings of the server.
 pub(super) fn of(coordinator: &Coordinator, facts: Option<&ServerFacts>) -> Vec<Finding> {
     let can = coordinator.capabilities();
     let mut findings = Vec::new();
@@ -56,7 +53,6 @@ pub(super) fn of(coordinator: &Coordinator, facts: Option<&ServerFacts>) -> Vec<
     findings
 }
 
-/// Whether a restart forgets locks.
 fn restart(coordinator: &Coordinator, kept: Option<&Persistence>) -> Finding {
     let shown = kept.map(|kept| format!(" ({kept})")).unwrap_or_default();
     match (coordinator.backend().incarnation(), kept) {

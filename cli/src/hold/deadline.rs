@@ -1,4 +1,4 @@
-//! The instants at which the guard sends SIGTERM and SIGKILL to a command.
+//! The instants of SIGTERM and SIGKILL to a command.
 
 use std::time::Duration;
 
@@ -6,28 +6,23 @@ use latchwork::{Hold, HoldState, Moment};
 
 use super::message::Order;
 
-/// The bounds of a hold, in addition to its lease.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
-    /// The time that the command has to end.
+    /// For the command to end.
     pub(super) grace: Duration,
-    /// The TTL of the lease.
     pub(super) ttl: Duration,
     /// The end of `--max-hold`.
     pub(super) fixed_end: Moment,
 }
 
 impl Bounds {
-    /// The order for the guard at `now`.
     pub(super) fn order(&self, now: Moment, hold: &Hold) -> Order {
-        // In this order: the time left is read after `now`, so the end is not too late.
+        // The time left is read after `now`, so the end is not too late.
         let left = hold.remaining();
         self.of(now, hold.state(), left)
     }
 
-    /// While the program runs, the guard of a live hold gets a new order long before the warning. With a
-    /// long grace, a warning that early would come between two renewals. So the grace is at most an
-    /// eighth of the TTL here.
+    /// With a longer grace than an eighth of the TTL, the warning of a live hold would come between two renewals.
     fn of(&self, now: Moment, state: HoldState, left: Duration) -> Order {
         let end = now + left;
         let grace = match state {
@@ -37,7 +32,6 @@ impl Bounds {
         Order::Until { end, warn: (end - grace).min(self.fixed_end - self.grace) }
     }
 
-    /// The time between two orders to the guard.
     pub(super) fn period(&self) -> Duration {
         (self.ttl / 10).clamp(Duration::from_millis(50), Duration::from_secs(1))
     }
@@ -72,8 +66,8 @@ mod tests {
         assert_eq!(order(bounds, HoldState::Held, 5), (seconds(5), seconds(2)));
     }
 
-    /// The longest time between two proofs of a live lease, plus the period of the orders, is shorter
-    /// than the time until the warning. Otherwise a healthy command would get SIGTERM.
+    /// The longest time between two proofs of a lease, plus the period of the orders, must be shorter than the time until the
+    /// warning. Otherwise a healthy command would get SIGTERM.
     #[test]
     fn no_warning_comes_while_all_is_well() {
         for ttl in [1, 2, 10, 60, 3600].map(seconds) {

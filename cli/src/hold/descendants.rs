@@ -1,5 +1,3 @@
-//! The processes that descend from this one.
-
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io;
@@ -7,10 +5,10 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, wait};
 
-/// The pause between two rounds: a killed process takes a moment to exit.
+/// A killed process takes a moment to exit.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Makes this process the parent of its orphaned descendants, so that it can find all of them (Linux).
+/// This process becomes the parent of orphaned descendants, and so finds all of them (Linux).
 #[cfg(target_os = "linux")]
 pub(super) fn adopt() -> io::Result<()> {
     Ok(rustix::process::set_child_subreaper(Some(getpid()))?)
@@ -21,8 +19,7 @@ pub(super) fn adopt() -> io::Result<()> {
     Ok(())
 }
 
-/// Kills all descendants, including processes that they start during this, until none is left. Without
-/// `/proc` it kills only `child`.
+/// Also kills processes that the descendants start. Without `/proc` it kills only `child`.
 pub(super) async fn kill_all(mut child: Option<Pid>, mut ended: impl FnMut(Pid, WaitStatus)) {
     loop {
         let mut any = false;
@@ -42,7 +39,6 @@ pub(super) async fn kill_all(mut child: Option<Pid>, mut ended: impl FnMut(Pid, 
     }
 }
 
-/// The live descendants of a process.
 fn of(ancestor: Pid) -> Vec<Pid> {
     let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
     let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };
@@ -64,8 +60,7 @@ fn of(ancestor: Pid) -> Vec<Pid> {
     found
 }
 
-/// The parent in a line of `/proc/PID/stat`, unless the process is a zombie. The name in parentheses
-/// can contain any character.
+/// `None` for a zombie. The name in parentheses can contain any character.
 fn living_parent(stat: &str) -> Option<i32> {
     let mut words = stat[stat.rfind(')')? + 1..].split_whitespace();
     match words.next()? {

@@ -1,5 +1,3 @@
-//! Executes the command in this process, bound to the guard that started it.
-
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -20,7 +18,6 @@ pub(crate) struct ExecOrder {
     command: Vec<OsString>,
 }
 
-/// The command and its arguments, as the guard starts them.
 pub(super) fn arguments(command: &[OsString]) -> Vec<OsString> {
     let mut arguments: Vec<OsString> =
         vec!["internal-exec".into(), std::process::id().to_string().into(), "--".into()];
@@ -28,10 +25,8 @@ pub(super) fn arguments(command: &[OsString]) -> Vec<OsString> {
     arguments
 }
 
-/// Executes the command in this process. On Linux the command dies if its guard is killed.
-///
-/// The setting applies to the process that makes it. It stays after `exec`, unless the new program has
-/// more privileges (`sudo`).
+/// On Linux the command dies if its guard is killed. The setting of this process stays after `exec`, unless the program has more
+/// privileges (`sudo`).
 pub(crate) fn run(order: &ExecOrder) -> Failure {
     if let Err(error) = die_with_parent() {
         return Failure::machine("the command cannot be set to end with its guard process", error);

@@ -1,9 +1,5 @@
-//! The guard: a process between this program and its command. It ends the command in time, even if the
-//! program is stopped or killed.
-//!
-//! The program reports to it again and again until when the hold is valid. If no later report arrives,
-//! the guard sends SIGTERM and then SIGKILL to the command. The guard is in the process group of both,
-//! and no passed-on signal ends it.
+//! The guard ends the command in time, even if the program is stopped or killed: without a later report of the program, it sends
+//! SIGTERM and then SIGKILL. It is in the process group of both, and no passed-on signal ends it.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -38,7 +34,6 @@ pub(crate) struct GuardOrder {
     command: Vec<OsString>,
 }
 
-/// Runs the command until it ends.
 pub(crate) fn run(order: GuardOrder) -> Outcome {
     let failed = |error: std::io::Error| Failure::machine("the guard of the command failed", error);
     let _signals = signals::shrug_off().map_err(failed)?;
@@ -48,20 +43,17 @@ pub(crate) fn run(order: GuardOrder) -> Outcome {
     Ok(Ended::WELL)
 }
 
-/// The state of the guard.
 struct Guard {
     clock: Clock,
     lines: Lines<BufReader<OwnedReadHalf>>,
     says: OwnedWriteHalf,
     child: Option<Pid>,
-    /// How the command ended.
     status: Option<WaitStatus>,
     end: Moment,
     warn: Moment,
     grace: Duration,
     /// The command got SIGTERM because of its hold.
     warned: bool,
-    /// The program is gone.
     abandoned: bool,
 }
 
@@ -102,7 +94,7 @@ async fn guard(order: GuardOrder) -> std::io::Result<()> {
         }
     }
     if guard.warned {
-        // Processes that the command has left would continue although the hold ends.
+        // Processes that the command has left would continue.
         guard.kill().await;
     }
     guard.conclude().await;
@@ -110,8 +102,7 @@ async fn guard(order: GuardOrder) -> std::io::Result<()> {
 }
 
 impl Guard {
-    /// Executes an order. If the program is gone, the command gets SIGTERM and its grace, but no time
-    /// after the last reported end.
+    /// If the program is gone, the command gets SIGTERM and its grace, but no time after the last reported end.
     async fn obey(&mut self, line: std::io::Result<Option<String>>) -> std::io::Result<()> {
         match line.ok().flatten().map(|line| line.parse::<Order>()) {
             Some(Ok(Order::Until { end, warn })) => (self.end, self.warn) = (end, warn),
@@ -127,7 +118,6 @@ impl Guard {
         Ok(())
     }
 
-    /// Sends SIGTERM to the command, once.
     async fn warn(&mut self) {
         self.warn = Moment::NEVER;
         if !self.warned {
@@ -138,13 +128,12 @@ impl Guard {
     }
 
     fn send(&self, signal: Option<Signal>) {
-        // If the command has just exited, it is not reaped yet, so no other process has its number.
+        // A command that has just exited is not reaped yet, so no other process has its number.
         if let (Some(child), Some(signal), None) = (self.child, signal, self.status) {
             let _ = kill_process(child, signal);
         }
     }
 
-    /// Kills the command and all its descendants.
     async fn kill(&mut self) {
         let child = self.child.filter(|_| self.status.is_none());
         let (own, mut status) = (self.child, self.status);
@@ -158,7 +147,7 @@ impl Guard {
         (self.end, self.warn) = (Moment::NEVER, Moment::NEVER);
     }
 
-    /// Reaps the command, and orphans that this process has adopted.
+    /// Also reaps adopted orphans.
     fn reap(&mut self) {
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
             if Some(pid) == self.child {
@@ -176,7 +165,7 @@ impl Guard {
         self.say(report).await;
     }
 
-    /// The program can be gone: an error is ignored.
+    /// The program can be gone.
     async fn say(&mut self, report: GuardReport) {
         let _ = self.says.write_all(format!("{report}\n").as_bytes()).await;
     }

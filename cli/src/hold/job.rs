@@ -1,69 +1,52 @@
-//! A command to run under a hold, and the acquisition of that hold.
-
 use std::ffi::OsString;
 use std::time::Duration;
 
 use latchwork::{Acquire, Acquired, Coordinator, ErrorKind, Fenced, Guard, Hold, Limit, Result, Token};
 
-/// The recipe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Recipe {
-    /// A mutex.
     Mutex,
-    /// A read/write lock, to read.
     Reader,
-    /// A read/write lock, to write.
     Writer,
-    /// Permits of a semaphore.
     Semaphore {
-        /// The number of permits.
         permits: u32,
-        /// The limit; without one, the stored limit.
+        /// Without a limit, the stored limit.
         limit: Option<u32>,
     },
-    /// A mutex for a job that many hosts start.
     Cron {
-        /// The least time that the lock is kept.
         min_hold: Duration,
     },
-    /// Leadership.
     Election {
-        /// The data that clients see of the leader.
+        /// Other clients see it.
         data: String,
     },
 }
 
-/// The time to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Patience {
-    /// Not at all.
     Try,
-    /// Waits at most this time; without a time until the lock is free.
+    /// Without a time, waits until the lock is free.
     Wait {
-        /// The longest.
         within: Option<Duration>,
     },
 }
 
-/// A command to run under a hold.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) key: String,
     pub(crate) recipe: Recipe,
     pub(crate) patience: Patience,
     pub(crate) max_hold: Option<Duration>,
-    /// The time between SIGTERM and the instant at which the command must be gone.
+    /// From SIGTERM until the command must be gone.
     pub(crate) grace: Duration,
     pub(crate) owner_label: Option<String>,
     pub(crate) command: Vec<OsString>,
 }
 
-/// A hold of any recipe.
 pub(crate) struct Held {
     pub(crate) hold: Hold,
-    /// Its place in the queue.
     pub(crate) sequence: u64,
-    /// The fencing token, of a recipe that fences.
+    /// Only of a recipe that fences.
     pub(crate) fence: Option<Token>,
 }
 
@@ -79,10 +62,7 @@ impl Held {
 }
 
 impl Job {
-    /// Acquires the lock. Returns `None` if other clients hold or wait and the job does not wait.
-    ///
-    /// # Errors
-    /// As the recipe's acquisition; `Timeout` after the longest wait.
+    /// Returns `None` if other clients hold or wait, and the job does not wait.
     ///
     /// # Cancel safety
     /// Cancel-safe: leaves nothing.
@@ -115,7 +95,6 @@ impl Job {
         })
     }
 
-    /// Waits or tries, by the patience of the job.
     async fn taken<G: Guard>(&self, waits: Acquire<G>, tries: Acquire<Option<G>>) -> Result<Option<G>> {
         match self.patience {
             Patience::Wait { within: Some(within) } => {
@@ -126,13 +105,12 @@ impl Job {
         }
     }
 
-    /// One run of a job that many hosts start.
     async fn tick(&self, coordinator: &Coordinator, taken: Duration) -> Result<Option<Held>> {
         let lock = coordinator.mutex(&self.key)?;
         let tried = self.with_options(lock.try_acquire()).min_hold(taken).await?;
         let acquired = match tried {
-            // Several tries at once can all be refused on this backend. So the hosts join the queue: one
-            // is first, and the others give up long before the lock is free again.
+            // Here several tries at once can all be refused. So the hosts join the queue: one is first, and the others give up
+            // long before the lock is free again.
             None if !coordinator.capabilities().clean_try => {
                 match self.with_options(lock.acquire()).min_hold(taken).within(taken / 4).await {
                     Err(error) if error.kind() == ErrorKind::Timeout => None,

@@ -1,36 +1,28 @@
-//! The messages between the program and the guard of its command, one line each.
+//! The messages between the program and the guard, one line each.
 
 use std::fmt;
 use std::str::FromStr;
 
 use latchwork::Moment;
 
-/// To the guard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
-    /// The hold is valid until `end`. Without a later order, the command gets SIGTERM at `warn`.
+    /// Without a later order, the command gets SIGTERM at `warn`.
     Until {
-        /// The instant at which the command must be gone.
+        /// The command must be gone at this instant.
         end: Moment,
-        /// The instant of SIGTERM.
         warn: Moment,
     },
-    /// Pass this signal on.
     Signal(i32),
-    /// The hold is lost: the command must go at once.
     Kill,
 }
 
-/// From the guard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum GuardReport {
-    /// The command runs.
     Started,
     /// The command got SIGTERM because of its hold.
     Warned,
-    /// The command exited with this code.
     Exited(i32),
-    /// This signal ended the command.
     Signalled(i32),
 }
 
@@ -55,7 +47,6 @@ impl fmt::Display for GuardReport {
     }
 }
 
-/// A malformed line.
 #[derive(Debug)]
 pub(super) struct Garbled;
 

@@ -1,5 +1,3 @@
-//! The arguments of the subcommands that run a command, and the resulting job.
-
 use std::ffi::OsString;
 use std::time::Duration;
 
@@ -8,7 +6,6 @@ use clap::Args;
 use super::job::{Job, Patience, Recipe};
 use crate::failure::Failure;
 
-/// The default grace of a command.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// The options of all subcommands that run a command.

@@ -1,5 +1,3 @@
-//! One run: connect, acquire, run the command, release.
-
 use latchwork::{Config, Coordinator, Ended as HoldEnded, ErrorKind};
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -10,7 +8,6 @@ use crate::exit::{self, Ended};
 use crate::failure::{Failure, Outcome, after_loss, warn};
 use crate::settings::Common;
 
-/// Runs the job's command while holding.
 pub(crate) fn run(common: &Common, job: &Job) -> Outcome {
     let config = common.coordinator()?;
     if config.backend == "memory" {
@@ -21,7 +18,7 @@ pub(crate) fn run(common: &Common, job: &Job) -> Outcome {
     }
     let failed = |error| Failure::machine("the run cannot begin", error);
     let signals = signals::receive().map_err(failed)?;
-    // One thread: it is the parent of the guard as long as this process lives.
+    // This thread is the parent of the guard as long as this process lives.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
     runtime.block_on(hold(&config, job, signals))
 }
@@ -36,7 +33,7 @@ async fn hold(config: &Config, job: &Job, mut signals: Signals) -> Outcome {
     let ran = under(&coordinator, config, job, &mut signals).await;
     let closed = tokio::select! {
         closed = coordinator.close() => closed,
-        // A second signal ends the wait for the least time of a `cron` job.
+        // A second signal ends the wait of a `cron` job.
         Some(_) = signals.recv() => coordinator.close_now().await,
     };
     if let Err(error) = closed {
@@ -71,7 +68,7 @@ async fn under(coordinator: &Coordinator, config: &Config, job: &Job, signals: &
     }
 }
 
-/// The command got SIGTERM while it still held the lock, and has ended.
+/// The command ended after SIGTERM, and still held the lock.
 fn ended_early(job: &Job) -> Failure {
     let (why, next) = match job.max_hold {
         Some(_) => (
@@ -90,7 +87,6 @@ fn ended_early(job: &Job) -> Failure {
     .next(next)
 }
 
-/// Warns if a release was not normal. The exit code stays the code of the command.
 fn warn_of(job: &Job, held: &Held, released: latchwork::Result<()>) {
     match released {
         Ok(()) => {}
@@ -107,7 +103,6 @@ fn warn_of(job: &Job, held: &Held, released: latchwork::Result<()>) {
     }
 }
 
-/// Not acquired, without waiting.
 fn taken(job: &Job) -> Outcome {
     match job.recipe {
         // Another host runs the job.
@@ -126,7 +121,6 @@ fn taken(job: &Job) -> Outcome {
     }
 }
 
-/// A signal arrived before the lock was acquired.
 fn interrupted(signal: Received) -> Ended {
     Ended::By(signal.number)
 }

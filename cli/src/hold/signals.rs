@@ -1,5 +1,3 @@
-//! The signals that end programs, in the program and in the guard of its command.
-
 use std::fs;
 use std::io;
 use std::thread;
@@ -11,21 +9,17 @@ use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::{Cause, Origin};
 use tokio::sync::mpsc;
 
-/// The signals that the program passes on.
 const PASSED_ON: [i32; 4] = [SIGTERM, SIGINT, SIGHUP, SIGQUIT];
 
-/// A received signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Received {
     pub(super) number: i32,
-    /// The terminal sent it, also to the command.
+    /// The terminal sent it to the command too.
     pub(super) from_terminal: bool,
 }
 
-/// Receives the signals of this process, from the call on.
-///
-/// A signal that was ignored when this process started stays ignored, also for the command: `nohup`
-/// and background jobs of scripts rely on it.
+/// A signal that this process ignores from its start stays ignored, also for the command: `nohup` and background jobs of scripts
+/// rely on it.
 pub(super) fn receive() -> io::Result<mpsc::UnboundedReceiver<Received>> {
     let mut signals = SignalsInfo::<WithOrigin>::new(heeded())?;
     let (sender, receiver) = mpsc::unbounded_channel();
@@ -41,18 +35,17 @@ pub(super) fn receive() -> io::Result<mpsc::UnboundedReceiver<Received>> {
     Ok(receiver)
 }
 
-/// Receives the signals and does nothing. The command does not inherit this, unlike an ignored signal.
+/// The command inherits ignored signals, but not this.
 pub(super) fn shrug_off() -> io::Result<SignalsInfo> {
     SignalsInfo::new(heeded())
 }
 
-/// A terminal that closes sends SIGHUP only to the leader of its session, which passes it on. The leader
-/// is the shell, or this program if it was started without a shell (`ssh -t HOST latchwork …`).
+/// A terminal that closes sends SIGHUP only to the leader of its session, which passes it on: the shell, or this program if it
+/// was started without one (`ssh -t HOST latchwork …`).
 fn leads_session() -> bool {
     rustix::process::getsid(None).is_ok_and(|session| session == rustix::process::getpid())
 }
 
-/// The signal of this number.
 pub(super) fn signal(number: i32) -> Option<Signal> {
     Signal::from_named_raw(number)
 }
@@ -62,7 +55,7 @@ fn heeded() -> Vec<i32> {
     PASSED_ON.into_iter().filter(|number| ignored & (1 << (number - 1)) == 0).collect()
 }
 
-/// The signals that this process ignores, as bits. Only Linux reports them.
+/// Only Linux reports them.
 fn ignored() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

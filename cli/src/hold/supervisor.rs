@@ -1,6 +1,3 @@
-//! The program's side of a running command: it starts the guard, sends it orders, and receives how the
-//! command ended.
-
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -27,32 +24,26 @@ use super::signals::Received;
 use crate::exit::{self, Ended};
 use crate::failure::Failure;
 
-/// The time in which a signal of a terminal reaches all its processes.
+/// A signal of a terminal reaches all its processes in this time.
 const A_MOMENT: Duration = Duration::from_millis(50);
 
-/// How the command ended.
 #[derive(Debug)]
 pub(super) struct Ending {
-    /// The exit of the command itself.
     pub(super) code: Ended,
     /// The command got SIGTERM because of its hold.
     pub(super) warned: bool,
 }
 
-/// Keeps a command under a hold.
 pub(super) struct Supervisor<'a> {
     coordinator: &'a Coordinator,
     config: &'a Config,
     job: &'a Job,
     held: &'a Held,
     bounds: Bounds,
-    /// The last signal that came from the terminal.
     from_terminal: Option<i32>,
-    /// The guard has sent SIGTERM to the command.
     warned: bool,
 }
 
-/// The guard, as the program sees it.
 struct GuardProcess {
     process: Child,
     reports: Lines<BufReader<OwnedReadHalf>>,
@@ -72,20 +63,17 @@ impl<'a> Supervisor<'a> {
         Self { coordinator, config, job, held, bounds, from_terminal: None, warned: false }
     }
 
-    /// Runs the command to its end.
-    ///
-    /// # Errors
-    /// If the guard cannot start, or was killed. The command is gone then.
+    /// After an error the command is gone.
     pub(super) async fn run(mut self, signals: &mut UnboundedReceiver<Received>) -> Result<Ending, Failure> {
         let failed = |error| Failure::machine("the guard of the command failed", error);
-        // This process adopts the orphans of a killed guard.
+        // Adopts the orphans of a killed guard.
         descendants::adopt().map_err(failed)?;
         let guard = self.start().await.map_err(failed)?;
         self.watch(guard, signals).await
     }
 
     async fn start(&self) -> io::Result<GuardProcess> {
-        // A named socket, since passing on a descriptor needs unsafe code.
+        // Passing on a descriptor needs unsafe code.
         let folder = tempfile::Builder::new().prefix("latchwork-").tempdir()?;
         let socket = folder.path().join("guard");
         let listener = UnixListener::bind(&socket)?;
@@ -161,7 +149,6 @@ impl<'a> Supervisor<'a> {
 }
 
 impl Supervisor<'_> {
-    /// Reports the deadline of the hold to the guard.
     async fn inform(&mut self, guard: &mut GuardProcess) {
         let now = self.coordinator.lease().clock().now();
         guard.order(self.bounds.order(now, &self.held.hold)).await;
@@ -175,7 +162,6 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Returns how the command ended, if it has.
     async fn heard(
         &mut self,
         report: GuardReport,
@@ -195,9 +181,8 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Whether the terminal sent this signal to the command and to this program. Then Ctrl-C ended the
-    /// command, and should also end the script that started this program. The program's own signal can
-    /// arrive a moment later.
+    /// If Ctrl-C ended the command, it should also end the script that started this program. The program's own signal can arrive
+    /// a moment later.
     async fn was_typed(&mut self, number: i32, signals: &mut UnboundedReceiver<Received>) -> bool {
         let typed = Received { number, from_terminal: true };
         while self.from_terminal != Some(number) {
@@ -218,14 +203,13 @@ impl Supervisor<'_> {
 }
 
 impl GuardProcess {
-    /// Ignores an error: the end of the reports shows that the guard is gone.
+    /// The end of the reports shows that the guard is gone.
     async fn order(&mut self, order: Order) {
         let _ = self.orders.write_all(format!("{order}\n").as_bytes()).await;
     }
 }
 
-/// The guard was killed. On Linux its command has died with it, and this process has adopted the
-/// command's children: it kills them before the release.
+/// On Linux the command has died with its guard, and this process has adopted its children: it kills them before the release.
 async fn abandoned(mut guard: Child) -> Failure {
     let _ = guard.wait();
     descendants::kill_all(None, |_, _| {}).await;

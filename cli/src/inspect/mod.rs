@@ -1,5 +1,3 @@
-//! Shows holders, waiters, and the reason why each waiter waits.
-
 mod client;
 mod reason;
 mod release;
@@ -44,7 +42,6 @@ pub(crate) struct InspectOrder {
     json: bool,
 }
 
-/// Shows the queues that the arguments select.
 pub(crate) fn run(common: &Common, order: &InspectOrder) -> Outcome {
     let config = common.coordinator()?;
     on_a_server(&config, async |coordinator| show(coordinator, &config, order).await)
@@ -81,9 +78,7 @@ impl InspectOrder {
     }
 }
 
-/// Prints a text, with styles if the output shows them. Returns whether the reader is still there.
-///
-/// It removes the styles itself, since a terminal without colours still has a cursor to move.
+/// Removes the styles itself, since a terminal without colours still has a cursor to move.
 fn print(text: &str) -> Result<bool, Failure> {
     let text = match AutoStream::choice(&io::stdout()) {
         ColorChoice::Never => STYLES.iter().fold(text.to_owned(), |text, style| plain(&text, style)),

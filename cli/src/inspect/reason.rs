@@ -1,9 +1,7 @@
-//! Why a waiter waits.
-
 use latchwork::Claim;
 use latchwork_core::backend::QueueEntry;
 
-/// The reason why the node at an index waits, or `None` if it holds. `limit` is the limit of a semaphore.
+/// `None` if the node at this index holds.
 pub(super) fn waits_for(entries: &[QueueEntry], at: usize, limit: Option<u32>) -> Option<String> {
     let (ahead, own) = (&entries[..at], &entries[at]);
     if own.admitted {
@@ -33,7 +31,7 @@ pub(super) fn waits_for(entries: &[QueueEntry], at: usize, limit: Option<u32>) -
     })
 }
 
-/// No node blocks it: the server has not recorded the admission yet.
+/// The server has not recorded the admission yet.
 fn about_to_hold() -> String {
     "nothing: this waiter is about to hold".to_owned()
 }

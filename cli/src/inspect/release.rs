@@ -1,5 +1,3 @@
-//! An operator's forced release.
-
 use std::io::{self, BufRead, IsTerminal, Write};
 
 use clap::Args;
@@ -27,7 +25,6 @@ pub(crate) struct ReleaseOrder {
 }
 
 impl ReleaseOrder {
-    /// Removes one holder or waiter.
     pub(crate) fn run(&self, common: &Common) -> Outcome {
         let config = common.coordinator()?;
         on_a_server(&config, async |coordinator| self.release(coordinator, &config).await)
@@ -63,14 +60,13 @@ impl ReleaseOrder {
         .next(format!("`latchwork inspect {}` shows the queue", self.name()))
     }
 
-    /// Prints the consequences, and asks.
     async fn confirmed(&self, node: &QueueEntry) -> Result<bool, Failure> {
         if !io::stdin().is_terminal() {
             return Err(Failure::usage("the question needs a terminal as standard input")
                 .next("add --yes to release without a question"));
         }
         let warning = self.warning(node);
-        // In a separate thread: the client must go on while the user thinks, since a step of a move waits for it.
+        // The client must go on while the user thinks, since a step of a move waits for it.
         let asked = tokio::task::spawn_blocking(move || {
             say(&warning)?;
             let mut answer = String::new();

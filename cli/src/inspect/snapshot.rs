@@ -1,5 +1,3 @@
-//! The queues of a server at one moment.
-
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -12,29 +10,24 @@ use serde::Serialize;
 use super::reason::waits_for;
 use super::target::Target;
 
-/// The most nodes of one queue that are shown.
 const MOST: usize = 1000;
 
-/// Queues with their nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Snapshot {
-    /// The marker of a namespace that is retired or moves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) marker: Option<Marker>,
     pub(crate) queues: Vec<Queue>,
 }
 
-/// The marker of a namespace, with the URL that its clients are sent to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Marker {
     /// `leaves` or `arrives`.
     course: &'static str,
-    /// The name of the move, unless the namespace is retired.
+    /// `None` if the namespace is retired.
     #[serde(rename = "move")]
     name: Option<String>,
     /// The URL of the other side.
     url: String,
-    /// The marker as text.
     #[serde(skip)]
     pub(super) words: String,
 }
@@ -50,37 +43,31 @@ impl From<GateMarker> for Marker {
     }
 }
 
-/// One queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Queue {
     pub(crate) kind: &'static str,
     pub(crate) key: String,
-    /// A semaphore's stored limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) limit: Option<u32>,
     pub(crate) nodes: Vec<Node>,
-    /// The queue has more nodes than are shown.
     pub(crate) more: bool,
 }
 
-/// A holder or a waiter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Node {
-    /// Its place in the queue, from 1.
+    /// From 1.
     pub(crate) place: usize,
     pub(crate) holds: bool,
-    /// Its number on the server; of an exclusive holder, its fencing token.
+    /// The fencing token of an exclusive holder.
     pub(crate) sequence: u64,
-    /// `exclusive`, `shared`, or the number of permits.
     pub(crate) claim: Claim,
     pub(crate) label: String,
-    /// The age of the node, if the server reports it.
+    /// If the server reports it.
     #[serde(serialize_with = "seconds")]
     pub(crate) age: Option<Duration>,
-    /// The time until the lease ends without another renewal, if the server reports it.
+    /// Without another renewal, if the server reports it.
     #[serde(serialize_with = "seconds")]
     pub(crate) lease_left: Option<Duration>,
-    /// The reason why it waits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) waits_for: Option<String>,
 }
@@ -94,20 +81,12 @@ fn seconds<S: serde::Serializer>(
 }
 
 impl Snapshot {
-    /// Reads a snapshot: one request for the marker of the namespace, one for each page of queues, and one
-    /// for each queue (two for a semaphore).
-    ///
-    /// # Errors
-    /// `Unavailable`; `Forbidden`; `InvalidArgument` naming `key` or `prefix`.
+    /// One request for the marker, one for each page of queues, and one for each queue (two for a semaphore).
     pub(crate) async fn take(coordinator: &Coordinator, config: &Config, target: &Target) -> Result<Self> {
         let names = addresses(coordinator, config, target).await?;
         Self::read(coordinator, &names, target).await
     }
 
-    /// Reads these queues.
-    ///
-    /// # Errors
-    /// As [`take`](Self::take).
     pub(super) async fn read(
         coordinator: &Coordinator,
         names: &BTreeSet<Address>,
@@ -117,7 +96,7 @@ impl Snapshot {
         let mut queues = Vec::new();
         for address in names {
             let queue = Queue::read(coordinator, address).await?;
-            // A queue that has become empty since the listing is not in use.
+            // It has become empty since the listing.
             if !queue.nodes.is_empty() || matches!(target, Target::Queue(_)) {
                 queues.push(queue);
             }
@@ -126,7 +105,6 @@ impl Snapshot {
     }
 }
 
-/// The selected queues, sorted and without repetitions.
 pub(super) async fn addresses(
     coordinator: &Coordinator,
     config: &Config,

@@ -1,5 +1,3 @@
-//! A snapshot as a table.
-
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -11,11 +9,10 @@ use super::snapshot::{Node, Queue, Snapshot};
 const KEY: Style = Style::new().bold();
 const HOLDS: Style = AnsiColor::Green.on_default();
 const WAITS: Style = AnsiColor::Yellow.on_default();
-/// All styles.
 pub(super) const STYLES: [Style; 3] = [KEY, HOLDS, WAITS];
 
 impl Snapshot {
-    /// The lines of the table, with styles. Labels and keys contain no control characters.
+    /// Labels and keys contain no control characters.
     pub(super) fn table(&self, nothing: &str) -> String {
         let marked = self
             .marker
@@ -35,7 +32,6 @@ impl Queue {
         let holders = self.nodes.iter().filter(|node| node.holds).count();
         let waiters = self.nodes.len() - holders;
         let limit = self.limit.map(|limit| format!(", limit {limit}")).unwrap_or_default();
-        // Writing to a String cannot fail.
         let _ = writeln!(
             text,
             "{KEY}{}/{}{KEY:#}  {}, {}{limit}",
@@ -87,7 +83,7 @@ fn count_of(weight: u32) -> String {
     format!("{weight} {}", if weight == 1 { "permit" } else { "permits" })
 }
 
-/// A time in at most two parts: `3.2s`, `4m 5s`, `2h 7m`, `3d 4h`.
+/// `3.2s`, `4m 5s`, `2h 7m`, `3d 4h`.
 pub(crate) fn short(age: Duration) -> String {
     let seconds = age.as_secs();
     match seconds {
@@ -98,7 +94,7 @@ pub(crate) fn short(age: Duration) -> String {
     }
 }
 
-/// Escapes control characters and direction marks, which would act on a terminal.
+/// Control characters and direction marks would act on a terminal.
 pub(crate) fn printable(text: &str) -> String {
     let acts = |c: char| {
         c.is_control()

@@ -1,20 +1,16 @@
-//! The selected queues: a kind and a key, or a prefix of keys.
-
 use std::str::FromStr;
 
 use latchwork::Kind;
 
-/// The kinds with holders and waiters: all kinds of queues except the registry of clients.
+/// All queues except the registry of clients.
 fn kinds() -> impl Iterator<Item = Kind> {
     Kind::QUEUES.into_iter().filter(|kind| *kind != Kind::Clients)
 }
 
-/// The kind of this name.
 fn kind_of(name: &str) -> Option<Kind> {
     kinds().find(|known| known.as_str() == name)
 }
 
-/// The queue of a kind and a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct QueueName {
     pub(crate) kind: Kind,
@@ -24,7 +20,7 @@ pub(crate) struct QueueName {
 impl FromStr for QueueName {
     type Err = String;
 
-    /// `KIND/KEY`. The key begins after the first slash.
+    /// The key begins after the first slash.
     fn from_str(text: &str) -> Result<Self, String> {
         let names = || kinds().map(Kind::as_str).collect::<Vec<_>>().join(", ");
         let (kind, key) =
@@ -38,17 +34,15 @@ impl FromStr for QueueName {
     }
 }
 
-/// The queues to show.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// One queue, even if it is empty.
+    /// Shown even if it is empty.
     Queue(QueueName),
-    /// The queues in use of these kinds whose keys have this prefix.
     Prefix { kinds: Vec<Kind>, prefix: String },
 }
 
 impl Target {
-    /// `KIND/KEY`, `KIND/` (all of a kind), a prefix of keys of any kind, or no text (all).
+    /// `KIND/KEY`, `KIND/`, a prefix of keys of any kind, or no text.
     pub(crate) fn of(text: Option<&str>) -> Self {
         let text = text.unwrap_or_default();
         if let Ok(queue) = text.parse() {
@@ -61,7 +55,6 @@ impl Target {
         }
     }
 
-    /// All kinds, with this prefix of keys.
     pub(crate) fn all(prefix: &str) -> Self {
         Target::Prefix { kinds: kinds().collect(), prefix: prefix.to_owned() }
     }

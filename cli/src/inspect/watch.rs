@@ -1,5 +1,3 @@
-//! Repeats a view.
-
 use std::collections::BTreeSet;
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
@@ -14,21 +12,18 @@ use crate::exit::Ended;
 use crate::failure::{Outcome, warn};
 use crate::terminal::{interrupts, print_until};
 
-/// A listing of queues can make the server walk over all its keys (Redis has no index of them). It
-/// gets one hundredth of the time.
+/// A listing gets one hundredth of the time, because Redis may walk over all its keys.
 const LISTING: u32 = 100;
-/// Each known queue costs a request. The reads get a tenth of the time, most of which is the round
-/// trip.
+/// The reads of known queues get a tenth of the time, most of which is the round trip.
 const READING: u32 = 10;
 
-/// Moves the cursor to the upper left corner, and stops breaking long lines.
+/// Moves to the upper left corner; long lines do not break.
 const HOME: &str = "\u{1b}[H\u{1b}[?7l";
 const CLEAR_LINE: &str = "\u{1b}[K\n";
-/// Clears the rest of the screen, and breaks long lines again.
+/// Clears the rest of the screen; long lines break again.
 const END: &str = "\u{1b}[J\u{1b}[?7h";
 const CLEAR_ALL: &str = "\u{1b}[2J";
 
-/// A repeated view, with its state.
 struct Watch<'a> {
     coordinator: &'a Coordinator,
     config: &'a Config,
@@ -37,7 +32,6 @@ struct Watch<'a> {
     list_again: Instant,
 }
 
-/// Shows the view until Ctrl-C.
 pub(super) async fn run(
     coordinator: &Coordinator,
     config: &Config,
@@ -58,7 +52,7 @@ pub(super) async fn run(
         };
         let text = match shown {
             Ok(snapshot) => order.text(&snapshot)?,
-            // The server may answer again at the next view.
+            // The server may answer again.
             Err(error) if error.is_retryable() && in_place => format!("{error}\n"),
             Err(error) if error.is_retryable() => {
                 warn(&error);
@@ -89,9 +83,8 @@ impl Watch<'_> {
     }
 }
 
-/// A view for an update in place, with at most as many lines as the terminal.
 fn frame(config: &Config, every: Duration, text: &str) -> String {
-    // A terminal that does not know its size says 0.
+    // A terminal of unknown size says 0.
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok().filter(|size| size.ws_row > 0);
     let rows = size.map_or(24, |size| usize::from(size.ws_row));
     let head = format!(

@@ -1,5 +1,3 @@
-//! The operator's side of a move from one coordinator to another.
-
 mod plan;
 mod progress;
 mod sides;
@@ -75,7 +73,7 @@ impl MigrateOrder {
             }
             ended
         });
-        // Does not wait for a printing thread whose reader has stopped reading.
+        // Does not wait for a printing thread with a stalled reader.
         runtime.shutdown_background();
         ended
     }
@@ -117,10 +115,9 @@ impl MigrateOrder {
         }
     }
 
-    /// Takes the steps, until Ctrl-C.
     async fn walk(&self, of: &Move) -> Outcome {
         let mut interrupts = interrupts()?;
-        // Prints in a separate thread, so that a reader that has stopped reading delays no client of the move, and no Ctrl-C.
+        // In a separate thread, so that a stalled reader delays no client of the move, and no Ctrl-C.
         let printing = Printing::new();
         let report = |progress: &latchwork::operator::MoveProgress<'_>| {
             printing.print(progress::line(progress, self.json))
@@ -159,7 +156,6 @@ impl MigrateOrder {
         ended.and_then(|well| printed.map(|_| well))
     }
 
-    /// Shows the status of the move at the end.
     async fn end(&self, of: &Move) -> Outcome {
         let status = of.status().await.map_err(failed)?;
         print(self.line(&status)?)?;
@@ -183,7 +179,7 @@ impl MigrateOrder {
                     shown = Some(status);
                 }
                 Ok(_) => {}
-                // The server may answer again at the next read.
+                // The server may answer again.
                 Err(error) if error.may_pass() => warn(&error),
                 Err(error) => return Err(failed(error)),
             }
@@ -202,7 +198,7 @@ impl MigrateOrder {
         print(text).map(drop)
     }
 
-    /// The status; as JSON in one line.
+    /// JSON in one line.
     fn line(&self, status: &MoveStatus) -> Result<String, Failure> {
         match self.json {
             true => serde_json::to_string(status).map(|json| json + "\n").map_err(no_json),
@@ -215,7 +211,7 @@ fn no_json(error: serde_json::Error) -> Failure {
     Failure::machine("the JSON cannot be generated", error)
 }
 
-/// An obstacle to a move has its own exit code, and names the action.
+/// An obstacle to a move has its own exit code.
 fn failed(error: Error) -> Failure {
     match error.kind() {
         ErrorKind::Conflict => Failure::new(exit::NOT_ACQUIRED, error.to_string())
@@ -227,7 +223,6 @@ fn failed(error: Error) -> Failure {
     }
 }
 
-/// For the help.
 pub(crate) const EXAMPLES: &str = "\
 Examples, with the URL of the services, which names both coordinators, or --from, --to and --move:
   export LATCHWORK_URL='moving:?from=redis://old&to=zookeeper://a,b,c/locks&move=to-zookeeper'

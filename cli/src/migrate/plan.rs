@@ -1,5 +1,3 @@
-//! A plan as text.
-
 use std::fmt::Write;
 
 use latchwork::Capabilities;
@@ -9,12 +7,11 @@ use latchwork::operator::{MovePlan, MoveState};
 use super::status;
 use crate::inspect::table::printable;
 
-/// The most keys that are listed for a kind that does not move.
+/// Listed keys of a kind that does not move.
 const NAMED: usize = 5;
 
 pub(super) fn table(plan: &MovePlan) -> String {
     let mut text = status::text(&plan.status);
-    // Writing to a String cannot fail.
     let _ = writeln!(text, "  from  {}\n  to    {}\n", plan.from, plan.to);
     participants(&mut text, plan);
     outsiders(&mut text, plan);
@@ -53,7 +50,7 @@ fn participants(text: &mut String, plan: &MovePlan) {
         if !client.on_new {
             notes.push("not connected to the new side: it cannot acquire there");
         }
-        // After phase done no client needs to be a member.
+        // Then no client needs to be a member.
         if !client.member && !done {
             notes.push("no member yet: it holds no lock");
         }
@@ -102,7 +99,6 @@ fn in_use(text: &mut String, plan: &MovePlan) {
     text.push('\n');
 }
 
-/// The promises that differ between the sides.
 fn promises(text: &mut String, plan: &MovePlan) {
     let rows = |of: &Capabilities| {
         [

@@ -1,11 +1,9 @@
-//! The progress of a move.
-
 use std::fmt::Write;
 
 use latchwork::operator::MoveProgress;
 use serde_json::json;
 
-/// A step as text, or as JSON in one line.
+/// JSON in one line.
 pub(super) fn line(progress: &MoveProgress<'_>, json: bool) -> String {
     match json {
         true => format!("{}\n", as_json(progress)),
@@ -29,7 +27,6 @@ fn as_text(progress: &MoveProgress<'_>) -> String {
             let mut text =
                 format!("{:<5} waits for {waits} of {} members:\n", status.phase.word(), status.members);
             for late in &status.waits_for {
-                // Writing to a String cannot fail.
                 let _ = writeln!(text, "        {} on {}", late.label, late.host);
             }
             text

@@ -1,5 +1,3 @@
-//! Selects the move.
-
 use clap::Args;
 use latchwork::{Config, MoveConfig};
 
@@ -27,7 +25,7 @@ pub(super) struct Sides {
 }
 
 impl Sides {
-    /// The move: by its three options, or by the configured `moving:` URL.
+    /// By its three options, or by the configured `moving:` URL.
     pub(super) fn config(&self, common: &Common) -> Result<MoveConfig, Failure> {
         if let (Some(from), Some(to), Some(name)) = (&self.from, &self.to, &self.name) {
             let sides = MoveConfig::new(at_url(from)?, at_url(to)?, name.as_str());

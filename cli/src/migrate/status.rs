@@ -1,5 +1,3 @@
-//! The status of a move as text.
-
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -9,7 +7,6 @@ use crate::inspect::table::short;
 
 pub(super) fn text(status: &MoveStatus) -> String {
     let mut text = format!("move {}: {}", status.name, status.word());
-    // Writing to a String cannot fail.
     let stands = [MoveState::Begun, MoveState::Opening, MoveState::Done, MoveState::Finishing];
     if stands.contains(&status.state) {
         if status.phase.as_str() != status.word() {

@@ -1,5 +1,3 @@
-//! A server, and the program run on it.
-
 use std::ffi::OsStr;
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
@@ -15,42 +13,39 @@ use rustix::process::{Pid, Signal};
 use tokio::process::Command;
 use tokio::time::{sleep, timeout};
 
-/// The usual TTL: no test waits for its end, and no pause of the machine ends a lease.
+/// No pause of the machine ends a lease of this TTL.
 pub(crate) const TTL: Duration = Duration::from_secs(60);
-/// The TTL of tests that wait for the end of a lease. A holder survives a pause of half of it.
+/// For tests that wait for the end of a lease. A holder survives a pause of half of it.
 pub(crate) const SHORT_TTL: Duration = Duration::from_secs(6);
-/// The bound for expected events, on a busy machine.
+/// For expected events, on a busy machine.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
-// A lock that is free within this time was released: its lease has not ended.
+// A lock that is free within this time was released.
 const _: () = assert!(SOON.as_secs() < TTL.as_secs() * 2 / 3);
-/// The lock of the tests.
 pub(crate) const KEY: &str = "the/lock";
 /// Prints its process id, and waits for a signal.
 pub(crate) const WAITS: &str = r#"ulimit -c 0; exec perl -e '$| = 1; print "$$\n"; sleep 300'"#;
 
-/// Counts signals until a moment after the first, prints the count, and exits with 3. A shell would count
-/// two signals at the same time as one.
+/// Counts signals until a moment after the first. A shell would count two signals at once as one.
 pub(crate) const COUNTS: &str = r#"exec perl -e '$| = 1; $SIG{$_} = sub { $n++ } for qw(TERM INT HUP QUIT); print "$$\n";
     select(undef, undef, undef, .05) until $n; select(undef, undef, undef, .05) for 1..10; print "signals $n\n"; exit 3'"#;
 
-/// A Redis of one test.
 pub(crate) struct Fixture {
     pub(crate) server: Server,
     pub(crate) url: String,
 }
 
 impl Fixture {
-    /// For tests that end no lease; also for many clients at once on a busy machine.
+    /// Also for many clients at once on a busy machine.
     pub(crate) async fn new() -> Self {
         Self::with(TTL, Duration::from_secs(20)).await
     }
 
-    /// For a test that counts requests: no lease is renewed, and no waiter re-checks.
+    /// No lease is renewed, and no waiter re-checks.
     pub(crate) async fn quiet() -> Self {
         Self::with(Duration::from_secs(3600), Duration::from_secs(20)).await
     }
 
-    /// For a test that waits for the end of a lease.
+    /// For tests that wait for the end of a lease.
     pub(crate) async fn short() -> Self {
         Self::with_ttl(SHORT_TTL).await
     }
@@ -60,7 +55,7 @@ impl Fixture {
         Self::with(ttl, Duration::from_secs(3)).await
     }
 
-    /// The options of the URL have the form that the program passes to its command.
+    /// In the form that the program passes to its command.
     async fn with(ttl: Duration, request_timeout: Duration) -> Self {
         let server = Server::start(Kind::Redis, Options::new().own()).await.expect("a Redis");
         let [ttl, request_timeout] = [ttl, request_timeout].map(humantime::format_duration);
@@ -72,24 +67,23 @@ impl Fixture {
         latchwork::connect(&self.url).await.expect("a client")
     }
 
-    /// An operator's client, which can connect to a retired namespace.
+    /// An operator's client can connect to a retired namespace.
     pub(crate) async fn operator(&self) -> Operator {
         latchwork::operator::connect(&self.url).await.expect("a client")
     }
 
-    /// The program, on this server.
     pub(crate) fn program<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
         program(&self.url, arguments)
     }
 
-    /// `latchwork lock KEY OPTION… -- sh -c SCRIPT`, until the script prints its first line, its process id.
+    /// `latchwork lock KEY OPTION… -- sh -c SCRIPT`; the script's first line is its process id.
     pub(crate) async fn lock(&self, options: &[&str], script: &str) -> Run {
         let arguments =
             ["lock", KEY].into_iter().chain(options.iter().copied()).chain(["--", "sh", "-c", script]);
         Run::start(self.program(arguments)).await
     }
 
-    /// The same, and another client that waits for the lock.
+    /// With another client that waits for the lock.
     pub(crate) async fn contended(&self, options: &[&str], script: &str) -> (Run, Next) {
         let run = self.lock(options, script).await;
         let next = Next::behind(self, run.command).await;
@@ -97,17 +91,15 @@ impl Fixture {
     }
 }
 
-/// Every key of a Redis, as it answers.
 pub(crate) async fn keys(server: &str) -> String {
     ask(server, "KEYS *\r\nQUIT\r\n").await.expect("an answer")
 }
 
-/// The program, on a server.
 pub(crate) fn program<S: AsRef<OsStr>>(url: &str, arguments: impl IntoIterator<Item = S>) -> Command {
     command(env!("CARGO_BIN_EXE_latchwork"), url, arguments)
 }
 
-/// Any command, on a server, without the settings of the user who runs the test.
+/// Without the settings of the user.
 pub(crate) fn command<S: AsRef<OsStr>>(
     program: &str,
     url: &str,
@@ -119,21 +111,17 @@ pub(crate) fn command<S: AsRef<OsStr>>(
     command
 }
 
-/// The exit code of a command, its output and its errors.
 pub(crate) async fn ran(mut command: Command) -> (Option<i32>, String, String) {
     let output = command.output().await.expect("it ran");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.code(), text(&output.stdout), text(&output.stderr))
 }
 
-/// A running program and its command.
 pub(crate) struct Run {
     child: Child<String>,
-    /// The command's process.
     pub(crate) command: Pid,
 }
 
-/// The end of a program.
 #[derive(Debug)]
 pub(crate) struct Over {
     pub(crate) status: ExitStatus,
@@ -141,13 +129,11 @@ pub(crate) struct Over {
 }
 
 impl Over {
-    /// Waits for the end of a program.
     pub(crate) async fn of(mut child: Child<String>) -> Self {
         let status = timeout(SOON, child.process.ended()).await.expect("an end in time");
         Self { status, said: child.process.stderr() }
     }
 
-    /// The code that a shell shows.
     pub(crate) fn code(&self) -> i32 {
         self.status.code().unwrap_or_else(|| 128 + self.status.signal().expect("a signal"))
     }
@@ -158,61 +144,55 @@ impl Run {
         Self::of(Child::of_text(command)).await
     }
 
-    /// A program whose command prints its process id in its first line.
+    /// The command prints its process id in its first line.
     pub(crate) async fn of(mut child: Child<String>) -> Self {
         let line = child.next().await;
         let command = line.trim().parse().ok().and_then(Pid::from_raw);
         Self { child, command: command.unwrap_or_else(|| panic!("not a process: {line:?}")) }
     }
 
-    /// The next line of the command.
     pub(crate) async fn line(&mut self) -> String {
         self.child.next().await
     }
 
-    /// The remaining lines of the command, until the program ends.
     pub(crate) async fn rest(&mut self) -> Vec<String> {
         timeout(SOON, self.child.events.rest()).await.expect("an end in time")
     }
 
-    /// Stops reading: a terminal closes when no process has it open.
+    /// A terminal closes when no process has it open.
     pub(crate) fn forget_lines(&mut self) {
         self.child.events.close();
     }
 
-    /// The program's process.
     pub(crate) fn pid(&self) -> Pid {
         self.child.process.pid()
     }
 
-    /// The guard's process: the parent of the command.
+    /// The guard is the parent of the command.
     pub(crate) fn guard(&self) -> Pid {
         parent(self.command).expect("a guard")
     }
 
-    /// Sends a signal to the program.
     pub(crate) fn signal(&self, signal: Signal) {
         self.child.process.signal(signal);
     }
 
-    /// Waits for its end.
     pub(crate) async fn over(self) -> Over {
         Over::of(self.child).await
     }
 
-    /// Ends it by SIGTERM, which the command does not handle.
+    /// The command does not handle SIGTERM.
     pub(crate) async fn terminate(self) {
         self.signal(Signal::TERM);
         assert_eq!(self.over().await.code(), 143);
     }
 
-    /// Waits for its end after the loss of its hold, which it reports with these words.
+    /// The program reports the loss with these words.
     pub(crate) async fn loses_its_hold(self, words: &str) {
         let over = self.over().await;
         assert!(over.code() == 121 && over.said.contains(words), "{over:?}");
     }
 
-    /// Waits until the command is gone.
     pub(crate) async fn command_is_gone(&self) {
         gone(self.command).await;
     }
@@ -222,12 +202,10 @@ pub(crate) fn pid_of(id: Option<u32>) -> Pid {
     id.and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw).expect("it runs")
 }
 
-/// Whether a process exists and is not a zombie.
 pub(crate) fn alive(pid: Pid) -> bool {
     stat(pid).is_some_and(|(state, _)| state != 'Z')
 }
 
-/// Waits until a process is gone.
 pub(crate) async fn gone(pid: Pid) {
     let until = async {
         while alive(pid) {
@@ -249,19 +227,19 @@ fn stat(pid: Pid) -> Option<(char, i32)> {
     Some((words.next()?.chars().next()?, words.next()?.parse().ok()?))
 }
 
-/// Another client, which waits for the lock and holds it as soon as possible.
+/// A client that waits for the lock.
 pub(crate) struct Next {
     holds: tokio::task::JoinHandle<(bool, MutexGuard)>,
     coordinator: Coordinator,
 }
 
 impl Next {
-    /// Joins the queue. It records whether `command` was alive when it got the lock.
+    /// Records whether `command` was alive when the client got the lock.
     pub(crate) async fn behind(fixture: &Fixture, command: Pid) -> Self {
         Self::stands(fixture.client().await, command).await
     }
 
-    /// The same with a client that is connected already.
+    /// The client is connected already.
     pub(crate) async fn stands(coordinator: Coordinator, command: Pid) -> Self {
         let lock = coordinator.mutex(KEY).expect("a lock");
         let watched = coordinator.clone();
@@ -271,7 +249,7 @@ impl Next {
                 let guard = loop {
                     match lock.acquire().await {
                         Ok(guard) => break guard,
-                        // The server is away. It comes back, or the test fails.
+                        // The server comes back, or the test fails.
                         Err(error) if error.may_pass() => sleep(Duration::from_millis(50)).await,
                         Err(error) => panic!("{error}"),
                     }
@@ -292,7 +270,7 @@ impl Next {
         self.holds.is_finished()
     }
 
-    /// Waits until it holds: the command must be gone by then.
+    /// The command must be gone by then.
     pub(crate) async fn holds_alone(self) {
         let (beside, guard) = timeout(SOON, self.holds).await.expect("it holds in time").expect("no panic");
         assert!(!beside, "the command still ran when another held");

@@ -1,5 +1,3 @@
-//! Wrong etcd servers.
-
 use latchwork_servers::{ClosedPort, Kind, Options, Server, free_ports};
 
 use super::{finds, names, patient};

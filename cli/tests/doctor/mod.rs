@@ -1,5 +1,3 @@
-//! `doctor` reports no fault on a correct server, and a fault on each wrong one.
-
 #[cfg(feature = "etcd")]
 mod etcd;
 mod namespace;
@@ -14,7 +12,7 @@ use serde_json::Value;
 
 use crate::common::{Fixture, program, ran};
 
-/// The output of `doctor`: the exit code, and the level and the text of each finding.
+/// Level and text of each finding.
 async fn examined(url: &str) -> (Option<i32>, Vec<(String, String)>) {
     let (code, out, err) = ran(program("", ["doctor", "--json", url])).await;
     let findings: Value = serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}{err}"));
@@ -25,7 +23,6 @@ async fn examined(url: &str) -> (Option<i32>, Vec<(String, String)>) {
     (code, findings.as_array().expect("findings").iter().map(finding).collect())
 }
 
-/// The findings of `doctor` on a correct server, which contain each of these words.
 async fn finds(url: &str, words: &[&str]) -> Vec<(String, String)> {
     let (code, findings) = examined(url).await;
     assert_eq!(code, Some(0), "{findings:#?}");
@@ -35,7 +32,6 @@ async fn finds(url: &str, words: &[&str]) -> Vec<(String, String)> {
     findings
 }
 
-/// `doctor` finds this fault, and names an action.
 async fn names(url: &str, words: &str) {
     let (code, findings) = examined(url).await;
     let faults: Vec<_> = findings.iter().filter(|(level, _)| level == "fault").collect();
@@ -43,7 +39,7 @@ async fn names(url: &str, words: &str) {
     assert!(code == Some(122) && named, "{code:?}, not {words:?}: {findings:#?}");
 }
 
-/// The URL of a correct server, with a TTL that every server grants and that a busy machine can keep.
+/// Every server grants this TTL, and a busy machine can keep it.
 fn patient(server: &Server) -> String {
     format!("{}?ttl=30s&connect_timeout=20s", server.url())
 }
@@ -82,7 +78,6 @@ async fn a_right_server_has_no_fault_and_nothing_is_left_there() {
     assert!(last_tokens_only, "{left:?}");
 }
 
-/// `--url` works as with all subcommands. Two URLs at once are refused.
 #[tokio::test]
 async fn the_url_is_an_argument_or_the_option_of_all_subcommands() {
     let server = redis(&[]).await;

@@ -1,5 +1,3 @@
-//! A namespace that is retired.
-
 use super::{examined, finds, names};
 use crate::common::{Fixture, program, ran};
 
@@ -23,7 +21,7 @@ async fn a_retired_namespace_is_named_with_the_url_to_use_and_the_server_is_exam
     assert!(!findings.iter().any(|(_, said)| said.contains("\"namespace\"")), "{findings:#?}");
 }
 
-/// A client of a move has the settings of its two sides, and no settings of the outer URL.
+/// A client of a move has no settings of the outer URL.
 #[tokio::test]
 async fn a_move_is_examined_side_by_side() {
     let url = "moving:?from=redis://app:secret@a/2&to=redis://b&move=m";
@@ -32,7 +30,7 @@ async fn a_move_is_examined_side_by_side() {
     assert!(said.contains("by its own URL: redis://app@a/2 and redis://b"), "{said}");
 }
 
-/// An operator's client is also refused if the reason is not a marker.
+/// The refusal is not a marker, so it also concerns an operator.
 #[tokio::test]
 async fn refusal_without_a_marker_is_reported_as_before() {
     let fixture = Fixture::new().await;

@@ -1,5 +1,3 @@
-//! Wrong Redis servers, and logins.
-
 use latchwork_servers::{Server, ask};
 
 use super::{examined, names, redis};
@@ -20,7 +18,7 @@ async fn a_replica() {
     names(replica.url(), "replica").await;
 }
 
-/// A login of everything but `without`.
+/// Everything but `without`.
 async fn limited(without: &str) -> (Server, String) {
     let server = redis(&[]).await;
     let request = format!("ACL SETUSER limited on >pw ~latchwork:* &latchwork:* +@all {without}\r\nQUIT\r\n");
@@ -59,7 +57,6 @@ async fn paused_server_is_reported_as_unavailable() {
     fixture.server.resume().await.expect("resumed");
 }
 
-/// Checks a finding of `doctor`: its subject, level and words.
 async fn says(url: &str, level: &str, about: &str, words: &str) {
     let (code, findings) = examined(url).await;
     let begins = format!("{about:?}");

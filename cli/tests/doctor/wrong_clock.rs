@@ -1,5 +1,4 @@
-//! A real Redis with a wrong clock: a preloaded library changes the time that it reads.
-//! A machine that builds these tests has a C compiler, since it links every Rust program.
+//! A preloaded library changes the time that a Redis reads. Each machine that links Rust programs has a C compiler.
 
 use std::process::Command;
 
@@ -8,7 +7,6 @@ use tempfile::TempDir;
 
 use super::{finds, names, patient};
 
-/// A Redis with a wall clock that is wrong by `seconds`, and the folder of the library.
 async fn redis(seconds: i32) -> (Server, TempDir) {
     let folder = tempfile::tempdir().expect("a folder");
     let library = folder.path().join("wrong_clock.so");

@@ -1,5 +1,3 @@
-//! Wrong ZooKeepers.
-
 use latchwork_servers::{Clocks, Kind, Options, Server};
 use zookeeper_client::{Acl, AuthId, Client, Permission};
 

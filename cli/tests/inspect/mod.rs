@@ -1,5 +1,3 @@
-//! `inspect` shows the state of the server with few requests; a forced release asks first.
-
 mod operator;
 mod server_data;
 
@@ -18,22 +16,18 @@ use tokio::time::{sleep, timeout};
 use crate::common::{Fixture, KEY, SOON, WAITS, pid_of, program, ran};
 use crate::terminal::Terminal;
 
-/// The number of contending processes.
 const PROCESSES: usize = 50;
 
-/// The queue of the lock, as the library lists it.
 async fn listed(lock: &latchwork::Mutex) -> Vec<QueueEntry> {
     lock.queue().first(1000).await.expect("a queue")
 }
 
-/// The output of the program, which must succeed.
 async fn shown(url: &str, arguments: &[&str]) -> String {
     let (code, out, err) = ran(program(url, arguments)).await;
     assert_eq!(code, Some(0), "{err}");
     out
 }
 
-/// The nodes of the lock in JSON.
 fn nodes(json: &str) -> Vec<Value> {
     let snapshot: Value = serde_json::from_str(json).expect("JSON");
     let queues = snapshot["queues"].as_array().expect("queues");
@@ -50,7 +44,7 @@ fn view_of(node: &Value) -> (u64, bool, String) {
     (node["sequence"].as_u64().expect("a number"), node["holds"].as_bool().expect("a truth"), label)
 }
 
-/// Processes that contend for the lock: one holds, the others wait.
+/// One process holds, the others wait.
 async fn contending(fixture: &Fixture) -> (Vec<Child>, latchwork::Coordinator, latchwork::Mutex) {
     let mut processes = Vec::new();
     for number in 0..PROCESSES {
@@ -78,7 +72,7 @@ async fn end(processes: &mut [Child]) {
 
 struct Watched {
     child: Child,
-    // They can stay unread: Ctrl-C ends a watch even if its reader has stopped reading.
+    // Can stay unread: Ctrl-C ends a watch with a stalled reader.
     lines: Lines<BufReader<ChildStdout>>,
 }
 
@@ -108,7 +102,6 @@ async fn watch_matches_the_server_while_fifty_processes_contend() {
     let mut watched = Watched::start(&fixture, "100ms");
     let mut seen = BTreeSet::new();
     let mut compared = 0;
-    // Each holder that ends admits the next one.
     for _ in 0..10 {
         let before = listed(&lock).await;
         let (_, shown, _) = ran(fixture.program(["inspect", "--json"])).await;
@@ -135,7 +128,6 @@ async fn watch_matches_the_server_while_fifty_processes_contend() {
         }
     }
     assert!(seen.len() >= PROCESSES - 1, "all were shown: {}", seen.len());
-    // When no more changes happen, view and server are equal.
     let server: Vec<_> = listed(&lock).await.iter().map(view).collect();
     let same = async { while watched.next().await.iter().map(view_of).collect::<Vec<_>>() != server {} };
     timeout(SOON, same).await.expect("the view shows the state of the server");
@@ -146,7 +138,7 @@ async fn watch_matches_the_server_while_fifty_processes_contend() {
     coordinator.close().await.expect("a close");
 }
 
-/// The requests that the server has read. (Its count of commands includes the commands inside scripts.)
+/// The count of commands would include commands inside scripts.
 async fn requests(fixture: &Fixture) -> u64 {
     let stats = ask(fixture.server.addr(), "INFO stats\r\nQUIT\r\n").await.expect("statistics");
     let count =
@@ -154,7 +146,7 @@ async fn requests(fixture: &Fixture) -> u64 {
     count.unwrap_or_else(|| panic!("no count of reads in {stats}"))
 }
 
-/// Each view reads the server again, so it must be cheap: ten requests, also with many waiters.
+/// At most ten requests, also with many waiters.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn watch_takes_few_requests_a_look_with_many_waiters() {
     const LOOKS: u64 = 20;
@@ -177,7 +169,7 @@ async fn watch_takes_few_requests_a_look_with_many_waiters() {
     }
     let sent = requests(&fixture).await - before;
     println!("{sent} requests in {LOOKS} looks");
-    // At least one request must read the queue. The next view can have begun.
+    // The next view can have begun.
     assert!((LOOKS..=10 * (LOOKS + 1)).contains(&sent), "{sent} requests in {LOOKS} looks");
     watched.end().await;
     waiters.iter().for_each(tokio::task::JoinHandle::abort);

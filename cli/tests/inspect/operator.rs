@@ -1,5 +1,3 @@
-//! `inspect` and `release` connect as an operator.
-
 use super::{listed, nodes, shown};
 use crate::common::{Fixture, KEY, SOON, WAITS, ran};
 use crate::terminal::Terminal;
@@ -49,7 +47,7 @@ async fn watch_does_not_prevent_retiring_the_namespace() {
     operator.coordinator().close().await.expect("a close");
 }
 
-/// With the URL of a move the program takes part in the move.
+/// The program takes part in the move.
 #[tokio::test]
 async fn a_release_that_waits_for_its_answer_keeps_up_with_a_move() {
     let mut fixture = Fixture::new().await;

@@ -1,5 +1,3 @@
-//! Compares the output of `inspect` with the data on the server.
-
 use std::time::Duration;
 
 use latchwork_servers::ask;
@@ -8,13 +6,12 @@ use tokio::time::sleep;
 use super::{listed, nodes, shown, view_of};
 use crate::common::{Fixture, KEY};
 
-/// The numbers in a server's answer, in order.
 async fn numbers(fixture: &Fixture, request: &str) -> Vec<u64> {
     let answer = ask(fixture.server.addr(), &format!("{request}\r\nQUIT\r\n")).await.expect("an answer");
     answer.lines().filter_map(|line| line.trim().parse().ok()).collect()
 }
 
-/// The server's time, in microseconds.
+/// Microseconds.
 async fn now(fixture: &Fixture) -> u64 {
     let parts = numbers(fixture, "TIME").await;
     parts[0] * 1_000_000 + parts[1]

@@ -1,18 +1,14 @@
-//! Events on the coordinator, and their effect on the command.
-
 use std::time::{Duration, Instant};
 
 use crate::common::{Fixture, KEY, Next, SHORT_TTL, SOON, TTL, WAITS, gone, ran};
 
-/// Prints a line at SIGTERM, and does not end.
+/// Survives SIGTERM.
 const STUBBORN: &str = "trap 'echo asked' TERM; echo $$; while :; do sleep 0.05; done";
 
-/// From SIGTERM on, prints the machine's clock again and again: a test that reads a line late still knows
-/// when it was written.
+/// The test may read the line late.
 const STAMPS: &str = "asked=; stamp() { read -r up _ </proc/uptime; echo $up; }; \
     trap 'asked=1; stamp' TERM; echo $$; while :; do sleep 0.01; [ -z \"$asked\" ] || stamp; done";
 
-/// The machine's clock, in seconds.
 fn uptime() -> f64 {
     let uptime = std::fs::read_to_string("/proc/uptime").expect("Linux has it");
     seconds(uptime.split(' ').next().expect("a word"))
@@ -31,9 +27,9 @@ async fn a_server_that_was_killed_costs_the_command_its_hold_after_its_grace() {
     run.command_is_gone().await;
     let stamps: Vec<_> = run.rest().await.iter().map(|stamp| seconds(stamp)).collect();
     let (asked, last) = (stamps[0], stamps[stamps.len() - 1]);
-    // A busy machine can shorten the grace of 3 s. Without the grace, the command would get an eighth of the TTL.
+    // Without the grace of 3 s, the command would get an eighth of the TTL.
     assert!(last - asked > 1.0, "it had a grace: {asked} to {last}");
-    // The command ends within the TTL, but the guard can be late.
+    // The guard can be late.
     assert!(last - killed < SHORT_TTL.as_secs_f64() + 3.0, "{killed} to {last}");
     run.loses_its_hold("the lease expired").await;
 }
@@ -55,7 +51,7 @@ async fn a_server_that_is_back_in_time_costs_nothing() {
     let fixture = Fixture::with_ttl(Duration::from_secs(12)).await;
     let run = fixture.lock(&["--grace", "100ms"], "echo $$; exec sleep 6").await;
     fixture.server.pause().await.expect("paused");
-    // Longer than from one renewal to the next, so that one is late; far shorter than the rest of the lease.
+    // Longer than between two renewals; far shorter than the rest of the lease.
     tokio::time::sleep(Duration::from_millis(4200)).await;
     fixture.server.resume().await.expect("resumed");
     let over = run.over().await;
@@ -71,14 +67,14 @@ async fn an_operators_removal_ends_the_command_at_once_and_it_is_said() {
     let begun = Instant::now();
     assert!(lock.force_release(holder.sequence).await.expect("released"));
     run.command_is_gone().await;
-    // Sooner than the next renewal would have reported it.
+    // Sooner than the next renewal.
     assert!(begun.elapsed() < TTL / 4, "{:?}", begun.elapsed());
     let over = run.over().await;
     assert_eq!(over.code(), 121, "{}", over.said);
     assert!(over.said.contains("it was removed") && over.said.contains("no grace"), "{}", over.said);
 }
 
-/// A daemon of the command, in a separate session, also ends when the hold is lost.
+/// Also a daemon in a separate session.
 #[tokio::test]
 async fn processes_of_the_command_end_with_the_hold() {
     let fixture = Fixture::short().await;
@@ -96,13 +92,13 @@ async fn processes_of_the_command_end_with_the_hold() {
 #[tokio::test]
 async fn a_fixed_end_asks_a_grace_before_and_kills_at_the_end() {
     let fixture = Fixture::new().await;
-    // Connects before the hold begins, since the hold has a fixed end.
+    // A connection takes time, and the hold has a fixed end.
     let next = fixture.client().await;
     let begun = Instant::now();
     let mut run = fixture.lock(&["--max-hold", "6s", "--grace", "3s"], STUBBORN).await;
     let next = Next::stands(next, run.command).await;
     assert_eq!(run.line().await, "asked");
-    // The hold began after `begun`, so SIGTERM comes after 3 s, except for a tick of a clock.
+    // SIGTERM comes after 3 s, except for a tick of a clock.
     assert!(begun.elapsed() > Duration::from_millis(2900), "{:?}", begun.elapsed());
     next.holds_alone().await;
     run.loses_its_hold("fixed end").await;

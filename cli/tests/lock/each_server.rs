@@ -1,5 +1,3 @@
-//! The basic behaviour on each kind of server in this build.
-
 use latchwork_servers::{Kind, Options, Server};
 
 use crate::common::{KEY, Run, WAITS, program, ran};

@@ -1,5 +1,3 @@
-//! The other subcommands that run a command.
-
 use std::time::Duration;
 
 use rustix::process::Signal;

@@ -1,5 +1,3 @@
-//! At a terminal.
-
 use std::os::unix::process::ExitStatusExt;
 
 use rustix::process::Signal;
@@ -34,7 +32,7 @@ async fn ctrl_c_reaches_the_command_once() {
     }
 }
 
-/// A signal from another program goes only to `latchwork`, which must pass it on.
+/// A signal from another program goes only to `latchwork`.
 #[tokio::test]
 async fn a_signal_of_another_program_reaches_the_command_at_a_terminal_too() {
     let fixture = Fixture::new().await;
@@ -55,7 +53,7 @@ async fn a_command_that_ctrl_c_ends_ends_the_program_by_the_same_signal() {
     next.holds_alone().await;
 }
 
-/// The terminal sends SIGHUP only to the program, which is the leader of its session here.
+/// SIGHUP goes only to the program, the leader of its session.
 #[tokio::test]
 async fn a_terminal_that_is_closed_ends_the_command() {
     let fixture = Fixture::new().await;

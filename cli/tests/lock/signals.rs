@@ -1,4 +1,4 @@
-//! Signals to the program and to its command, without a terminal.
+//! Without a terminal.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use rustix::process::{Signal, kill_process};
 
 use crate::common::{COUNTS, Fixture, KEY, Next, Run, SHORT_TTL, WAITS, alive, command, gone, pid_of};
 
-/// The TTL where the guard alone ends a command: it has the margin, a tenth of this, and may be stalled for as long.
+/// The guard alone ends the command, and may be stalled for a tenth of this, the margin.
 const GUARDED_TTL: Duration = Duration::from_secs(10);
 
 #[tokio::test]
@@ -19,7 +19,7 @@ async fn a_command_that_ends_gives_its_code_and_the_lock_back() {
     next.holds_alone().await;
 }
 
-/// A control for the other tests: a command without a guard outlives its hold, and the test detects it.
+/// The control: a command without a guard outlives its hold.
 #[tokio::test]
 #[should_panic(expected = "the command still ran when another held")]
 async fn control_a_command_that_runs_on_is_noticed() {
@@ -42,7 +42,7 @@ async fn sigterm_sigint_sighup_and_sigquit_are_passed_on() {
         run.signal(signal);
         run.command_is_gone().await;
         assert_eq!(run.over().await.status.code(), Some(128 + signal.as_raw()), "{signal:?}");
-        // The lock was given back, not left to its lease: that lasts for longer than this waits.
+        // A lease would end later than this waits.
         next.holds_alone().await;
     }
 }
@@ -102,7 +102,7 @@ async fn a_program_and_a_guard_that_were_killed_together_take_the_command_with_t
     let fixture = Fixture::short().await;
     let (run, next) = fixture.contended(&[], WAITS).await;
     let guard = run.guard();
-    // The guard cannot act when the program goes.
+    // The guard cannot act.
     kill_process(guard, Signal::STOP).expect("it runs");
     run.signal(Signal::KILL);
     kill_process(guard, Signal::KILL).expect("it runs");
@@ -121,8 +121,7 @@ async fn a_program_that_is_stopped_past_the_ttl_has_its_command_ended_in_time() 
     run.loses_its_hold("the lease expired").await;
 }
 
-/// The whole group is stopped, as after Ctrl-Z: no process can end the command in time, and it ends as
-/// soon as it goes on.
+/// As after Ctrl-Z: no process can end the command in time.
 #[tokio::test]
 async fn a_group_that_is_stopped_past_the_ttl_has_its_command_ended_at_once_when_it_goes_on() {
     let fixture = Fixture::with_ttl(GUARDED_TTL).await;
@@ -159,7 +158,7 @@ async fn a_signal_while_it_waits_leaves_the_queue() {
     holder.terminate().await;
 }
 
-/// `nohup`, and the background of a script: the command ignores it too.
+/// The command of `nohup`, or in the background of a script, ignores it too.
 #[tokio::test]
 async fn a_signal_that_was_ignored_stays_ignored() {
     let fixture = Fixture::new().await;

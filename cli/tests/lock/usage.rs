@@ -1,5 +1,3 @@
-//! The environment of the command, bad usage, and the generated files.
-
 use std::fs;
 
 use crate::common::{Fixture, KEY, program, ran};

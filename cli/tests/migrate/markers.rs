@@ -5,7 +5,6 @@ use latchwork_core::backend::{CellLife, CellWrite, Expected, stamp_address};
 
 use super::Sides;
 
-/// An operator's client of one side, and the cell with its stamp.
 struct Stamp(Coordinator, Address);
 
 impl Stamp {
@@ -40,7 +39,7 @@ async fn status_reports_remaining_steps_after_an_operator_was_killed() {
     }
     let (old, new) = (Stamp::of(&sides.from).await, Stamp::of(&sides.to).await);
     let (left, shut) = (old.text().await, new.text().await);
-    // The old side has lost the stage, and its stamp is as before.
+    // The stamp is as before.
     let stage = Address::new("before", Kind::Layout, "move/there").expect("an address");
     old.write("layout=1").await;
     old.delete(&stage).await;

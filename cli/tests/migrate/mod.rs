@@ -1,5 +1,3 @@
-//! `latchwork migrate`, on real servers, with participants that the tests play.
-
 mod markers;
 mod played;
 mod reader;
@@ -14,7 +12,6 @@ use tokio::time::timeout;
 use self::played::Played;
 use crate::common::{Over, SOON, program, ran};
 
-/// The two sides of a move, and their servers.
 pub(crate) struct Sides {
     from: String,
     to: String,
@@ -25,7 +22,7 @@ pub(crate) struct Sides {
 const OPTIONS: &str = "ttl=20s&connect_timeout=20s&request_timeout=5s";
 
 impl Sides {
-    /// Two namespaces of one Redis: the most common move.
+    /// The most common move.
     async fn of_one_redis() -> Self {
         let server = Server::start(Kind::Redis, Options::new().own()).await.expect("a Redis");
         let url = |namespace| format!("{}?{OPTIONS}&namespace={namespace}", server.url());
@@ -42,7 +39,6 @@ impl Sides {
         Self { from, to, name: "there".to_owned(), _servers: vec![redis, zookeeper] }
     }
 
-    /// The URL of the services, which names both sides.
     fn url(&self) -> String {
         let coded = |url: &str| url.replace('%', "%25").replace('&', "%26");
         format!("moving:?from={}&to={}&move={}", coded(&self.from), coded(&self.to), self.name)
@@ -56,7 +52,6 @@ impl Sides {
         timeout(SOON, ran(self.program(arguments))).await.expect("in time")
     }
 
-    /// The output of the program, which must succeed.
     async fn well(&self, arguments: &[&str]) -> String {
         let (code, out, err) = self.ran(arguments).await;
         assert_eq!(code, Some(0), "{arguments:?}: {out}{err}");
@@ -125,7 +120,7 @@ async fn a_move_is_planned_made_and_finished(sides: Sides) {
     let (code, _, said) = ran(program(&sides.from, ["lock", "a", "--", "true"])).await;
     let host = sides.to.split('?').next().expect("an address");
     assert!(code == Some(122) && said.contains(host), "{said}");
-    // Its token is above all earlier tokens: it has the third epoch.
+    // The third epoch.
     let says_token = ["lock", "a", "--", "sh", "-c", "echo $LATCHWORK_TOKEN"];
     let token: u64 = ran(program(&sides.to, says_token)).await.1.trim().parse().expect("a token");
     assert_eq!(token >> 53, 3, "{token}");
@@ -155,7 +150,6 @@ async fn redis_to_zookeeper() {
     a_move_is_planned_made_and_finished(Sides::of_redis_and_zookeeper().await).await;
 }
 
-/// A run of the program, line by line.
 fn running(sides: &Sides, arguments: &[&str]) -> Child<String> {
     Child::of_text(sides.program(arguments))
 }

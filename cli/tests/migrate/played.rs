@@ -1,4 +1,4 @@
-//! A participant that a test plays: it is connected to both sides, follows the stage, and acknowledges.
+//! A participant that follows the stage, and acknowledges while it is willing.
 
 use std::sync::Arc;
 
@@ -10,7 +10,6 @@ use tokio::task::JoinHandle;
 
 use super::Sides;
 
-/// One that acknowledges as long as it is willing.
 pub(crate) struct Played {
     sides: [Coordinator; 2],
     willing: watch::Sender<bool>,
@@ -53,7 +52,6 @@ impl Played {
         Self { sides: [old, new], willing, follows }
     }
 
-    /// It acknowledges from now on.
     pub(crate) fn is_willing(&self) {
         self.willing.send_replace(true);
     }

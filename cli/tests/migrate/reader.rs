@@ -16,7 +16,6 @@ use crate::common::{SOON, pid_of};
 /// The capacity of a pipe.
 const FULL: usize = 1 << 16;
 
-/// A run whose first line finds no room.
 fn stalled(sides: &Sides) -> (Child, PipeReader) {
     let (reader, mut writer) = std::io::pipe().expect("a pipe");
     writer.write_all(&[b' '; FULL]).expect("there is room for it");

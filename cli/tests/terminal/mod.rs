@@ -1,4 +1,4 @@
-//! A terminal with the program as the leader of its session.
+//! The program leads the session of the terminal.
 
 use std::process::Stdio;
 
@@ -16,18 +16,15 @@ pub(crate) const INTERRUPT: u8 = 3;
 /// Ctrl-\.
 pub(crate) const QUIT: u8 = 28;
 
-/// The user's side of the terminal.
 pub(crate) struct Terminal(Sender);
 
 impl Terminal {
-    /// `latchwork lock …` with a shell script at a new terminal. `setsid`, which every Linux has, makes it
-    /// the controlling terminal.
+    /// `setsid`, which every Linux has, makes the terminal the controlling one.
     pub(crate) async fn lock(fixture: &Fixture, key: &str, script: &str) -> (Self, Run) {
         let program = env!("CARGO_BIN_EXE_latchwork");
         Self::run(fixture, &[program, "lock", key, "--", "sh", "-c", script]).await
     }
 
-    /// Any command at a new terminal.
     pub(crate) async fn run(fixture: &Fixture, arguments: &[&str]) -> (Self, Run) {
         let ours =
             openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("a terminal");
@@ -41,13 +38,12 @@ impl Terminal {
         command.arg("--ctty").args(arguments).env("LATCHWORK_URL", &fixture.url).kill_on_drop(true);
         command.stdin(side().await).stdout(side().await);
         let ours = std::fs::File::from(ours);
-        // A terminal can be read and written like a pipe, without a thread that keeps it open.
+        // Like a pipe, without a thread that keeps the terminal open.
         let screen = Receiver::from_file_unchecked(ours.try_clone().expect("a copy")).expect("read");
         let run = Run::of(Child::on_terminal(command, screen)).await;
         (Self(Sender::from_file_unchecked(ours).expect("written")), run)
     }
 
-    /// Types.
     pub(crate) async fn types(&mut self, keys: &[u8]) {
         self.0.write_all(keys).await.expect("typed");
         self.0.flush().await.expect("typed");

@@ -1,5 +1,3 @@
-//! Contenders on one key, each with a client: hand-offs (M3), read/write mixes, weighted permits, and waiters that give up.
-
 mod free;
 mod room;
 mod tally;
@@ -25,40 +23,31 @@ use crate::requests::Counted;
 use crate::stats::Timings;
 use crate::target::Target;
 
-/// An election among the peers.
 pub(super) const ELECTION: &str = "latchwork-election";
-/// The permits of the semaphore, and the heaviest claim on it.
 const LIMIT: u32 = 5;
 const HEAVIEST: usize = 3;
-/// More readers than can exist. A writer takes the room of all of them.
+/// More readers than can exist.
 const READERS: u32 = 1 << 20;
-/// Clients that connect at a time.
 const AT_ONCE: usize = 16;
-/// The longest wait of a contender that will give up.
 const GIVES_UP_WITHIN: Duration = Duration::from_millis(40);
-/// The time for the first acquisitions if none succeeded in time, and for the last ones after the end.
+/// For the first acquisitions if none succeeded in time, and for the last ones.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The kind of contest.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Play {
     Handoff(Recipe),
-    /// Candidates that lead and resign.
     Election,
-    /// A read/write lock; one of this number of acquisitions writes.
     Mix {
         one_write_in: usize,
     },
-    /// A semaphore of [`LIMIT`] permits, claims of 1 to [`HEAVIEST`].
     Permits,
-    /// The future of this percentage of acquisitions is dropped within [`GIVES_UP_WITHIN`], if it is not complete by then.
+    /// Drops the future of this percentage of acquisitions within [`GIVES_UP_WITHIN`].
     GiveUps {
         recipe: Recipe,
         percent: u32,
     },
 }
 
-/// Contenders that release at once and acquire again at once.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Contest {
     pub(super) play: Play,
@@ -95,7 +84,6 @@ impl Play {
         })
     }
 
-    /// Returns the claim of a contender in its n-th turn.
     fn ask(self, contender: usize, turn: usize) -> Ask {
         match self {
             Play::Handoff(_) | Play::Election | Play::GiveUps { .. } => Ask::Alone,
@@ -105,12 +93,10 @@ impl Play {
         }
     }
 
-    /// Returns whether the time of a hand-off is measured.
     fn is_handed_over(self) -> bool {
         matches!(self, Play::Handoff(_) | Play::Election)
     }
 
-    /// Returns the total weight that may hold at once.
     fn capacity(self) -> u32 {
         match self {
             Play::Handoff(_) | Play::Election | Play::GiveUps { .. } => 1,
@@ -119,13 +105,11 @@ impl Play {
         }
     }
 
-    /// Returns the time after which an acquisition is given up, if it is.
     fn gives_up_after(self, chance: &mut StdRng) -> Option<Duration> {
         let Play::GiveUps { percent, .. } = self else { return None };
         chance.random_ratio(percent, 100).then(|| chance.random_range(Duration::ZERO..GIVES_UP_WITHIN))
     }
 
-    /// Returns the weight of a hold.
     fn weight(self, ask: Ask) -> u32 {
         match ask {
             Ask::Alone => self.capacity(),
@@ -137,7 +121,6 @@ impl Play {
 
 impl Contest {
     pub(super) async fn measure(&self, target: &Target, plan: &Plan) -> Result<Vec<Line>> {
-        // All clients connect before the clock runs.
         let clients: Vec<_> =
             stream::iter(0..self.contenders).map(|_| target.open()).buffered(AT_ONCE).try_collect().await?;
         let room = Arc::new(Room::new(self.play.capacity()));
@@ -151,7 +134,7 @@ impl Contest {
         let started = std::time::Instant::now();
         room.enter_phase(Phase::Recorded);
         tokio::time::sleep(plan.time).await;
-        // The machine may stall for the whole of a short time. Then the time is longer, until there is a result.
+        // The machine may stall for the whole of a short time.
         let handoffs = self.play.is_handed_over() && self.contenders > 1;
         while !room.has_recorded(handoffs)
             && started.elapsed() < plan.time + PATIENCE
@@ -161,7 +144,7 @@ impl Contest {
         }
         room.enter_phase(Phase::Over);
         let took = started.elapsed();
-        // Read during the last acquisitions: requests and grants are of the same time, except acquisitions in progress.
+        // Read during the last acquisitions: requests and grants are of the same time.
         let after = target.counter().read().await?;
         let tallies = all_done(tasks).await?;
         try_join_all(clients.iter().map(Coordinator::close)).await?;
@@ -177,7 +160,6 @@ impl Contest {
         (before, after): (Option<Counted>, Option<Counted>),
     ) -> Vec<Line> {
         let (play, param) = (self.play, self.to_string());
-        // The parameter of the peers is only the number.
         let param = param.split_once(' ').map_or("", |(_, param)| param);
         let param = match play {
             Play::Handoff(_) | Play::Election => format!("W={}", self.contenders),
@@ -238,7 +220,6 @@ impl fmt::Display for Contest {
 
 async fn contend(play: Play, lock: Lock, room: Arc<Room>, contender: usize) -> Result<Tally> {
     let mut tally = Tally::default();
-    // The same give-ups in every run.
     let mut chance = StdRng::seed_from_u64(contender as u64);
     for turn in 0.. {
         if room.phase() == Phase::Over {

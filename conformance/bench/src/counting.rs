@@ -1,5 +1,3 @@
-//! COUNTER: adds to one counter, of one client compared with the same requests sent raw, and of many clients.
-
 use async_trait::async_trait;
 use futures_util::future::try_join_all;
 use latchwork_core::Coordinator;
@@ -14,9 +12,7 @@ use crate::target::Target;
 use crate::throughput::{Done, Window, per_second};
 use crate::turns::{self, ServerTerms};
 
-/// The counter's name among the peers.
 const PEER: &str = "latchwork-counter";
-/// The number of clients that add to one counter.
 const CLIENTS: usize = 16;
 
 #[async_trait]
@@ -42,7 +38,6 @@ pub(super) async fn measure(target: &Target, plan: &Plan) -> Result<Vec<Line>> {
     Ok(lines)
 }
 
-/// Lets many clients add to one counter, in turns with as many clients that send raw requests.
 async fn together(target: &Target, plan: &Plan) -> Result<Vec<Line>> {
     let clients = try_join_all((0..CLIENTS).map(|_| target.open())).await?;
     let counters: Vec<_> =
@@ -70,7 +65,7 @@ async fn together(target: &Target, plan: &Plan) -> Result<Vec<Line>> {
     Ok(lines)
 }
 
-/// Runs all adders at once. Returns the line, and the number of adds including the warm-up.
+/// Also returns the number of adds, including the warm-up.
 async fn shared(target: &Target, peer: &str, adders: Vec<Box<dyn Pair>>, plan: &Plan) -> Result<(Line, u64)> {
     let window = Window::after(plan);
     let tasks = adders.into_iter().map(|mut adder| {

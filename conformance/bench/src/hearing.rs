@@ -1,6 +1,3 @@
-//! LATCH and VALUE: the time until the last of many waiters is notified, and the time of the request that notifies them, compared with
-//! raw requests.
-
 mod stage;
 
 use async_trait::async_trait;
@@ -19,17 +16,12 @@ use crate::requests::Counted;
 use crate::target::Target;
 use crate::turns::{self, ServerTerms};
 
-/// The number of waiters, each with a client.
 const WAITERS: usize = 16;
-/// The number of cached reads over which the server's requests are counted.
 const CACHED: u64 = 200;
 
-/// The event that waiters await.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
-    /// The last count-down of a latch.
     Opened,
-    /// A write of a value.
     Written,
 }
 
@@ -48,7 +40,6 @@ impl Event {
         }
     }
 
-    /// Returns the kind of write of the cell.
     fn write(self) -> Write {
         match self {
             Event::Opened => Write::OnVersion,
@@ -56,7 +47,7 @@ impl Event {
         }
     }
 
-    /// Returns the request without waiters.
+    /// The request without waiters.
     fn pair(self, client: &Coordinator) -> Result<Box<dyn Pair>> {
         Ok(match self {
             // More than the benchmark can count down.
@@ -65,7 +56,7 @@ impl Event {
         })
     }
 
-    /// Returns the measure of the request without waiters, and parameter and unit of the server's requests.
+    /// The measure, and parameter and unit of the server's requests.
     fn alone(self) -> [&'static str; 3] {
         match self {
             Event::Opened => ["LATCH_count", "count", "server requests/count-down"],
@@ -115,7 +106,6 @@ pub(super) async fn measure(target: &Target, event: Event, plan: &Plan) -> Resul
     Ok(lines)
 }
 
-/// Returns the same writes, and waiters that use only the client crate.
 async fn raw(target: &Target, event: Event) -> Result<Option<Cast>> {
     let Some(writing) = cells::writing(target, "heard", event.write()).await? else { return Ok(None) };
     let hearers = (0..WAITERS).map(|_| cells::watching(target, "heard", event.write()));
@@ -123,7 +113,6 @@ async fn raw(target: &Target, event: Event) -> Result<Option<Cast>> {
     Ok(Some(Cast { peer: SAME, fire: Box::new(writing), hearers }))
 }
 
-/// Counts the server's requests for reads of a cached value.
 async fn cached(target: &Target, client: &Coordinator) -> Result<Option<Line>> {
     let watch = client.shared_value("alone")?.watch().await?;
     let before = target.counter().read().await?;
@@ -160,7 +149,7 @@ impl Pair for SharedValue {
 
 #[async_trait]
 impl Fire for CountDownLatch {
-    /// Closes the latch again, with one count-down left. The next count-down knows the version.
+    /// Leaves one count-down. The next count-down knows the version.
     async fn prepare(&mut self) -> Result<()> {
         self.delete().await?;
         self.once().await

@@ -1,5 +1,3 @@
-//! M5: the costs of thousands of locks that one idle client holds.
-
 use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt, TryStreamExt, stream};
@@ -14,14 +12,12 @@ use crate::recipe::Recipe;
 use crate::requests::Counted;
 use crate::target::Target;
 
-/// The TTL of the budget.
 const TTL: Duration = Duration::from_secs(30);
-/// The number of joins at once.
 const AT_ONCE: usize = 64;
 
 pub(super) async fn measure(target: &Target, count: usize, plan: &Plan) -> Result<Vec<Line>> {
     let client = target.open_with(TTL).await?;
-    // Fixed costs of a client (buffers, pages of code) do not count for its locks.
+    // Fixed costs of a client do not count for its locks.
     for warm in hold(&client, AT_ONCE, "warm").await? {
         warm.release().await?;
     }
@@ -33,7 +29,7 @@ pub(super) async fn measure(target: &Target, count: usize, plan: &Plan) -> Resul
     let (before, server, own) =
         (target.counter().read().await?, target.pid().and_then(Cost::of), Cost::own());
     let started = Instant::now();
-    // The measurement is the idle time itself, so no event is awaited.
+    // The idle time itself is measured.
     tokio::time::sleep(plan.held_time).await;
     let seconds = started.elapsed().as_secs_f64();
     let (server_after, own_after) = (target.pid().and_then(Cost::of), Cost::own());
@@ -58,7 +54,6 @@ pub(super) async fn measure(target: &Target, count: usize, plan: &Plan) -> Resul
     }])
 }
 
-/// Acquires this number of locks with this name.
 pub(super) async fn hold(client: &Coordinator, count: usize, name: &str) -> Result<Vec<MutexGuard>> {
     let joins = stream::iter(0..count).map(|number| {
         let mutex = client.mutex(format!("{name}-{number}"));

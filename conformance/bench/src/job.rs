@@ -1,5 +1,3 @@
-//! One measurement of one recipe on one target.
-
 use std::fmt;
 
 use crate::contest::{Contest, Play};
@@ -11,15 +9,14 @@ use crate::target::Target;
 use crate::throughput::TASKS;
 use crate::{Result, counting, hearing, held, many, moving, quorum, reentry, throughput, uncontended};
 
-/// The number of contenders for a read/write lock, for permits and in an election.
 const CONTENDERS: usize = 16;
-/// The number of contenders if some give up: more than the head of a queue on etcd.
+/// More than the head of a queue on etcd.
 const IMPATIENT: usize = 32;
 
-/// The targets, and the terms of their measurements.
+/// The measured targets, and the plan.
 #[derive(Debug)]
 pub struct Bench {
-    /// The coordinators.
+    /// The targets.
     pub targets: Vec<Target>,
     /// The terms.
     pub plan: Plan,
@@ -28,7 +25,7 @@ pub struct Bench {
 /// One measurement of one recipe on one target.
 #[derive(Clone, Copy, Debug)]
 pub struct Job {
-    /// The number of the target.
+    /// The index of the target.
     pub target: usize,
     task: Task,
 }
@@ -42,14 +39,13 @@ enum Task {
     Counter,
     Hearing(Event),
     Quorum(usize),
-    // The number of the target's other side.
     Moving(Recipe, usize),
     Held(usize),
     Many(usize),
 }
 
 impl Bench {
-    /// Returns the jobs of a round. Jobs with thousands of held locks have separate rounds: see [`Job::held`].
+    /// Returns the jobs of a round, except [`Job::held`].
     pub fn jobs(&self, measures: &[Measure], recipes: &[Recipe]) -> Vec<Job> {
         let mut jobs = Vec::new();
         for (target, of) in self.targets.iter().enumerate() {
@@ -82,7 +78,6 @@ impl Bench {
             Measure::Latch => vec![Task::Hearing(Event::Opened)],
             Measure::Value => vec![Task::Hearing(Event::Written)],
             Measure::Election => {
-                // The mutex of its queue, for comparison.
                 let mutex = self.plan.raw.then_some(Play::Handoff(Recipe::Mutex));
                 [Play::Election].into_iter().chain(mutex).map(|play| contest(play, CONTENDERS)).collect()
             }
@@ -126,14 +121,13 @@ impl Bench {
     }
 }
 
-/// Returns a task for each recipe and each element.
 fn of_each<T: Copy>(recipes: &[Recipe], each: &[T], task: impl Fn(Recipe, T) -> Task) -> Vec<Task> {
     recipes.iter().flat_map(|recipe| each.iter().map(|one| task(*recipe, *one))).collect()
 }
 
 impl Job {
-    /// Returns the measure and the number of locks, if the job holds thousands of locks. Such a job runs in a separate process, so
-    /// that memory and work of other measurements do not count. It takes too long for as many rounds as the others.
+    /// Returns the measure and the number of locks of a job with thousands of locks. It takes too long for many rounds, and needs
+    /// a separate process, so that memory and work of other measurements do not count.
     pub fn held(&self) -> Option<(Measure, usize)> {
         match self.task {
             Task::Held(count) => Some((Measure::Held, count)),

@@ -1,10 +1,7 @@
-//! The benchmark: the cost of the recipes compared with the same requests sent raw, under contention, and with thousands of held
-//! locks.
+//! The benchmark of the recipes: compared with the same requests sent raw, under contention, and with thousands of held locks.
 //!
-//! A [`Bench`] plays [`Job`]s on [`Target`]s by a [`Plan`]. The caller interleaves the rounds. Each job returns [`Line`]s, the rows
-//! of the machine-readable output. A [`Summary`] shows the same lines as tables, with ratios and budgets.
-//!
-//! A [`Trial`] compares coordinators, also servers that were not started here.
+//! A [`Bench`] plays [`Job`]s on [`Target`]s by a [`Plan`]. The caller interleaves the rounds. A [`Summary`] shows the resulting
+//! [`Line`]s as tables, with ratios and budgets. A [`Trial`] compares coordinators, also given servers.
 //!
 //! The benchmark checks only two things: two holders at once ([`Line::overlaps`]), and a request that was not confirmed
 //! ([`Line::error`]).
@@ -45,7 +42,7 @@ pub use summary::Summary;
 pub use target::Target;
 pub use trial::{Terms, Trial};
 
-/// An error of a server, a client crate or the library, as one sentence.
+/// An error of a server, a client crate or the library.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;
-/// The result of an operation that can fail with [`Error`].
+/// A result with [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;

@@ -1,12 +1,10 @@
-//! A row of the output.
-
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use crate::stats::Timings;
 
-/// One result, as a line of JSON. A measure leaves out fields that it does not have. Times are in the unit of the line.
+/// One result, as a line of JSON. Times are in the unit of the line.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[allow(missing_docs, reason = "the names are the format")]
@@ -16,12 +14,12 @@ pub struct Line {
     pub lang: String,
     pub server: String,
     /// M1, M2, M3_grants, M3_handoff, M3_wait, M3_fair, M4, M5, MANY; RW_…, PERMITS_…, GIVEUPS_…, REENTRY; COUNTER, COUNTER_adds,
-    /// LATCH, LATCH_count, VALUE, VALUE_write, ELECTION_…, QUORUM, MOVE. A [`Trial`](crate::Trial) also has LINK, BYTES, WAKES,
-    /// CRASH, RESTART, HELD.
+    /// LATCH, LATCH_count, VALUE, VALUE_write, ELECTION_…, QUORUM, MOVE; of a [`Trial`](crate::Trial) LINK, BYTES, WAKES, CRASH,
+    /// RESTART, HELD.
     pub measure: String,
     pub param: String,
     pub unit: String,
-    /// The figure, if the line has one; null for an infinite fairness.
+    /// Null for an infinite fairness.
     pub value: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub n: Option<u64>,
@@ -36,13 +34,11 @@ pub struct Line {
     pub min: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max: Option<f64>,
-    /// Grants to the contender that held last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub self_regrants: Option<u64>,
     /// Holds that were granted while an excluding hold existed. Must be 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overlaps: Option<u64>,
-    /// Contenders that got no grant.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub starved: Option<u64>,
     /// Redis commands run inside scripts, per acquisition.
@@ -60,7 +56,6 @@ pub struct Line {
     pub detail_per_s: BTreeMap<String, f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub msgs_per_s: Option<f64>,
-    /// In percent of one core.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_cpu_pct: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -91,17 +86,15 @@ impl Line {
         }
     }
 
-    /// Adds the percentiles of `timings`, in microseconds.
     pub(super) fn timed(self, timings: &Timings) -> Self {
         let (p50, p99, max) = (timings.percentile(50.0), timings.percentile(99.0), timings.max());
         let p999 = timings.percentile(99.9).filter(|_| timings.count() >= 1000);
         Self { p50, p99, p999, max, n: Some(timings.count()), ..self }
     }
 
-    /// Returns whether both lines count the same number of requests, and of each name if the server distinguishes names.
+    /// Returns whether both lines count the same number of requests, also of each name.
     pub fn asks_as(&self, other: &Line) -> bool {
-        // A renewal or a read of the counters may be counted too: one request is allowed for each twenty requests of an
-        // acquisition, so that an acquisition of several locks may have several.
+        // Allows one request for each twenty, for renewals and reads of the counters.
         let stray = self.value.zip(other.value).map_or(0.0, |(one, two)| one.max(two) / 20.0).max(0.1);
         let near = |one: f64, two: f64| (one - two).abs() < stray;
         let named = |line: &Line, name: &str| line.detail.get(name).copied().unwrap_or(0.0);

@@ -1,16 +1,14 @@
-//! The machine of a run.
-
 use serde::{Deserialize, Serialize};
 use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
 
-/// The machine of a run, as the system describes it.
+/// The machine of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
-    /// The operating system and its version.
+    /// The operating system.
     pub system: String,
-    /// The name of the processor.
+    /// The processor.
     pub processor: String,
-    /// The number of cores for a program.
+    /// The usable cores.
     pub cores: usize,
     /// The memory in bytes.
     pub memory: u64,

@@ -1,6 +1,3 @@
-//! MANY: locks opened, kept and closed by one client, by the tens of thousands, and what another
-//! client of the same server notices.
-
 use std::future::Future;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,21 +14,16 @@ use crate::recipe::Recipe;
 use crate::stats::Timings;
 use crate::target::Target;
 
-/// The TTLs of the client with many locks and of the other one.
 const TTL: Duration = Duration::from_secs(30);
-/// How long the bystander is alone at first, and no longer than the locks are kept.
+/// The bystander is alone at first for at most this time.
 const QUIET: Duration = Duration::from_secs(5);
-/// Between two acquisitions of the bystander.
 const PAUSE: Duration = Duration::from_millis(5);
-/// The number of locks that are tried again at the end.
 const SAMPLE: usize = 100;
-/// The additional time for which the locks are kept if the bystander has acquired nothing by then.
+/// The locks are kept longer by this, if the bystander has acquired nothing by then.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The phases of the client with many locks.
 const PHASES: [&str; 4] = ["quiet", "opening", "kept", "closing"];
 
-/// Says to the bystander which phase has begun; dropped at the end.
 type PhaseSender = watch::Sender<usize>;
 
 pub(super) async fn measure(target: &Target, count: usize, plan: &Plan) -> Result<Vec<Line>> {
@@ -47,7 +39,6 @@ pub(super) async fn measure(target: &Target, count: usize, plan: &Plan) -> Resul
     let (own, server) = (Cost::own(), target.pid().and_then(Cost::of));
     let kept = async {
         tokio::time::sleep(plan.held_time).await;
-        // A short time may pass while the machine stalls: it is longer then.
         let once = served.wait_for(|phase| *phase >= Some(2));
         let _ = tokio::time::timeout(PATIENCE, once).await;
     };
@@ -90,7 +81,6 @@ pub(super) async fn measure(target: &Target, count: usize, plan: &Plan) -> Resul
     Ok(lines)
 }
 
-/// Does one phase, and notes how long it took.
 async fn in_phase<T>(
     phase: &PhaseSender,
     number: usize,
@@ -104,7 +94,7 @@ async fn in_phase<T>(
     done
 }
 
-/// How many of a sample of the locks another client does not get at once.
+/// Counts the locks, of a sample, that another client does not get at once.
 async fn left_of(client: &Coordinator, count: usize) -> Result<usize> {
     let mut left = 0;
     for number in (0..count).step_by((count / SAMPLE).max(1)).take(SAMPLE) {
@@ -117,15 +107,13 @@ async fn left_of(client: &Coordinator, count: usize) -> Result<usize> {
     Ok(left)
 }
 
-/// The observations of the bystander in each phase.
 struct Seen {
     timings: [Timings; 4],
-    // How often it had no answer in time.
+    // Tries without an answer in time.
     failed: [u64; 4],
 }
 
-/// Runs a client on a separate thread and runtime, which acquires and releases one lock repeatedly. It reports through `serves` the
-/// phase of its last acquisition.
+/// `serves` gets the phase of the last acquisition.
 async fn stand_by(
     opening: impl Future<Output = Result<Coordinator>>,
     phases: watch::Receiver<usize>,
@@ -134,9 +122,8 @@ async fn stand_by(
     let client = opening.await?;
     let mutex = client.mutex("many-bystander")?;
     let (mut timings, mut failed) = ([(); 4].map(|()| Timings::new()), [0; 4]);
-    // Until the phases end.
     while phases.has_changed().is_ok() {
-        // Of the phase in which it began: one that waits through a phase counts where it was stalled.
+        // A turn that waits through a phase counts for the phase in which it began.
         let (phase, begun) = (*phases.borrow(), Instant::now());
         let turn = async {
             let hold = mutex.acquire().await?;
@@ -146,7 +133,6 @@ async fn stand_by(
         };
         match turn.await {
             Ok(_) => {}
-            // The server was stalled for longer than the request timeout: the benchmark counts that.
             Err(error) if error.may_pass() => failed[phase] += 1,
             Err(error) => return Err(error.into()),
         }

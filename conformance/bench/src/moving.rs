@@ -1,7 +1,5 @@
-//! MOVE: the costs of a lock for a client that takes part in a move, in each phase, in turns with plain clients of both sides.
-//!
-//! Each phase has a separate move, which stays in that phase. So all phases are measured at the same time, the next round starts at
-//! once, and a repeated run finds the moves of the one before.
+//! Each phase has a separate move, which stays in that phase. So all phases are measured at the same time, the next round starts
+//! at once, and a repeated run finds the moves of the run before.
 
 use std::sync::Arc;
 
@@ -18,13 +16,11 @@ use crate::target::{NAMESPACE, Target};
 use crate::trial::LONG_TTL;
 use crate::turns::{self, ServerTerms};
 
-/// The name of the measure.
 pub(super) const MOVE: &str = "MOVE";
-/// The plain clients of the two sides among the peers.
 pub(super) const ON_OLD: &str = "latchwork-on-old";
 pub(super) const ON_NEW: &str = "latchwork-on-new";
 
-/// A participant in each phase, with its name among the peers. In a phase on both sides it also reads the stage, on the old side.
+/// In a phase on both sides a participant also reads the stage, on the old side.
 pub(super) const IN_PHASE: [(MovePhase, &str); 5] = [
     (MovePhase::Old, "latchwork-moving-old"),
     (MovePhase::BothByOld, "latchwork-moving-both-by-old"),
@@ -33,18 +29,15 @@ pub(super) const IN_PHASE: [(MovePhase, &str); 5] = [
     (MovePhase::Done, "latchwork-moving-done"),
 ];
 
-/// The parameter of the times.
 fn times_of(recipe: Recipe, new: &Target) -> String {
     format!("{recipe} to {}", new.name())
 }
 
-/// Returns the parameters of the requests to each side, for a parameter of the times.
 pub(super) fn asked_of(times: &str) -> [String; 2] {
     ["old", "new"].map(|side| format!("{times}, {side} side"))
 }
 
 pub(super) async fn measure(old: &Target, new: &Target, recipe: Recipe, plan: &Plan) -> Result<Vec<Line>> {
-    // The list has the connectors of both backends.
     let connectors = [old.connectors(), new.connectors()].concat();
     let plain = |of: &Target| {
         let mut config = of.config().clone();
@@ -82,7 +75,6 @@ fn is_same(old: &Target, new: &Target) -> bool {
     old.name() == new.name() && old.addr() == new.addr()
 }
 
-/// Opens a client that takes part in the move of a phase, and first brings the move to that phase.
 async fn participant(
     connectors: &[Arc<dyn Connector>],
     old: &Target,

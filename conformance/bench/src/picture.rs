@@ -1,6 +1,3 @@
-//! A picture of the hand-off figures: of every peer on every server, how often a lock went from one
-//! contender to another.
-
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,30 +10,26 @@ use crate::line::Line;
 use crate::recipe::Recipe;
 use crate::summary::{Summary, handed_on};
 
-/// The measure with the hand-offs.
 const GRANTS: &str = "M3_grants";
-/// Peers that poll: they have no queue, so the releaser can acquire the lock again at once.
+/// They have no queue, so the releaser can acquire the lock again at once.
 const POLLING: &[&str] = &["distributed-lock", "redis-py-lock", "redsync", "rslock"];
-/// The numbers of contenders, and the colours of their dots.
 const CONTENDERS: [(usize, RGBColor); 3] =
     [(2, RGBColor(42, 120, 142)), (16, RGBColor(122, 81, 149)), (128, RGBColor(239, 86, 117))];
 const SERVERS: [&str; 3] = ["redis", "zookeeper", "etcd"];
 const OURS: RGBColor = RGBColor(232, 240, 250);
 const WIDTH: u32 = 900;
 const ROW: u32 = 20;
-/// The space above and below the rows of a server.
 const FRAME: u32 = 84;
 
-/// The budget of hand-offs a second, relative to the best raw peer with the same number of contenders.
+/// Relative to the best raw peer.
 const RAW_BUDGET: f64 = 0.5;
 
-/// One row: a peer, and its hand-offs a second (medians of the rounds) by the number of contenders.
 struct Row {
     peer: String,
     by_contenders: BTreeMap<usize, f64>,
 }
 
-/// Draws the hand-offs of `lines` as SVG: `M3_grants` without grants to the contender that held last.
+/// Draws the hand-offs of `lines` as SVG, without grants to the contender that held last.
 ///
 /// # Errors
 /// If there is no such line, or the file cannot be written.
@@ -66,8 +59,7 @@ pub fn hand_offs(lines: &[Line], file: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Compares the mutex' hand-offs with the best raw peer. Returns a line for each server and number of contenders, with the verdict
-/// on the budget.
+/// Compares the mutex' hand-offs with the best raw peer, in a line for each server and number of contenders.
 pub fn beside_raw(lines: &[Line]) -> Vec<String> {
     let mut told = Vec::new();
     for server in SERVERS {
@@ -102,12 +94,11 @@ fn rows(lines: &[Line], server: &str) -> Vec<Row> {
     }
     let of_server = format!("-{server}");
     let row = |(peer, by_contenders): (&str, _)| {
-        // Lines have the server in the name of a Latchwork peer; the picture has a panel for each server.
+        // The picture has a panel for each server.
         let name = if peer.starts_with("latchwork-") { peer.trim_end_matches(&of_server) } else { peer };
         Row { peer: name.to_owned(), by_contenders }
     };
     let mut rows: Vec<_> = rows.into_iter().map(row).collect();
-    // Sorted by the hand-offs with sixteen contenders, the best on top.
     let key = |row: &Row| row.by_contenders.get(&16).copied().unwrap_or(0.0);
     rows.sort_by(|one, other| key(one).partial_cmp(&key(other)).unwrap_or(Ordering::Equal));
     rows
@@ -162,7 +153,6 @@ fn draw(panel: &DrawingArea<SVGBackend<'_>, Shift>, server: &str, rows: &[Row]) 
     for (place, row) in (0..).zip(rows) {
         for (contenders, colour) in CONTENDERS {
             let Some(&value) = row.by_contenders.get(&contenders) else { continue };
-            // Less than one a second is drawn at the edge.
             let at = (value.max(1.0), SegmentValue::CenterOf(place));
             let style = match POLLING.contains(&row.peer.as_str()) {
                 true => colour.stroke_width(2),

@@ -1,17 +1,15 @@
-//! The measures, and the terms of a run.
-
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// A family of measurements. The requests to the server (M4) are counted within M1 and M3.
+/// A family of measurements. The server's requests (M4) are counted within them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
-    /// One task, one key: a pair of acquire and release, compared with the same requests sent raw.
+    /// M1: one task on one key, compared with the same requests sent raw.
     Uncontended,
-    /// 64 tasks on 64 keys over one client.
+    /// M2: 64 tasks on 64 keys over one client.
     Throughput,
-    /// Contenders on one key, each with a client.
+    /// M3: contenders on one key, each with a client.
     Handoff,
     /// Readers and writers on one key.
     Mixes,
@@ -21,26 +19,25 @@ pub enum Measure {
     GiveUps,
     /// An owner acquires its lock again.
     Reentry,
-    /// Adds to a counter: of one client, compared with the same requests sent raw, and of many clients.
+    /// Adds to a counter by one client, and by many.
     Counter,
-    /// A latch that opens for many waiters, and its count-down.
+    /// A latch opens for many waiters.
     Latch,
-    /// A value that is written for many watches, and its write.
+    /// A value is written for many watches.
     Value,
-    /// Candidates of one election, each with a client, that lead and resign.
+    /// Candidates lead and resign.
     Election,
     /// One lock on a majority of three and of five coordinators.
     Quorum,
-    /// A lock of a client that takes part in a move, in each phase, compared with a plain client.
+    /// A lock of a client that takes part in a move, in each phase.
     Moving,
-    /// Thousands of locks held by one client.
+    /// M5: thousands of locks held by one client.
     Held,
-    /// The same number of locks, opened, kept and closed while another client works.
+    /// The same number, opened, kept and closed while another client works.
     Many,
 }
 
 impl Measure {
-    /// All measures, with their names in lines and on the command line.
     const NAMED: [(Measure, &'static str); 15] = [
         (Measure::Uncontended, "M1"),
         (Measure::Throughput, "M2"),
@@ -91,14 +88,14 @@ pub struct Plan {
     pub time: Duration,
     /// The warm-up before each measurement.
     pub warm: Duration,
-    /// The numbers of contenders, one measurement each.
+    /// The numbers of contenders.
     pub contenders: Vec<usize>,
-    /// The percentages of acquisitions that are given up, one measurement each.
+    /// The percentages of give-ups.
     pub give_ups: Vec<u32>,
-    /// The numbers of held locks, one measurement each.
+    /// The numbers of held locks.
     pub held: Vec<usize>,
-    /// The time for which they are held.
+    /// The time for which locks are held.
     pub held_time: Duration,
-    /// Whether the same requests are also sent raw.
+    /// Whether the requests are also sent raw.
     pub raw: bool,
 }

@@ -1,5 +1,4 @@
-//! QUORUM: one lock on a majority of several coordinators, compared with a mutex' requests sent raw to all of them at once. All
-//! coordinators are one server here: the figures show the client and the network, not independent servers.
+//! All coordinators are one server here: the figures show the client and the network, not independent servers.
 
 use async_trait::async_trait;
 use futures_util::future::try_join_all;
@@ -13,10 +12,8 @@ use crate::raw::{self, Pair, Subject};
 use crate::target::Target;
 use crate::turns::{self, ServerTerms};
 
-/// The numbers of members, one measurement each.
 pub(super) const MEMBERS: [usize; 2] = [3, 5];
 
-/// Returns the name among the peers.
 pub(super) fn peer(members: usize) -> &'static str {
     if members == 3 { "latchwork-quorum-3" } else { "latchwork-quorum-5" }
 }

@@ -1,5 +1,3 @@
-//! The measured recipes, with one interface.
-
 use std::fmt;
 use std::str::FromStr;
 
@@ -23,12 +21,10 @@ impl Recipe {
     /// All recipes.
     pub const ALL: [Recipe; 3] = [Recipe::Mutex, Recipe::RwWrite, Recipe::Semaphore];
 
-    /// Returns the name on the command line.
     fn name(self) -> &'static str {
         self.peer().trim_start_matches("latchwork-")
     }
 
-    /// Returns the name among the peers.
     pub(super) const fn peer(self) -> &'static str {
         match self {
             Recipe::Mutex => "latchwork-mutex",
@@ -62,7 +58,6 @@ impl FromStr for Recipe {
     }
 }
 
-/// A handle of one client.
 #[derive(Clone, Debug)]
 pub(super) enum Lock {
     Mutex(Mutex),
@@ -71,14 +66,10 @@ pub(super) enum Lock {
     Election(Election),
 }
 
-/// The claim of an acquisition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ask {
-    /// Exclusive.
     Alone,
-    /// Shared with other readers.
     Read,
-    /// This number of permits.
     Permits(u32),
 }
 

@@ -1,5 +1,3 @@
-//! REENTRY: an owner acquires its lock again, and releases it.
-
 use std::time::Instant;
 
 use latchwork_core::Owner;
@@ -11,7 +9,7 @@ use crate::requests::Counted;
 use crate::stats::Timings;
 use crate::target::Target;
 
-/// The number of re-entries that are timed together: one is too short.
+/// One re-entry is too short to be timed.
 const TURN: u32 = 1000;
 
 pub(super) async fn measure(target: &Target, plan: &Plan) -> Result<Vec<Line>> {
@@ -21,7 +19,6 @@ pub(super) async fn measure(target: &Target, plan: &Plan) -> Result<Vec<Line>> {
     let first = mutex.acquire().by(&owner).await?;
     let (mut timings, mut before) = (Timings::new(), None);
     let started = Instant::now();
-    // At least one turn.
     while started.elapsed() < plan.warm + plan.time || timings.count() == 0 {
         if before.is_none() && started.elapsed() >= plan.warm {
             before = Some(target.counter().read().await?);

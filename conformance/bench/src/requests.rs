@@ -1,15 +1,11 @@
-//! The counters of requests of a server.
-
 use std::collections::BTreeMap;
 
 use crate::Result;
 use crate::line::Line;
 use latchwork_servers::Server;
 
-/// The source of a server's counters.
 #[derive(Debug)]
 pub(super) enum Counter {
-    /// The target has no server.
     None,
     #[cfg(feature = "redis")]
     Redis(redis::aio::MultiplexedConnection),
@@ -19,14 +15,12 @@ pub(super) enum Counter {
     Etcd(String),
 }
 
-/// The counters at one moment.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Counted {
-    /// Requests of clients.
     sent: f64,
     /// Redis: commands run inside scripts.
     in_script: Option<f64>,
-    /// Redis: microseconds of its single thread for requests of clients.
+    /// Redis: microseconds of its single thread for clients.
     busy: Option<f64>,
     /// etcd: messages received, also on open streams.
     messages: Option<f64>,
@@ -51,7 +45,7 @@ impl Counter {
         }
     }
 
-    /// Reads the counters. `None` without a server.
+    /// `None` without a server.
     pub(super) async fn read(&self) -> Result<Option<Counted>> {
         match self {
             Counter::None => Ok(None),
@@ -63,7 +57,7 @@ impl Counter {
                 Ok(Some(Counted::of_redis(&info)))
             }
             #[cfg(feature = "zookeeper")]
-            // `srvr` is the four-letter word that servers allow by default.
+            // Servers allow the four-letter word `srvr` by default.
             Counter::Zookeeper(addr) => {
                 Counted::of_zookeeper(&latchwork_servers::ask(addr, "srvr").await?).map(Some)
             }
@@ -76,7 +70,7 @@ impl Counter {
 }
 
 impl Counted {
-    /// The commands of a client. The server also counts commands inside scripts, by their names.
+    /// The server also counts commands inside scripts, by their names.
     #[cfg(any(feature = "redis", test))]
     fn of_redis(info: &str) -> Self {
         const SENT: [&str; 10] = [
@@ -146,7 +140,6 @@ impl Counted {
         counted
     }
 
-    /// Returns the requests since `before`, divided by this.
     fn since(&self, before: &Counted, divisor: f64) -> Counted {
         let each = |now: f64, then: f64| (now - then) / divisor;
         let figure = |of: fn(&Counted) -> Option<f64>| Some(each(of(self)?, of(before)?));
@@ -163,7 +156,7 @@ impl Counted {
         }
     }
 
-    /// Returns the requests per acquisition, over `n` of them between two reads.
+    /// Over `n` acquisitions.
     pub(super) fn per_acquisition(
         line: Line,
         before: Option<Counted>,
@@ -176,7 +169,7 @@ impl Counted {
         Some(Line { detail: by_name, n: Some(n), ..line })
     }
 
-    /// Returns all executed requests per second, including commands inside scripts.
+    /// Includes commands inside scripts.
     pub(super) fn per_second(
         line: Line,
         before: Option<Counted>,

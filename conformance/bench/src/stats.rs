@@ -1,14 +1,11 @@
-//! Distributions of times, and the spread of a figure over rounds.
-
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// The longest time, in nanoseconds. Longer times are recorded as this one.
+/// Nanoseconds. Longer times are recorded as this one.
 const LONGEST: u64 = 10 * 60 * 1_000_000_000;
 
-/// Times, to three digits.
 #[derive(Clone, Debug)]
 pub(super) struct Timings(Histogram<u64>);
 
@@ -34,12 +31,12 @@ impl Timings {
         self.0.len()
     }
 
-    /// Returns microseconds. `None` without a recorded time.
+    /// Microseconds.
     pub(super) fn percentile(&self, percentile: f64) -> Option<f64> {
         (!self.0.is_empty()).then(|| micros(self.0.value_at_percentile(percentile)))
     }
 
-    /// Returns microseconds. `None` without a recorded time.
+    /// Microseconds.
     pub(super) fn max(&self) -> Option<f64> {
         (!self.0.is_empty()).then(|| micros(self.0.max()))
     }
@@ -61,7 +58,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Returns the spread of these figures. `None` without a figure.
+    /// Returns the spread of the finite figures, if there are any.
     pub fn of(figures: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut figures: Vec<_> = figures.into_iter().filter(|figure| figure.is_finite()).collect();
         figures.sort_by(f64::total_cmp);

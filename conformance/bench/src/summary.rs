@@ -1,5 +1,3 @@
-//! Combines the lines of all rounds.
-
 mod cells;
 mod figures;
 mod moves;
@@ -17,7 +15,6 @@ pub struct Summary {
     lines: Vec<Line>,
 }
 
-/// The server, the peer and the parameter of a row.
 type Key<'a> = (&'a str, &'a str, &'a str);
 
 impl Summary {
@@ -31,7 +28,7 @@ impl Summary {
         !self.lines.is_empty() && !self.lines.iter().any(Line::is_bad)
     }
 
-    /// Returns server, peer and parameter of the lines of a measure, in their order.
+    /// By server, in the order of the lines.
     pub(super) fn keys(&self, measure: &str) -> Vec<Key<'_>> {
         let mut keys = Vec::new();
         for line in self.lines.iter().filter(|line| line.measure == measure) {
@@ -55,19 +52,17 @@ impl Summary {
         Spread::of(self.all(measure, key).filter_map(of))
     }
 
-    /// Returns the p50 of the mutex, or of three as one, divided by the p50 of the raw requests in the same round. Other recipes are
-    /// measured in a job without raw requests.
+    /// Other recipes are measured in a job without raw requests.
     fn ratio(&self, key: Key<'_>, raw: &str) -> Option<Spread> {
         let ours = if raw == SAME_OF_THREE { MULTI } else { Recipe::Mutex.peer() };
         if key.1 == ours { self.beside("M1", key, raw) } else { None }
     }
 
-    /// Returns the p50 of a row, divided by the p50 of another peer in the same round.
+    /// In the same round.
     fn beside(&self, measure: &str, key: Key<'_>, other: &str) -> Option<Spread> {
         self.divided((measure, key), (measure, (key.0, other, key.2)), |line| line.p50)
     }
 
-    /// Returns a figure of a row, divided by the figure of another row in the same round.
     fn divided(
         &self,
         row: (&str, Key<'_>),
@@ -81,8 +76,7 @@ impl Summary {
         Spread::of(self.all(row.0, row.1).filter_map(ratio))
     }
 
-    /// Returns whether the server has counted the same requests of a peer and of the raw requests in each round, for each name. The
-    /// key has the parameter of the requests.
+    /// In each round, for each name.
     fn asks_the_same(&self, key: Key<'_>, raw: &str) -> bool {
         let asked = |peer| self.all("M4", (key.0, peer, key.2));
         let mut ours = asked(key.1).peekable();
@@ -91,7 +85,7 @@ impl Summary {
     }
 }
 
-/// Returns the grants per second that came from another contender.
+/// Grants per second from another contender.
 pub(super) fn handed_on(line: &Line) -> Option<f64> {
     let n = line.n.filter(|n| *n > 0)? as f64;
     Some(line.value? * (1.0 - line.self_regrants? as f64 / n))
@@ -114,7 +108,7 @@ mod tests {
         Line { value: Some(sent), detail, round: Some(round), ..line }
     }
 
-    /// Three rounds of the mutex, another recipe and raw requests, which are these in the last round.
+    /// `raw_asks` are the raw requests of the last round.
     fn rounds(raw_asks: &[(&str, f64)]) -> Summary {
         let (ours, alike) = ([("evalsha", 2.0)], [("evalsha", 2.0), ("ping", 0.01)]);
         let mut summary = Summary::default();
@@ -166,7 +160,7 @@ mod tests {
         ] {
             let line = |measure| Line::new(server, peer, measure, "W=16", "");
             let mut summary = Summary::default();
-            // Sixteen turns take 8 ms; the longest wait was of 12.
+            // Sixteen turns take 8 ms.
             summary.add([
                 Line { value: Some(2000.0), n: Some(100), ..line("M3_grants") },
                 Line { p50: Some(8000.0), max: Some(12_000.0), ..line("M3_wait") },

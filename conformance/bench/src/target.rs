@@ -1,5 +1,3 @@
-//! A coordinator that is measured.
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,10 +7,10 @@ use crate::Result;
 use crate::requests::Counter;
 use latchwork_servers::{Origin, Server};
 
-/// The prefix of all keys. A repeated run leaves the same few keys.
+/// A repeated run leaves the same few keys.
 pub(super) const NAMESPACE: &str = "latchwork-bench";
 
-/// A coordinator that is measured, and access to its server from outside.
+/// A measured coordinator.
 #[derive(Debug)]
 pub struct Target {
     connectors: Vec<Arc<dyn Connector>>,
@@ -21,7 +19,6 @@ pub struct Target {
     server: Option<Server>,
     pid: Option<u32>,
     counter: Counter,
-    // The new sides for MOVE.
     others: Vec<Target>,
 }
 
@@ -33,8 +30,7 @@ impl Target {
         Self { connectors, config, server: None, pid: None, counter: Counter::None, others: Vec::new() }
     }
 
-    /// Creates a target for a server. `pid` is its process if the server itself does not know it; the share of the processor is
-    /// read from there.
+    /// Creates a target for a server. `pid` is its process, for the share of the processor, if the server does not know it.
     ///
     /// # Errors
     /// If the server's URL is malformed, or the server does not answer.
@@ -46,8 +42,8 @@ impl Target {
         Ok(Self { connectors, config, server: Some(server), pid, counter, others: Vec::new() })
     }
 
-    /// Creates a target that is compared with others, with this configuration; without a server, for the store of this process.
-    /// Requests to a given server are not counted, because other programs may use it too.
+    /// Creates a target of a comparison; without a server, for the store of this process. Requests to a given server are not
+    /// counted, because other programs use it too.
     ///
     /// # Errors
     /// If a server that was started here does not answer.
@@ -63,7 +59,7 @@ impl Target {
         Ok(Self { connectors, config, server, pid: None, counter, others: Vec::new() })
     }
 
-    /// Adds another side for MOVE, to which locks move. It may be the same server, because each side has its own namespace.
+    /// Adds another side for MOVE. It may be the same server, because each side has its own namespace.
     #[must_use]
     pub fn moving_to(mut self, other: Target) -> Self {
         self.others.push(other);
@@ -83,22 +79,21 @@ impl Target {
         &self.config
     }
 
-    /// Returns whether the server was given, and not started here.
+    /// Returns whether the server was given.
     pub fn is_given(&self) -> bool {
         self.server.as_ref().is_some_and(|server| server.origin() == Origin::Environment)
     }
 
-    /// Returns the server program, if it was started here.
     pub(super) fn program(&self) -> Option<&Server> {
         self.server.as_ref().filter(|server| server.origin() == Origin::Binary)
     }
 
-    /// Returns whether its hosts name other servers, to which clients connect: Sentinels, and a Redis Cluster.
+    /// Sentinels and a Redis Cluster.
     pub(super) fn names_its_servers(&self) -> bool {
         ["sentinel_service", "cluster"].iter().any(|option| self.config.options.get(option).is_some())
     }
 
-    /// Opens a client that connects to this address. TLS passes through it, with the server's own name.
+    /// TLS has the server's own name.
     pub(super) async fn open_at(&self, addr: impl std::fmt::Display, ttl: Duration) -> Result<Coordinator> {
         let mut config = self.config.clone();
         if config.tls && config.server_name.is_none() {
@@ -113,7 +108,7 @@ impl Target {
         &self.config.backend
     }
 
-    /// Returns the server's URL and process, for a benchmark in another process. `None` for the store of this process.
+    /// Returns the server's URL and process, for a benchmark in another process.
     pub fn server(&self) -> Option<(&str, Option<u32>)> {
         self.server.as_ref().map(|server| (server.url(), self.pid))
     }
@@ -130,18 +125,17 @@ impl Target {
         &self.counter
     }
 
-    /// Opens a new client, with a connection and a lease.
+    /// Opens a client.
     ///
     /// # Errors
-    /// The same as for `connect`.
+    /// As for `connect`.
     ///
     /// # Cancel safety
-    /// The same as for `connect`.
+    /// As for `connect`.
     pub async fn open(&self) -> Result<Coordinator> {
         Ok(connect(&self.connectors, &self.config).await?)
     }
 
-    /// Opens a client for the member with this number of a quorum. Each member has its own name and namespace.
     pub(super) async fn open_member(&self, number: usize) -> Result<Coordinator> {
         let mut config = self.config.clone();
         config.name = Some(format!("member-{number}"));
@@ -149,7 +143,6 @@ impl Target {
         Ok(connect(&self.connectors, &config).await?)
     }
 
-    /// Opens a client with this TTL, possibly with another address.
     pub(super) fn open_with(
         &self,
         ttl: Duration,
@@ -160,7 +153,6 @@ impl Target {
     }
 }
 
-/// Returns the host of an address, without port and brackets.
 fn host_of(addr: &str) -> String {
     let host = addr.rsplit_once(':').map_or(addr, |(host, _)| host);
     host.trim_start_matches('[').trim_end_matches(']').to_owned()

@@ -1,5 +1,3 @@
-//! M2: 64 tasks on 64 keys over one client.
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -13,10 +11,8 @@ use crate::plan::Plan;
 use crate::recipe::{Ask, Recipe};
 use crate::target::Target;
 
-/// How many there are in M2.
 pub(super) const TASKS: usize = 64;
 
-/// Tasks with a separate key each.
 pub(super) async fn measure(target: &Target, recipe: Recipe, count: usize, plan: &Plan) -> Result<Vec<Line>> {
     let client = target.open().await?;
     let window = Window::after(plan);
@@ -42,7 +38,7 @@ pub(super) async fn measure(target: &Target, recipe: Recipe, count: usize, plan:
     Ok(vec![Line { value: Some(per_second(pairs, took)), n: Some(pairs), ..line }])
 }
 
-/// The time in which the work of tasks counts. If the machine stalls for the whole of a short time, it lasts until there is a result.
+/// The time in which work counts. If the machine stalls for the whole of it, it lasts until there is a result.
 #[derive(Clone)]
 pub(super) struct Window {
     begin: Instant,
@@ -50,7 +46,6 @@ pub(super) struct Window {
     any: Arc<AtomicBool>,
 }
 
-/// What one task has done in a window.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Done {
     times: u64,
@@ -58,13 +53,12 @@ pub(super) struct Done {
 }
 
 impl Window {
-    /// After the warm-up, which begins now.
     pub(super) fn after(plan: &Plan) -> Self {
         let begin = Instant::now() + plan.warm;
         Self { begin, end: begin + plan.time, any: Arc::default() }
     }
 
-    /// Notes that something was done just now, and answers whether to go on.
+    /// Records one completion. Returns whether to continue.
     pub(super) fn goes_on(&self, done: &mut Done) -> bool {
         let now = Instant::now();
         let any = self.any.load(Ordering::Relaxed);
@@ -80,7 +74,6 @@ impl Window {
         true
     }
 
-    /// How much all have done, and how long the window was.
     pub(super) fn sum(&self, all: impl IntoIterator<Item = Done>) -> (u64, Duration) {
         let (mut times, mut end) = (0, self.end);
         for done in all {

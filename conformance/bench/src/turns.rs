@@ -1,5 +1,3 @@
-//! Times several subjects in turns, and counts the server's requests of each (M4).
-
 use std::time::{Duration, Instant};
 
 use futures_util::future::try_join_all;
@@ -12,35 +10,29 @@ use crate::requests::{Counted, Counter};
 use crate::stats::Timings;
 use crate::target::Target;
 
-/// The number of times in a turn. Subjects take turns, so that other load of the machine affects all of them.
+/// Turns, so that other load of the machine affects all subjects.
 const TURN: usize = 20;
-/// The number of runs of each subject while the server's requests are counted, and the number of parts.
+/// Runs of each subject while requests are counted, in this number of parts.
 const COUNTED: u64 = 200;
 const PARTS: u64 = 5;
-/// The parameter of the times.
 const ONE_TASK: &str = "1 task";
 
-/// The names of the lines, and the counters of the requests.
 pub(super) struct ServerTerms<'a> {
-    /// The server that the lines name.
     pub(super) server: &'a str,
-    /// The measure of the times, and their parameter.
+    /// The measure and the parameter of the times.
     pub(super) measure: &'static str,
     pub(super) param: &'a str,
-    /// The counters, each with the parameter of its lines.
     pub(super) counted: Vec<(&'a Counter, String)>,
     pub(super) unit: &'static str,
 }
 
 impl<'a> ServerTerms<'a> {
-    /// Creates the terms of one server: the measure of the times, and parameter and unit of the requests.
     pub(super) fn of(target: &'a Target, [measure, asked, unit]: [&'static str; 3]) -> Self {
         let counted = vec![(target.counter(), asked.to_owned())];
         Self { server: target.name(), measure, param: ONE_TASK, counted, unit }
     }
 }
 
-/// Warms up all subjects, counts the requests of each, times them, and removes their data.
 pub(super) async fn measure(
     mut subjects: Vec<Subject>,
     plan: &Plan,
@@ -63,8 +55,7 @@ async fn warm_and_measure(
     };
     take_turns(subjects, plan.warm).await?;
     let mut asked = Vec::new();
-    // The counters of Redis do not distinguish a plain command that was sent from one inside a
-    // script.
+    // Redis does not distinguish a plain command from one inside a script.
     for subject in subjects.iter_mut().filter(|subject| subject.peer != PLAIN) {
         // It starts again at once, as within a turn.
         for _ in 0..TURN {
@@ -88,8 +79,7 @@ async fn warm_and_measure(
     Ok(timed.chain(asked).collect())
 }
 
-/// The requests of the part that has neither many nor few of them: a client asks for more after a pause of the
-/// machine, and when it renews its lease.
+/// The part with the median of requests: pauses of the machine and renewals of leases add requests.
 fn of_the_middle_part<'a>(
     line: &Line,
     looks: impl Iterator<Item = Option<&'a Counted>> + Clone,
@@ -105,16 +95,13 @@ fn of_the_middle_part<'a>(
     parts.into_iter().nth(middle).map(|part| Line { n: Some(COUNTED), ..part })
 }
 
-/// The counters of all servers.
 async fn look(terms: &ServerTerms<'_>) -> Result<Vec<Option<Counted>>> {
     try_join_all(terms.counted.iter().map(|(counter, _)| counter.read())).await
 }
 
-/// Times each for about `time`, in turns.
 async fn take_turns(subjects: &mut [Subject], time: Duration) -> Result<Vec<(&'static str, Timings)>> {
     let mut timed: Vec<_> = subjects.iter().map(|subject| (subject.peer, Timings::new())).collect();
     let (started, in_all) = (Instant::now(), time * u32::try_from(subjects.len())?);
-    // A turn of each at least.
     while started.elapsed() < in_all || timed.iter().any(|(_, timings)| timings.count() == 0) {
         for (subject, (_, timings)) in subjects.iter_mut().zip(&mut timed) {
             for _ in 0..TURN {

@@ -1,5 +1,3 @@
-//! M1: one task, one key, compared with the same requests sent raw; and the server's requests (M4).
-
 use async_trait::async_trait;
 use latchwork_core::recipes::{MultiLock, MultiMember};
 
@@ -11,7 +9,6 @@ use crate::recipe::{Ask, Lock, Recipe};
 use crate::target::Target;
 use crate::turns::{self, ServerTerms};
 
-/// The name of a MultiLock of three mutexes among the peers.
 pub(super) const MULTI: &str = "latchwork-multi-3";
 
 #[async_trait]
@@ -30,7 +27,7 @@ impl Pair for Lock {
     }
 }
 
-/// Adds the subjects next to the mutex: three mutexes as one lock, and a mutex' requests sent raw.
+/// `beside` adds three mutexes as one lock, and a mutex' requests sent raw.
 pub(super) async fn measure(target: &Target, recipe: Recipe, beside: bool, plan: &Plan) -> Result<Vec<Line>> {
     let client = target.open().await?;
     let ours = Subject { peer: recipe.peer(), pair: Box::new(recipe.lock(&client, "m1")?) };

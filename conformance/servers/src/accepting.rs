@@ -1,5 +1,3 @@
-//! Listeners and their connections.
-
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -9,12 +7,11 @@ use tokio::net::{TcpListener, TcpStream, ToSocketAddrs, UnixListener, UnixStream
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::sleep;
 
-/// A listener that serves its connections. A drop closes the listener and all connections.
+/// A drop closes the listener and all connections.
 #[derive(Debug)]
 pub(crate) struct Accepting(AbortHandle);
 
 impl Accepting {
-    /// Serves each connection in a separate task.
     pub(crate) fn start<L: Listener, F>(
         listener: L,
         serve: impl Fn(L::Stream, L::From) -> F + Send + 'static,
@@ -72,7 +69,7 @@ where
                 Ok((stream, from)) => {
                     open.spawn(serve(stream, from));
                 }
-                // The connection broke before it was accepted, or the process has too many open files. Only time helps.
+                // The connection broke before the accept, or the process has too many open files.
                 Err(_) => sleep(Duration::from_millis(10)).await,
             },
             Some(_) = open.join_next() => {}
@@ -86,7 +83,7 @@ pub(crate) async fn connected(to: impl ToSocketAddrs) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Connects two ends until one of them ends. If one connection fails, both ends see a close.
+/// If one connection fails, both ends see a close.
 pub(crate) async fn relay(
     mut one: impl AsyncRead + AsyncWrite + Unpin,
     mut other: impl AsyncRead + AsyncWrite + Unpin,

@@ -1,5 +1,3 @@
-//! Servers that are started from programs on the machine.
-
 use std::fmt::Write as _;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -17,16 +15,15 @@ use crate::process::Process;
 use crate::tls::ServerTls;
 use crate::{Kind, ServerError};
 
-/// The time that a server may need to start.
+/// For the start of a server.
 pub(super) const READY: Duration = Duration::from_secs(60);
 
-/// The pause between two questions to a starting server.
+/// Between two polls of a starting server.
 pub(super) const AGAIN: Duration = Duration::from_millis(20);
 
-/// The number of starts with other ports, if its ports were taken.
 const ATTEMPTS: usize = 5;
 
-/// A server program that can be started repeatedly, on the same ports with the same data.
+/// Can be started repeatedly, with the same ports and data.
 #[derive(Debug)]
 pub(super) struct Binary {
     pub(super) kind: Kind,
@@ -36,12 +33,11 @@ pub(super) struct Binary {
     pub(super) port: u16,
     pub(super) tls_port: Option<u16>,
     folder: TempDir,
-    // Claimed also while the server is stopped. For one of several servers, the owner of all of them has the claims.
+    // Claimed also while the server is stopped. The owner of an ensemble claims its ports.
     _ports: Option<ClaimedPorts>,
 }
 
 impl Binary {
-    /// Finds the program, and prepares its folder. [`run`](Binary::run) starts it.
     pub(super) fn prepare(kind: Kind, options: &Options) -> Result<Binary, ServerError> {
         let ports = ClaimedPorts::take(3)?;
         let (port, peer_port) = (ports.numbers[0], ports.numbers[1]);
@@ -68,7 +64,6 @@ impl Binary {
         Ok(Binary { environment, _ports: Some(ports), ..binary })
     }
 
-    /// Prepares a program of this kind, with arguments that depend on its folder.
     fn with_args(
         kind: Kind,
         port: u16,
@@ -80,7 +75,7 @@ impl Binary {
         Ok(Binary { kind, program, args, environment: Vec::new(), port, tls_port, folder, _ports: None })
     }
 
-    /// Prepares one member of a ZooKeeper ensemble. Its `lines` have the `server.N=` lines for this member.
+    /// `lines` has the `server.N=` lines for this member.
     pub(super) fn zookeeper_member(
         id: usize,
         port: u16,
@@ -96,7 +91,6 @@ impl Binary {
         })
     }
 
-    /// Prepares one member of an etcd cluster with this client port, and arguments that depend on its folder.
     pub(super) fn etcd_member(
         port: u16,
         args: impl FnOnce(&Path) -> Vec<String>,
@@ -105,8 +99,7 @@ impl Binary {
         Ok(Binary { environment: Clocks::Fast.etcd_environment().into_iter().collect(), ..binary })
     }
 
-    /// Prepares a Redis on the first of these ports, with these arguments. With TLS, clients use it on the second port, and
-    /// servers among each other too.
+    /// With TLS, all use the second port.
     pub(super) fn redis_member(
         [port, tls_port]: [u16; 2],
         tls: Option<&ServerTls>,
@@ -119,7 +112,6 @@ impl Binary {
         })
     }
 
-    /// Prepares a Redis Sentinel on these ports, with these lines of its file. The Sentinel changes the file.
     pub(super) fn sentinel(
         [port, tls_port]: [u16; 2],
         tls: Option<&ServerTls>,
@@ -138,12 +130,11 @@ impl Binary {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// Returns its folder, which contains its data.
     pub(super) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Returns the port by which servers know each other, unless they can be cut off.
+    /// Among servers, unless they can be cut off.
     pub(super) fn known_port(&self) -> u16 {
         self.tls_port.unwrap_or(self.port)
     }
@@ -152,23 +143,19 @@ impl Binary {
         self.folder.path().join("log")
     }
 
-    /// Returns the last lines of its log.
     pub(super) fn log_tail(&self) -> String {
         tail(&self.log()).unwrap_or_else(|error| format!("(the log cannot be read: {error})"))
     }
 
-    /// Returns the number of lines of its log with this text. Zero without a log.
     pub(super) fn log_lines_with(&self, text: &str) -> usize {
         let log = std::fs::read(self.log()).unwrap_or_default();
         String::from_utf8_lossy(&log).lines().filter(|line| line.contains(text)).count()
     }
 
-    /// Starts the program without waiting for it.
     fn spawn(&self) -> Result<Process, ServerError> {
         Process::spawn(&self.program, &self.args, &self.environment, self.folder.path(), &self.log())
     }
 
-    /// Starts the program and waits until it answers.
     pub(super) async fn run(&self) -> Result<Process, ServerError> {
         let mut process = self.spawn()?;
         let identity =
@@ -178,7 +165,7 @@ impl Binary {
             if Instant::now() > deadline {
                 return Err(ServerError::NotReady { kind: self.kind, waited: READY, log: self.log_tail() });
             }
-            // A server does not announce that it is ready, so it is polled. Its end is an event.
+            // A server does not announce that it is ready.
             tokio::select! {
                 ended = process.ended() => {
                     let status = ended?.to_string();
@@ -190,7 +177,7 @@ impl Binary {
         Ok(process)
     }
 
-    /// Returns whether it serves at each of its ports. ZooKeeper opens its TLS port later than the other one.
+    /// ZooKeeper opens its TLS port later.
     async fn serves(&self, identity: &Identity) -> bool {
         let listens = async |port| TcpStream::connect(("127.0.0.1", port)).await.is_ok();
         probe::serves(self.kind, &self.addr(), Some(identity)).await
@@ -201,8 +188,7 @@ impl Binary {
     }
 }
 
-/// Starts again on other ports if another program has taken them. A process that this one starts at that moment has them too, until
-/// it runs its program.
+/// The ports can be taken by another program, or for a moment by a child of this process before its exec.
 pub(super) async fn on_free_ports<F, T>(start: impl Fn() -> F) -> Result<T, ServerError>
 where
     F: Future<Output = Result<T, ServerError>>,
@@ -216,7 +202,6 @@ where
     }
 }
 
-/// Returns whether the error is a taken port, as a server or the system reports it.
 fn is_for_a_port(error: &ServerError) -> bool {
     match error {
         ServerError::Died { log, .. } => port_taken(log),
@@ -225,7 +210,6 @@ fn is_for_a_port(error: &ServerError) -> bool {
     }
 }
 
-/// Returns whether a log reports a taken port.
 fn port_taken(log: &str) -> bool {
     let log = log.to_ascii_lowercase();
     ["address already in use", "bindexception", "failed listening on port"]
@@ -264,7 +248,7 @@ fn etcd_args(
         format!("--initial-advertise-peer-urls={peer}"),
         format!("--initial-cluster=latchwork={peer}"),
     ];
-    // If a flag comes twice, the last one counts.
+    // The last of equal flags counts.
     let tls = tls.into_iter().flat_map(|(tls, port)| tls.etcd(&client, port));
     fixed
         .into_iter()
@@ -283,7 +267,7 @@ fn zookeeper_config(folder: &Path, port: u16, clocks: Clocks) -> String {
         data.display(),
     );
     if clocks == Clocks::Fast {
-        // The default of twenty ticks would be 2 s.
+        // The default would be 2 s.
         let _ = writeln!(config, "maxSessionTimeout=60000");
     }
     config
@@ -299,17 +283,17 @@ fn zookeeper_args(
     std::fs::write(&file, config).map_err(ServerError::io("writing zoo.cfg"))?;
     let fixed = [
         "-Xmx256m",
-        // The best collector for a program that runs for minutes on few cores.
+        // Suits a program that runs for minutes on few cores.
         "-XX:+UseSerialGC",
         "-XX:TieredStopAtLevel=1",
-        // Otherwise each query of the role writes a line, and the end of the log contains no other text.
+        // Otherwise queries of the role fill the end of the log.
         "-Dorg.slf4j.simpleLogger.log.org.apache.zookeeper.server.NIOServerCnxn=warn",
         "-cp",
         program.class_path.as_deref().unwrap_or_default(),
         "org.apache.zookeeper.server.quorum.QuorumPeerMain",
     ];
     let fixed = fixed.into_iter().map(str::to_owned).chain([file.to_string_lossy().into_owned()]);
-    // If a property comes twice, the last one counts.
+    // The last of equal properties counts.
     let unsynced = "-Dzookeeper.forceSync=no".to_owned();
     Ok([unsynced].into_iter().chain(properties.iter().cloned()).chain(fixed).collect())
 }

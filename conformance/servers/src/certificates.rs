@@ -1,5 +1,3 @@
-//! Certificates for servers that speak TLS and for their clients.
-
 use std::fs;
 use std::path::PathBuf;
 
@@ -11,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::{ServerError, ServerTls};
 
-/// An authority that signs certificates. Each certificate has a new key.
+/// An authority that gives each certificate a new key. Methods fail with [`ServerError::Certificate`].
 #[derive(Debug)]
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
@@ -30,10 +28,7 @@ pub enum Validity {
 }
 
 impl Authority {
-    /// Creates an authority with this name.
-    ///
-    /// # Errors
-    /// [`ServerError::Certificate`].
+    /// Creates an authority.
     pub fn new(name: &str) -> Result<Self, ServerError> {
         let mut params = CertificateParams::new(Vec::new())?;
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -44,23 +39,17 @@ impl Authority {
         Ok(Self { issuer: Issuer::new(params, key), certificate })
     }
 
-    /// Returns its own certificate in PEM.
+    /// Returns its own PEM.
     pub fn certificate(&self) -> &str {
         &self.certificate
     }
 
-    /// Creates a certificate for a server with these names and addresses. Returns it and its key in PEM.
-    ///
-    /// # Errors
-    /// [`ServerError::Certificate`].
+    /// Returns certificate and key of a server with these names and addresses, as PEM.
     pub fn server(&self, names: &[&str], validity: Validity) -> Result<(String, String), ServerError> {
         self.sign(names, validity, ExtendedKeyUsagePurpose::ServerAuth)
     }
 
-    /// Creates a certificate for a client. Returns it and its key in PEM.
-    ///
-    /// # Errors
-    /// [`ServerError::Certificate`].
+    /// Returns certificate and key of a client, as PEM.
     pub fn client(&self, name: &str, validity: Validity) -> Result<(String, String), ServerError> {
         self.sign(&[name], validity, ExtendedKeyUsagePurpose::ClientAuth)
     }
@@ -89,27 +78,22 @@ impl Authority {
     }
 }
 
-/// A folder with the certificates of one server and its clients. A drop removes it.
+/// A folder with the certificates of one server and its clients, until the drop. Methods fail with [`ServerError::Certificate`]
+/// or an error of the file system.
 #[derive(Debug)]
 pub struct Certificates {
-    /// The authority that signed them.
+    /// Their authority.
     pub authority: Authority,
     folder: TempDir,
 }
 
 impl Certificates {
-    /// Creates certificates for a server at 127.0.0.1 and `localhost`, and for a client.
-    ///
-    /// # Errors
-    /// [`ServerError::Certificate`], or an error of the file system.
+    /// Creates certificates for 127.0.0.1 and `localhost`, and for a client.
     pub fn new() -> Result<Self, ServerError> {
         Self::of(&["127.0.0.1", "localhost"], Validity::Now)
     }
 
-    /// Creates certificates for a server with these names, and for a client. The client's certificate is always valid.
-    ///
-    /// # Errors
-    /// The same as for [`new`](Self::new).
+    /// Creates certificates for these names, and a valid one for a client.
     pub fn of(names: &[&str], validity: Validity) -> Result<Self, ServerError> {
         let authority = Authority::new("the tests' authority")?;
         let folder = tempfile::Builder::new().prefix("latchwork-tls-").tempdir();
@@ -124,10 +108,7 @@ impl Certificates {
         Ok(certificates)
     }
 
-    /// Replaces the client's certificate and key by new ones.
-    ///
-    /// # Errors
-    /// The same as for [`new`](Self::new).
+    /// Replaces the client's certificate and key.
     pub fn renew_client(&self, name: &str) -> Result<(), ServerError> {
         self.write_pair("client", self.authority.client(name, Validity::Now)?)
     }
@@ -137,15 +118,12 @@ impl Certificates {
         self.write(&format!("{whose}.key"), &key)
     }
 
-    /// Writes another file into the folder.
-    ///
-    /// # Errors
-    /// An error of the file system.
+    /// Writes another file.
     pub fn write(&self, name: &str, text: &str) -> Result<(), ServerError> {
         fs::write(self.path(name), text).map_err(ServerError::io("writing a certificate"))
     }
 
-    /// Returns the path of a file: `ca.pem`, `client.pem`, `client.key`, `server.pem`, `server.key`.
+    /// Returns the path of `ca.pem`, `client.pem`, `client.key`, `server.pem` or `server.key`.
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -155,29 +133,23 @@ impl Certificates {
         ServerTls::new(self.folder.path(), demands)
     }
 
-    /// Returns the options of a client's URL (after the `?`) that trust this authority.
+    /// Returns the URL options that trust this authority.
     pub fn trusting(&self) -> String {
         format!("ca={}", self.path("ca.pem").display())
     }
 
-    /// Returns the same options with the client's certificate.
+    /// Returns the same with the client's certificate.
     pub fn mutual(&self) -> String {
         self.showing("client")
     }
 
-    /// Returns the same options with a certificate of another authority: `stranger.pem`, with `stranger.key`.
-    ///
-    /// # Errors
-    /// The same as for [`new`](Self::new).
+    /// Returns the same with a certificate of another authority, in `stranger.pem` and `stranger.key`.
     pub fn of_a_stranger(&self) -> Result<String, ServerError> {
         self.write_pair("stranger", Authority::new("a stranger")?.client("client", Validity::Now)?)?;
         Ok(self.showing("stranger"))
     }
 
-    /// Returns the same options with an expired certificate: `expired.pem`, with `expired.key`.
-    ///
-    /// # Errors
-    /// The same as for [`new`](Self::new).
+    /// Returns the same with an expired certificate, in `expired.pem` and `expired.key`.
     pub fn expired(&self) -> Result<String, ServerError> {
         self.write_pair("expired", self.authority.client("client", Validity::Over)?)?;
         Ok(self.showing("expired"))

@@ -1,5 +1,3 @@
-//! A Redis Cluster of three masters and their replicas.
-
 mod slots;
 
 use std::time::Duration;
@@ -19,11 +17,14 @@ const MASTERS: usize = 3;
 const SERVERS: usize = 2 * MASTERS;
 const SLOTS: usize = 16_384;
 
-/// Six Redis servers of this machine in a cluster. Servers 0 to 2 start as masters of a third of the slots each, 3 to 5 as their
-/// replicas.
+/// Six Redis servers in a cluster. Servers 0 to 2 start as masters of a third of the slots each, 3 to 5 as their replicas.
 ///
-/// The servers store no data on disk: a killed server starts again without data. If slots have no master, the other slots still
-/// work (`cluster-require-full-coverage no`).
+/// A killed server starts again without data. If slots have no master, the other slots still work (`cluster-require-full-coverage
+/// no`).
+///
+/// The servers are always programs of this machine. A cancelled start leaves no server, and waits are cancel safe. Waits fail
+/// with [`ServerError::Ensemble`] after a minute, other methods with [`ServerError::Stopped`] or [`ServerError::Io`] if a server
+/// does not run. Methods panic if the server does not exist.
 #[derive(Debug)]
 pub struct ClusteredRedis {
     servers: Vec<Local>,
@@ -34,44 +35,24 @@ pub struct ClusteredRedis {
     ports: ClaimedPorts,
 }
 
-/// The ports of one server: for clients, for clients with TLS, for the bus. If it can be cut off, also the ports that it announces
-/// in place of the first and the last.
+/// For clients, for clients with TLS, and for the bus; if the server can be cut off, also the announced ports in place of the
+/// first and the last.
 type NodePorts = [u16; PORTS];
 const PORTS: usize = 5;
 
 impl ClusteredRedis {
-    /// Starts all servers, and waits until the cluster is whole. A master without an answer for this time
-    /// (`cluster-node-timeout`) is replaced.
-    ///
-    /// # Cancel safety
-    /// A cancelled call leaves no server.
-    ///
-    /// # Errors
-    /// The same as for [`Server::start`](super::Server::start). The servers are always programs of this machine.
+    /// Starts all servers, and waits until the cluster is whole. `cluster-node-timeout` is the time until a silent master is
+    /// replaced.
     pub async fn start(node_timeout: Duration) -> Result<Self, ServerError> {
         Self::start_with(node_timeout, Wiring::Plain).await
     }
 
-    /// Starts a cluster whose servers can be [cut off](Self::cut). It needs Linux and Redis 7.0 or later, and runs on the tokio
-    /// runtime that started it.
-    ///
-    /// # Cancel safety
-    /// The same as for [`start`](Self::start).
-    ///
-    /// # Errors
-    /// The same as for [`start`](Self::start).
+    /// Starts servers that can be [cut off](Self::cut). It needs Linux and Redis 7.0 or later.
     pub async fn start_cuttable(node_timeout: Duration) -> Result<Self, ServerError> {
         Self::start_with(node_timeout, Wiring::Cuttable).await
     }
 
-    /// Starts a cluster that speaks TLS on additional ports, also between servers. Servers give clients the `host` of each other:
-    /// `127.0.0.1` or `localhost`.
-    ///
-    /// # Cancel safety
-    /// The same as for [`start`](Self::start).
-    ///
-    /// # Errors
-    /// The same as for [`start`](Self::start).
+    /// Starts servers that also speak TLS. They report each other to clients by `host`: `127.0.0.1` or `localhost`.
     pub async fn start_secured(
         node_timeout: Duration,
         tls: &ServerTls,
@@ -119,7 +100,6 @@ impl ClusteredRedis {
         Ok(cluster)
     }
 
-    /// Returns the command with which another server meets this one.
     fn meet_line(&self, server: usize) -> String {
         let ports: &[NodePorts] = self.ports.numbers.as_chunks().0;
         let [_, _, bus, by, bus_by] = ports[server];
@@ -154,26 +134,25 @@ impl ClusteredRedis {
         format!("redis-cluster://{}", self.servers()[..2].join(","))
     }
 
-    /// Returns the URL with the ports for TLS, if the servers were started with TLS.
+    /// Returns the URL for TLS.
     pub fn tls_url(&self) -> Option<String> {
         Some(format!("rediss-cluster://{}", self.tls_servers()?[..2].join(",")))
     }
 
-    /// Returns the `host:port` of each server for TLS, if the servers were started with TLS.
+    /// Returns each `host:port` for TLS.
     pub fn tls_servers(&self) -> Option<Vec<String>> {
         let port = |server: &Local| Some(format!("{}:{}", self.host, server.binary.tls_port?));
         self.servers.iter().map(port).collect()
     }
 
-    /// Returns the `host:port` of each server, as the servers report it to clients.
+    /// Returns each `host:port`, as servers report it to clients.
     pub fn servers(&self) -> Vec<String> {
         let ports: &[NodePorts] = self.ports.numbers.as_chunks().0;
         let told = |&[port, _, _, by, _]: &NodePorts| if self.crossings.is_some() { by } else { port };
         ports.iter().map(|ports| format!("127.0.0.1:{}", told(ports))).collect()
     }
 
-    /// Cuts a server off from all others, like a network partition: no bytes pass, and no connection closes. Clients still reach
-    /// it. A master serves them until it notices.
+    /// Cuts a server off from all others: no bytes pass, and no connection closes. Clients still reach it.
     ///
     /// # Panics
     /// If the servers were not [started for cuts](Self::start_cuttable).
@@ -188,56 +167,34 @@ impl ClusteredRedis {
     }
 
     /// Waits until each running server knows a master of all slots, and each master a replica.
-    ///
-    /// # Cancel safety
-    /// Cancel safe.
-    ///
-    /// # Errors
-    /// [`ServerError::Ensemble`] after a minute.
     pub async fn wait_until_whole(&self) -> Result<(), ServerError> {
         until("was not whole", self.states(), async || {
             let infos = join_all((0..SERVERS).map(|server| self.says(server, "INFO replication"))).await;
             let masters = infos.iter().filter(|info| info.contains("state=online")).count();
             let views = join_all((0..SERVERS).map(|server| self.says(server, "CLUSTER SLOTS"))).await;
-            // Each master has one replica, so each range has two servers.
+            // Each range has a master and a replica.
             let whole = |view: &String| self.ids.iter().all(|id| view.contains(id.as_str()));
             (masters == MASTERS && views.iter().all(whole)).then_some(())
         })
         .await
     }
 
-    /// Stops a server without closing its connections (SIGSTOP): it accepts connections, but does not answer. It has stopped when
-    /// this returns.
-    ///
-    /// # Errors
-    /// The same as for [`kill`](Self::kill).
+    /// Pauses a server (SIGSTOP): it accepts connections, but does not answer. All threads have stopped when this returns.
     pub async fn pause(&self, server: usize) -> Result<(), ServerError> {
         self.servers[server].pause().await
     }
 
-    /// Continues a stopped server.
-    ///
-    /// # Errors
-    /// The same as for [`kill`](Self::kill).
+    /// Continues a paused server.
     pub fn resume(&self, server: usize) -> Result<(), ServerError> {
         self.servers[server].signal(Signal::CONT)
     }
 
     /// Kills a server (SIGKILL).
-    ///
-    /// # Errors
-    /// [`ServerError::Stopped`] if it does not run.
-    ///
-    /// # Panics
-    /// If the server does not exist. Each method with a server panics in this case.
     pub async fn kill(&self, server: usize) -> Result<(), ServerError> {
         self.servers[server].kill().await
     }
 
-    /// Starts a killed server again without data. Its cluster file has its old role; the other servers give it its new role.
-    ///
-    /// # Errors
-    /// The same as for [`Server::launch`](super::Server::launch).
+    /// Starts a killed server again. Its cluster file has its old role; the others give it its new role.
     pub async fn launch(&self, server: usize) -> Result<(), ServerError> {
         self.servers[server].launch().await
     }
@@ -247,12 +204,10 @@ impl ClusteredRedis {
         said.map_err(ServerError::io(format!("asking {line:?}")))
     }
 
-    /// Returns the answer of a server; empty if it does not run.
     async fn says(&self, server: usize, line: &str) -> String {
         self.say(server, line).await.unwrap_or_default()
     }
 
-    /// Returns the ends of all logs.
     async fn states(&self) -> String {
         self.servers.iter().map(Local::log_tail).collect::<Vec<_>>().join("\n\n")
     }

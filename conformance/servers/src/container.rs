@@ -1,5 +1,3 @@
-//! Servers in containers of a Docker engine.
-
 use std::env;
 use std::time::Duration;
 
@@ -15,10 +13,10 @@ use crate::probe;
 
 pub(super) type Container = ContainerAsync<GenericImage>;
 
-/// The time that an engine may need, including the download of an image.
+/// Includes the download of an image.
 const FETCHED: Duration = Duration::from_secs(300);
 
-/// Starts a container, and waits until its server answers. The error is the reason in words. A missing engine fails at once.
+/// A missing engine fails at once.
 pub(super) async fn start(kind: Kind, options: &Options) -> Result<(Container, String), String> {
     let image = env::var(kind.image_variable()).unwrap_or_else(|_| kind.default_image().to_owned());
     let failed = |why: &dyn std::fmt::Display| format!("no container of {image}: {why}");
@@ -30,7 +28,7 @@ pub(super) async fn start(kind: Kind, options: &Options) -> Result<(Container, S
     let port =
         container.get_host_port_ipv4(kind.default_port().tcp()).await.map_err(|error| failed(&error))?;
     let addr = match host.to_string().as_str() {
-        // The port is mapped for IPv4, but the name may resolve to IPv6.
+        // The name may resolve to IPv6, but the port is mapped for IPv4.
         "localhost" => format!("127.0.0.1:{port}"),
         host => format!("{host}:{port}"),
     };

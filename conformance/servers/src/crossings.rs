@@ -1,8 +1,6 @@
-//! Links between Redis servers that can be cut, while clients reach all servers.
-//!
-//! A Redis announces one port to servers and clients. So there is a [`Door`] at that port, which knows each server by its source
-//! address, [`source`]. Connections of a server go through a separate proxy, and other connections directly to the Redis. If the
-//! Redis was killed, the door does not refuse connections, but closes each one after it was accepted.
+//! A Redis announces one port to servers and clients. A [`Door`] at that port knows each server by its source address,
+//! [`source`], and sends its connections through a separate proxy, which can be cut. Clients' connections go directly to the
+//! Redis. If the Redis was killed, the door closes each connection after the accept, and refuses none.
 
 use std::net::Ipv4Addr;
 
@@ -12,14 +10,12 @@ use crate::link::Link;
 use crate::proxy::Proxy;
 use crate::wiring::Wiring;
 
-/// A port at which a server listens, and the port that it announces instead.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Announced {
     pub(crate) port: u16,
     pub(crate) by: u16,
 }
 
-/// All links between some servers.
 #[derive(Debug)]
 pub(crate) struct Crossings {
     links: Vec<Link>,
@@ -27,8 +23,7 @@ pub(crate) struct Crossings {
 }
 
 impl Crossings {
-    /// Opens the links to these servers from this number of [`source`]s: first the servers themselves, then processes that get no
-    /// connections (Sentinels). `None` if servers are not cut off.
+    /// Sources are first the servers, then processes that get no connections (Sentinels).
     pub(crate) async fn open(
         wiring: Wiring<'_>,
         servers: Vec<Vec<Announced>>,
@@ -58,18 +53,17 @@ impl Crossings {
         Ok(Some(Self { links, _doors: doors }))
     }
 
-    /// Cuts a server off from all others: no bytes pass, and no connection closes.
+    /// No bytes pass, and no connection closes.
     pub(crate) fn cut(&self, server: usize) {
         self.links.iter().filter(|link| link.from == server || link.to == server).for_each(Link::hold);
     }
 
-    /// Heals all cuts. Held bytes continue if both ends still have their connection.
     pub(crate) fn heal(&self) {
         self.links.iter().for_each(Link::heal);
     }
 }
 
-/// Returns the source address of a server's connections (`bind-source-addr`). On Linux all of 127.0.0.0/8 is local.
+/// For `bind-source-addr`: on Linux all of 127.0.0.0/8 is local.
 pub(crate) fn source(server: usize) -> Ipv4Addr {
     Ipv4Addr::new(127, 0, 0, 2 + u8::try_from(server).expect("few"))
 }

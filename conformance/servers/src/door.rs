@@ -1,5 +1,3 @@
-//! Forwards connections to a server from a socket of the file system or from a port.
-
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -9,27 +7,21 @@ use tokio::net::{TcpListener, UnixListener};
 
 use crate::accepting::{Accepting, connected, relay};
 
-/// A door that forwards connections to a port. A drop closes it and its connections.
+/// A drop closes the door and its connections.
 #[derive(Debug)]
 pub(crate) struct Door {
     _accepting: Accepting,
 }
 
 impl Door {
-    /// Opens a door to this address at `path`, a file in a server's folder.
-    ///
-    /// # Errors
-    /// If the file exists, or its path is too long for a socket.
+    /// Fails if the file exists, or if its path is too long for a socket.
     pub(crate) fn at_file(path: &Path, to: SocketAddr) -> io::Result<Self> {
         let listener = UnixListener::bind(path)?;
         let serve = move |stream, ()| async move { relay(stream, connected(to).await?).await };
         Ok(Self { _accepting: Accepting::start(listener, serve) })
     }
 
-    /// Opens a door to this address at a port. Connections from some source addresses go to other addresses.
-    ///
-    /// # Errors
-    /// If the port cannot be bound.
+    /// `others` redirects connections from these addresses.
     pub(crate) async fn at_port(
         port: u16,
         to: SocketAddr,

@@ -1,5 +1,3 @@
-//! Several servers of one kind with fault proxies between them.
-
 mod etcd;
 mod zookeeper;
 
@@ -16,23 +14,26 @@ use crate::ports::ClaimedPorts;
 use crate::reached::until;
 use crate::{Kind, ServerError, ServerTls};
 
-/// The role of a server, as the server reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     Leader,
     Follower,
 }
 
-/// Three (or more) ZooKeeper or etcd servers of this machine. Each connection between them passes a
-/// [`Proxy`](crate::proxy::Proxy), so that a server can be cut off from the others.
+/// ZooKeeper or etcd servers. Each connection between them passes a [`Proxy`](crate::proxy::Proxy), so that a server can be cut
+/// off.
 ///
-/// Servers are numbered from 0. A follower of ZooKeeper that is cut off serves reads until its sync limit
-/// ([`Ensemble::SYNC_LIMIT`]) has passed, while its leader counts down the sessions of its clients. In that time a client must
-/// not trust its reads. A member of etcd that is cut off answers no linearizable read, and knows no leader after 600 ms.
+/// A cut-off ZooKeeper follower serves reads for [`Ensemble::SYNC_LIMIT`], while its leader counts down the sessions of its
+/// clients: a client must not trust these reads. A cut-off etcd member answers no linearizable read, and knows no leader after
+/// 600 ms.
 ///
-/// A ZooKeeper server that gets a connection from a server with a lower number closes it and connects back to the address that
-/// the other server named, without the proxy. So the proxies remove that address, as servers before release
-/// 3.5 did. Then the server uses the address in its own configuration, which is a proxy.
+/// A ZooKeeper server that gets a connection from a lower-numbered server closes it and connects back to the address that the
+/// other server named, without the proxy. So the proxies remove that address, as releases before 3.5 did. Then the server uses
+/// its own configuration, which names a proxy.
+///
+/// The servers are always programs of this machine. A cancelled start leaves no server, and waits are cancel safe. Waits fail
+/// with [`ServerError::Ensemble`] after a minute, other methods with [`ServerError::Stopped`] or [`ServerError::Io`] if a server
+/// does not run. Methods panic if the server does not exist.
 #[derive(Debug)]
 pub struct Ensemble {
     kind: Kind,
@@ -41,44 +42,23 @@ pub struct Ensemble {
     _ports: ClaimedPorts,
 }
 
-/// The parts of an ensemble.
 type Started = (Vec<Local>, Vec<Link>, ClaimedPorts);
 
 impl Ensemble {
-    /// The time for which a ZooKeeper follower with fast clocks serves without a message of its leader.
+    /// A ZooKeeper follower with fast clocks serves for this time without its leader.
     pub const SYNC_LIMIT: Duration = Duration::from_secs(3);
 
-    /// Starts an ensemble of `size` ZooKeeper servers with fast clocks, and waits until all of them answer.
-    ///
-    /// # Cancel safety
-    /// A cancelled call leaves no server.
-    ///
-    /// # Errors
-    /// The same as for [`Server::start`](super::Server::start). The servers are always programs of this machine.
+    /// Starts `size` ZooKeeper servers with fast clocks.
     pub async fn zookeeper(size: usize) -> Result<Ensemble, ServerError> {
         Ok(Self::of(Kind::Zookeeper, on_free_ports(|| zookeeper::start(size, None)).await?))
     }
 
-    /// Starts servers like [`zookeeper`](Ensemble::zookeeper) that speak TLS with clients too, at
-    /// [`tls_addr`](Ensemble::tls_addr). They speak plain text with each other.
-    ///
-    /// # Cancel safety
-    /// A cancelled call leaves no server.
-    ///
-    /// # Errors
-    /// The same as for [`zookeeper`](Ensemble::zookeeper).
+    /// Starts servers that also speak TLS with clients, at [`tls_addr`](Ensemble::tls_addr).
     pub async fn zookeeper_with_tls(size: usize, tls: &ServerTls) -> Result<Ensemble, ServerError> {
         Ok(Self::of(Kind::Zookeeper, on_free_ports(|| zookeeper::start(size, Some(tls))).await?))
     }
 
-    /// Starts a cluster of `size` etcd servers, and waits until all of them answer. They elect a leader after 600 ms without a
-    /// message, and grant leases of one second or more.
-    ///
-    /// # Cancel safety
-    /// A cancelled call leaves no server.
-    ///
-    /// # Errors
-    /// The same as for [`zookeeper`](Ensemble::zookeeper).
+    /// Starts `size` etcd servers. They elect a leader after 600 ms without a message, and grant leases of one second or more.
     pub async fn etcd(size: usize) -> Result<Ensemble, ServerError> {
         Ok(Self::of(Kind::Etcd, on_free_ports(|| etcd::start(size)).await?))
     }
@@ -98,26 +78,17 @@ impl Ensemble {
         format!("{}://{}", self.kind, addrs.join(","))
     }
 
-    /// Returns the `host:port` of a server for clients.
-    ///
-    /// # Panics
-    /// If the server does not exist. Each method with a server panics in this case.
+    /// Returns the `host:port` for clients.
     pub fn addr(&self, server: usize) -> String {
         self.servers[server].binary.addr()
     }
 
-    /// Returns the `host:port` of a server for TLS with clients, if the ensemble was started with TLS.
+    /// Returns the `host:port` for TLS.
     pub fn tls_addr(&self, server: usize) -> Option<String> {
         Some(format!("127.0.0.1:{}", self.servers[server].binary.tls_port?))
     }
 
-    /// Waits until exactly one server leads and a majority serves, and returns the leader.
-    ///
-    /// # Cancel safety
-    /// Cancel safe.
-    ///
-    /// # Errors
-    /// [`ServerError::Ensemble`] after a minute.
+    /// Waits until exactly one server leads and a majority serves.
     pub async fn leader(&self) -> Result<usize, ServerError> {
         until("had no leader", self.states(), async || {
             let roles = self.roles().await;
@@ -128,21 +99,18 @@ impl Ensemble {
         .await
     }
 
-    /// Returns the servers that follow a leader now.
+    /// Returns the current followers.
     pub async fn followers(&self) -> Vec<usize> {
         let roles = self.roles().await;
         (0..roles.len()).filter(|server| roles[*server] == Some(Role::Follower)).collect()
     }
 
-    /// Returns whether a server serves its clients now, as leader or follower, cut off or not.
+    /// Returns whether a server serves, cut off or not.
     pub async fn serves(&self, server: usize) -> bool {
         self.role(server).await.is_some()
     }
 
     /// Waits until a server serves.
-    ///
-    /// # Errors
-    /// [`ServerError::Ensemble`] after a minute.
     pub async fn wait_until_serving(&self, server: usize) -> Result<(), ServerError> {
         until("did not have this server back", self.states(), async || {
             self.serves(server).await.then_some(())
@@ -150,10 +118,7 @@ impl Ensemble {
         .await
     }
 
-    /// Waits until a server has stopped serving.
-    ///
-    /// # Errors
-    /// [`ServerError::Ensemble`] after a minute.
+    /// Waits until a server does not serve.
     pub async fn wait_until_not_serving(&self, server: usize) -> Result<(), ServerError> {
         until("had a server that did not stop serving", self.states(), async || {
             (!self.serves(server).await).then_some(())
@@ -161,8 +126,7 @@ impl Ensemble {
         .await
     }
 
-    /// Cuts a server off from all others, like a network partition: no bytes pass, and no connection closes. Clients still
-    /// reach the server.
+    /// Cuts a server off from all others: no bytes pass, and no connection closes. Clients still reach it.
     pub fn cut(&self, server: usize) {
         assert!(server < self.size(), "server {server} does not exist");
         self.hold(|link| link.from == server || link.to == server);
@@ -174,24 +138,17 @@ impl Ensemble {
         self.hold(|link| (link.from, link.to) == (one, other) || (link.from, link.to) == (other, one));
     }
 
-    /// Heals all cuts. Held bytes continue if both ends still have their connection.
+    /// Heals all cuts. Bytes continue if both ends still have their connection.
     pub fn heal(&self) {
         self.links.iter().for_each(Link::heal);
     }
 
     /// Kills one server (SIGKILL).
-    ///
-    /// # Errors
-    /// [`ServerError::Stopped`] if it does not run.
     pub async fn kill(&self, server: usize) -> Result<(), ServerError> {
         self.servers[server].kill().await
     }
 
-    /// Starts a killed server again with its data, and waits until it answers. It does not answer while it is cut off or while
-    /// there is no majority.
-    ///
-    /// # Errors
-    /// The same as for [`Server::launch`](super::Server::launch).
+    /// Starts a killed server again with its data. It does not answer while it is cut off or without a majority.
     pub async fn launch(&self, server: usize) -> Result<(), ServerError> {
         self.servers[server].launch().await
     }
@@ -212,9 +169,8 @@ impl Ensemble {
         join_all((0..self.size()).map(|server| self.role(server))).await
     }
 
-    /// Returns the signs that ZooKeeper's servers have diverged: transactions after which a server found other data than its
-    /// leader's, and ephemeral nodes that only some of the serving servers have. The second sign is valid only while no client
-    /// uses the servers. Servers of etcd show no signs.
+    /// Returns the signs of diverged ZooKeeper servers: digests that do not match the leader's, and ephemeral nodes of only some
+    /// servers. The second sign is valid only without clients.
     pub async fn divergence(&self) -> Vec<String> {
         if self.kind != Kind::Zookeeper {
             return Vec::new();
@@ -236,7 +192,7 @@ impl Ensemble {
         self.servers[server].binary.log_lines_with(zookeeper::DIVERGED)
     }
 
-    /// Returns the role and data of each server, for a failed test.
+    /// Describes all servers, for a failed test.
     pub async fn report(&self) -> String {
         let mut report = self.states().await;
         if self.kind != Kind::Zookeeper {
@@ -245,7 +201,6 @@ impl Ensemble {
         for server in 0..self.size() {
             let had = self.digest_mismatches(server);
             let nodes = zookeeper::ephemerals(&self.addr(server)).await;
-            // Writing to a String cannot fail.
             let _ = writeln!(
                 report,
                 "server {server}: {had} digests do not match; nodes of sessions: {nodes:#?}"
@@ -254,12 +209,10 @@ impl Ensemble {
         report
     }
 
-    /// Returns the current role of each server, and the end of its log.
     async fn states(&self) -> String {
         let mut states = String::new();
         for (server, role) in self.roles().await.into_iter().enumerate() {
             let log = self.servers[server].log_tail();
-            // Writing to a String cannot fail.
             let _ = writeln!(states, "\nserver {server}: {role:?}\n{log}");
         }
         states

@@ -1,5 +1,3 @@
-//! The errors of servers.
-
 use std::io;
 use std::time::Duration;
 
@@ -16,9 +14,9 @@ pub enum ServerError {
         url = kind.url_variable(), packages = kind.packages()
     )]
     NotFound {
-        /// The kind of server.
+        /// The kind.
         kind: Kind,
-        /// The sources that were tried, and their failures.
+        /// The failures of the tried sources.
         tried: String,
     },
     /// A certificate was not created.
@@ -28,47 +26,47 @@ pub enum ServerError {
     /// A program ended before it answered.
     #[error("{kind} ended before it was ready ({status}); its log ends:\n{log}")]
     Died {
-        /// The kind of server.
+        /// The kind.
         kind: Kind,
-        /// The exit status.
+        /// Its status.
         status: String,
-        /// The last lines of its log.
+        /// The end of its log.
         log: String,
     },
     /// A program did not answer in time.
     #[error("{kind} was not ready after {waited:?}; its log ends:\n{log}")]
     NotReady {
-        /// The kind of server.
+        /// The kind.
         kind: Kind,
-        /// The time that it had.
+        /// The waiting time.
         waited: Duration,
-        /// The last lines of its log.
+        /// The end of its log.
         log: String,
     },
-    /// The server does not support this action: this process did not start it, or it is a container, whose port would change.
+    /// The origin of the server does not allow this action. The port of a container would change.
     #[error("cannot {action} a {kind} server from the {origin}: ask for a separate one with Options::own")]
     NotPossible {
         /// The action.
         action: &'static str,
-        /// The kind of server.
+        /// The kind.
         kind: Kind,
-        /// The source of the server.
+        /// The source.
         origin: Origin,
     },
-    /// The server is stopped, so it has no process.
+    /// The server does not run.
     #[error("the {kind} server is not running")]
     Stopped {
-        /// The kind of server.
+        /// The kind.
         kind: Kind,
     },
     /// The ensemble did not reach a state in time.
     #[error("the ensemble {what} within {waited:?}; the servers said: {states}")]
     Ensemble {
-        /// The state, as a verb with its object.
+        /// The missing state.
         what: &'static str,
-        /// The time that it had.
+        /// The waiting time.
         waited: Duration,
-        /// The last answer of each server, and the ends of their logs.
+        /// The servers' last answers.
         states: String,
     },
     /// The system refused an operation.
@@ -76,10 +74,10 @@ pub enum ServerError {
     Io {
         /// The operation.
         what: String,
-        /// The error of the system.
+        /// The error.
         source: io::Error,
     },
-    /// The container engine refused an operation on a started container.
+    /// The container engine refused an operation.
     #[error("container: {0}")]
     Container(String),
 }

@@ -1,9 +1,7 @@
-//! The kinds of server, and their names.
-
 use std::fmt;
 use std::str::FromStr;
 
-/// A kind of coordination server.
+/// A kind of server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// Redis or Valkey.
@@ -18,7 +16,6 @@ impl Kind {
     /// All kinds.
     pub const ALL: [Kind; 3] = [Kind::Redis, Kind::Zookeeper, Kind::Etcd];
 
-    /// Returns the element of this kind, of the elements for Redis, ZooKeeper and etcd.
     const fn of<T: Copy>(self, [redis, zookeeper, etcd]: [T; 3]) -> T {
         match self {
             Kind::Redis => redis,
@@ -27,38 +24,37 @@ impl Kind {
         }
     }
 
-    /// Returns the name in lower case, which is also the scheme of its URLs.
+    /// Returns the name, which is also the scheme of URLs.
     pub const fn name(self) -> &'static str {
         self.of(["redis", "zookeeper", "etcd"])
     }
 
-    /// Returns the environment variable with the URL of a server to use.
+    /// Returns the environment variable with the URL of a server.
     pub const fn url_variable(self) -> &'static str {
         self.of(["LATCHWORK_REDIS_URL", "LATCHWORK_ZOOKEEPER_URL", "LATCHWORK_ETCD_URL"])
     }
 
-    /// Returns the environment variable with the clocks of the server of [`url_variable`](Kind::url_variable): `fast`, or any
-    /// other value (or none) for default clocks.
+    /// Returns the environment variable with that server's clocks: `fast`, or the defaults.
     pub const fn clocks_variable(self) -> &'static str {
         self.of(["LATCHWORK_REDIS_CLOCKS", "LATCHWORK_ZOOKEEPER_CLOCKS", "LATCHWORK_ETCD_CLOCKS"])
     }
 
-    /// Returns the environment variable that names another container image.
+    /// Returns the environment variable with another image.
     pub const fn image_variable(self) -> &'static str {
         self.of(["LATCHWORK_REDIS_IMAGE", "LATCHWORK_ZOOKEEPER_IMAGE", "LATCHWORK_ETCD_IMAGE"])
     }
 
-    /// Returns the default container image.
+    /// Returns the container image.
     pub const fn default_image(self) -> &'static str {
         self.of(["redis:7", "zookeeper:3.8", "quay.io/coreos/etcd:v3.4.23"])
     }
 
-    /// Returns the default port of its clients.
+    /// Returns the clients' port.
     pub const fn default_port(self) -> u16 {
         self.of([6379, 2181, 2379])
     }
 
-    /// Returns its Debian and Ubuntu packages.
+    /// Returns the Debian packages.
     pub const fn packages(self) -> &'static str {
         self.of(["redis-server", "libzookeeper-java default-jre-headless", "etcd-server"])
     }

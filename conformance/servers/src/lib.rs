@@ -1,25 +1,20 @@
 //! Finds or starts servers for tests and demonstrations.
 //!
 //! [`Server::start`] returns a server of a [`Kind`], from the first of these sources that exists:
-//! 1. a URL in the environment (`LATCHWORK_REDIS_URL`, `LATCHWORK_ZOOKEEPER_URL`, `LATCHWORK_ETCD_URL`). Such a server is
-//!    never stopped.
+//! 1. a URL in the environment (`LATCHWORK_REDIS_URL`, `LATCHWORK_ZOOKEEPER_URL`, `LATCHWORK_ETCD_URL`). Such a server is never
+//!    stopped.
 //! 2. with the crate feature `containers`: a container, if a Docker engine answers and has or fetches the image
 //!    (`LATCHWORK_REDIS_IMAGE`, `LATCHWORK_ZOOKEEPER_IMAGE` and `LATCHWORK_ETCD_IMAGE` name other images).
-//! 3. a program on the machine. It is started on a free loopback port in a temporary folder, and killed with the [`Server`],
-//!    also if this process is killed first. `LATCHWORK_SERVER_DIR` may name a folder with unpacked Debian packages, which is
-//!    searched before the machine's own folders.
+//! 3. a program on the machine, on a free loopback port and in a temporary folder. It is killed with the [`Server`], also if this
+//!    process is killed first. `LATCHWORK_SERVER_DIR` may name a folder with unpacked Debian packages, which is searched first.
 //!
-//! If there is no server, [`ServerError::NotFound`] lists the attempts, and ways to get a server.
+//! A test that stops a server asks for a separate one ([`Options::own`]).
 //!
-//! An action that a server does not support is refused. A test that stops a server asks for a separate one ([`Options::own`]); a
-//! test that depends on default clocks asks for them ([`Clocks::Default`]). A started program can be paused, stopped, and
-//! started again on the same port with the same data.
+//! An [`Ensemble`] is several ZooKeeper or etcd servers with fault proxies between them. A [`WatchedRedis`] has two replicas and
+//! three Sentinels. A [`ClusteredRedis`] has three masters and three replicas.
 //!
-//! An [`Ensemble`] is three ZooKeeper or etcd servers with fault proxies between them. A [`WatchedRedis`] is a Redis with two
-//! replicas and three Sentinels. A [`ClusteredRedis`] is a Redis Cluster of three masters and three replicas.
-//!
-//! Servers that are started here are for tests: by default they have fast clocks ([`Clocks::Fast`]) and do not sync their disks.
-//! With default clocks, which `bench` and `compare` use, etcd syncs its disk.
+//! By default started servers have fast clocks ([`Clocks::Fast`]) and do not sync their disks. With default clocks, which `bench`
+//! and `compare` use, etcd syncs its disk.
 
 // docs.rs shows which feature an item needs. Other builds ignore this.
 #![cfg_attr(docsrs, feature(doc_cfg))]

@@ -1,21 +1,18 @@
-//! The link from one server to another.
-
 use crate::door::Door;
 use crate::proxy::{Direction, Proxy};
 
-/// The link from server `from` to server `to`.
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) from: usize,
     pub(crate) to: usize,
     pub(crate) proxies: Vec<Proxy>,
-    /// The start of the link, unless it is a port. It closes with the link.
+    /// The start of the link, unless it is a port.
     #[allow(dead_code, reason = "a drop would close the door")]
     pub(crate) door: Option<Door>,
 }
 
 impl Link {
-    /// Holds all bytes, without closing a connection.
+    /// Holds all bytes, and closes no connection.
     pub(crate) fn hold(&self) {
         for proxy in &self.proxies {
             proxy.hold(Direction::ToServer);
@@ -23,7 +20,6 @@ impl Link {
         }
     }
 
-    /// Lets held bytes continue.
     pub(crate) fn heal(&self) {
         self.proxies.iter().for_each(Proxy::resume);
     }

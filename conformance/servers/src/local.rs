@@ -1,5 +1,3 @@
-//! A server program that this process starts, and that can be stopped and started again.
-
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::process::Signal;
@@ -9,7 +7,6 @@ use crate::options::Options;
 use crate::process::{Process, until_stopped};
 use crate::{Kind, ServerError};
 
-/// A program, and its process while it runs.
 #[derive(Debug)]
 pub(super) struct Local {
     // Dropped first: the process must end before its folder is removed.
@@ -18,18 +15,16 @@ pub(super) struct Local {
 }
 
 impl Local {
-    /// Finds, prepares and runs a server.
     pub(super) async fn start(kind: Kind, options: &Options) -> Result<Self, ServerError> {
         on_free_ports(|| async { Self::run(Binary::prepare(kind, options)?).await }).await
     }
 
-    /// Runs a prepared program, and waits until it answers.
     pub(super) async fn run(binary: Binary) -> Result<Self, ServerError> {
         let process = binary.run().await?;
         Ok(Local { process: Mutex::new(Some(process)), binary })
     }
 
-    /// Returns the process. `None` if it has ended, also without a stop.
+    /// `None` if it has ended, also without a stop.
     fn process(&self) -> MutexGuard<'_, Option<Process>> {
         let mut process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
         if process.as_mut().is_some_and(Process::has_ended) {
@@ -58,7 +53,6 @@ impl Local {
         self.process().as_ref().ok_or_else(|| self.stopped())?.signal(signal)
     }
 
-    /// Sends SIGSTOP. The process has stopped when this returns.
     pub(super) async fn pause(&self) -> Result<(), ServerError> {
         self.signal(Signal::STOP)?;
         until_stopped(self.pid().ok_or_else(|| self.stopped())?).await
@@ -72,7 +66,7 @@ impl Local {
         self.take()?.kill().await
     }
 
-    /// Starts the program again and waits until it answers. Does nothing if it runs.
+    /// Does nothing if the program runs.
     pub(super) async fn launch(&self) -> Result<(), ServerError> {
         if self.pid().is_none() {
             let process = self.binary.run().await?;

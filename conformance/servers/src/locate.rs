@@ -1,15 +1,13 @@
-//! Finds server programs on the machine.
-
 use std::env;
 use std::path::{Path, PathBuf};
 
 use crate::{Kind, ServerError};
 
-/// The environment variable with the folder of unpacked packages.
+/// Names a folder of unpacked packages.
 const ROOT_VARIABLE: &str = "LATCHWORK_SERVER_DIR";
 
-/// Jars that ZooKeeper needs, in the layout of Debian's packages: names without the extension, or prefixes that end in `*`. The
-/// whole folder would mix the logging bindings of all packages.
+/// Jars that ZooKeeper needs, in the layout of Debian's packages (`*` ends a prefix). The whole folder would mix logging
+/// bindings.
 const JARS: [&str; 14] = [
     "zookeeper",
     "zookeeper-jute",
@@ -27,17 +25,14 @@ const JARS: [&str; 14] = [
     "jetty9-*",
 ];
 
-/// How to run a server program.
 #[derive(Debug, Clone)]
 pub(super) struct Program {
     pub(super) command: PathBuf,
-    /// For Java: the class path.
     pub(super) class_path: Option<String>,
-    /// Folders with shared libraries outside of the system's folders.
+    /// Folders outside of the system's.
     pub(super) libraries: Vec<PathBuf>,
 }
 
-/// Finds the program of a kind.
 pub(super) fn locate(kind: Kind) -> Result<Program, ServerError> {
     let root = env::var_os(ROOT_VARIABLE).filter(|root| !root.is_empty()).map(PathBuf::from);
     let root = root.as_deref();
@@ -57,7 +52,6 @@ pub(super) fn locate(kind: Kind) -> Result<Program, ServerError> {
     }
 }
 
-/// Returns the first of these commands that exists: in the root, then on the path.
 fn command(names: &[&str], root: Option<&Path>) -> Option<Program> {
     let unpacked = |root: &Path| {
         let command = names.iter().map(|name| root.join("usr/bin").join(name)).find(|path| path.is_file())?;
@@ -79,7 +73,7 @@ fn on_path(name: &str) -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-/// Returns the folders of shared libraries of an unpacked tree: `lib`, `usr/lib`, and the folders of each architecture in them.
+/// `lib`, `usr/lib`, and the folders of each architecture in them.
 fn libraries(root: &Path) -> Vec<PathBuf> {
     let bases = [root.join("usr/lib"), root.join("lib")];
     let below = bases.iter().flat_map(|base| entries(base)).filter(|path| {
@@ -127,7 +121,7 @@ fn numeric(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Finds ZooKeeper as its project distributes it: by `ZOOKEEPER_HOME`, or by the place of `zkServer.sh`.
+/// ZooKeeper as its project distributes it.
 fn distribution() -> Option<String> {
     let named = env::var_os("ZOOKEEPER_HOME").map(PathBuf::from);
     let found = ["zkServer.sh", "zkServer"].iter().find_map(|name| on_path(name)).and_then(|script| {
@@ -140,7 +134,7 @@ fn distribution() -> Option<String> {
             .filter(|path| path.extension().is_some_and(|extension| extension == "jar"));
         let jars: Vec<_> = jars.collect();
         let zookeeper = jars.iter().any(|jar| jar.to_string_lossy().contains("zookeeper"));
-        // Its folder of settings has the settings of its log. Without them it logs everything.
+        // Without the log settings in this folder, ZooKeeper logs everything.
         if zookeeper { joined(jars.into_iter().chain([home.join("conf")])) } else { None }
     })
 }
@@ -149,7 +143,7 @@ fn joined(paths: impl Iterator<Item = PathBuf>) -> Option<String> {
     env::join_paths(paths).ok()?.into_string().ok().filter(|joined| !joined.is_empty())
 }
 
-/// Returns the entries of a folder, by name. Empty if the folder cannot be read.
+/// Sorted by name. Empty if the folder cannot be read.
 fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let mut entries: Vec<_> =
         std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();

@@ -1,5 +1,3 @@
-//! The options of a server.
-
 use std::time::Duration;
 
 use crate::tls::ServerTls;
@@ -11,13 +9,12 @@ pub enum Clocks {
     /// and does not wait for its disk.
     #[default]
     Fast,
-    /// The servers' defaults: ZooKeeper has a tick of 2 s and grants 4 s to 40 s. etcd has a heartbeat of 100 ms and elects
-    /// after 1 s.
+    /// The servers' defaults: ZooKeeper has a tick of 2 s and grants 4 s to 40 s. etcd has a heartbeat of 100 ms and elects after
+    /// 1 s.
     Default,
 }
 
 impl Clocks {
-    /// Returns the element of these clocks, of the elements for fast and default clocks.
     const fn of<T: Copy>(self, [fast, default]: [T; 2]) -> T {
         match self {
             Clocks::Fast => fast,
@@ -30,26 +27,24 @@ impl Clocks {
         Duration::from_millis(self.of([100, 2_000]))
     }
 
-    /// Returns the arguments for etcd's heartbeat interval and its election timeout. The election timeout limits its shortest
-    /// lease.
+    /// The election timeout limits etcd's shortest lease.
     pub(super) fn etcd_args(self) -> [String; 2] {
         let (heartbeat, election) = self.of([(20, 200), (100, 1_000)]);
         [format!("--heartbeat-interval={heartbeat}"), format!("--election-timeout={election}")]
     }
 
-    /// Returns the variable that stops etcd from waiting for its disk: by default each write waits, and a busy disk may take
-    /// seconds. It is not an argument, because releases before 3.4.10 refuse an unknown argument.
+    /// Each write of etcd waits for its disk, and a busy disk may take seconds. The setting is not an argument: releases before
+    /// 3.4.10 refuse unknown arguments.
     pub(super) fn etcd_environment(self) -> Option<(String, String)> {
         (self == Clocks::Fast).then(|| ("ETCD_UNSAFE_NO_FSYNC".to_owned(), "true".to_owned()))
     }
 
-    /// Returns the value of [`Kind::clocks_variable`](super::Kind::clocks_variable).
     pub(super) const fn name(self) -> &'static str {
         self.of(["fast", "default"])
     }
 }
 
-/// The options of a server. The default accepts any server, and fast clocks if it is started here.
+/// The options of a server. The default accepts any server.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     pub(super) clocks: Clocks,
@@ -60,38 +55,37 @@ pub struct Options {
 }
 
 impl Options {
-    /// Creates the default: any server, fast clocks, no arguments.
+    /// Creates the default.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets the clocks. [`Clocks::Fast`] is a wish: a server of the environment keeps its clocks
-    /// ([`Server::clocks`](super::Server::clocks)). [`Clocks::Default`] is a requirement.
+    /// Sets the clocks. [`Clocks::Fast`] is a wish, [`Clocks::Default`] a requirement.
     pub fn clocks(mut self, clocks: Clocks) -> Self {
         self.clocks = clocks;
         self
     }
 
-    /// Requires a program that this process starts. It can be stopped, started again, and get faults without an effect on others.
+    /// Requires a separate program, so that its faults affect no other test.
     pub fn own(mut self) -> Self {
         self.own = true;
         self
     }
 
-    /// Requires a program that this process starts and that speaks TLS too, at [`Server::tls_addr`](super::Server::tls_addr).
+    /// Requires a separate program that also speaks TLS.
     pub fn tls(mut self, tls: ServerTls) -> Self {
         self.tls = Some(tls);
         self.own()
     }
 
-    /// Requires a program that this process starts with this environment variable.
+    /// Requires a separate program with this environment variable.
     pub fn environment(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.environment.push((name.into(), value.into()));
         self.own()
     }
 
     /// Adds arguments: of the command line for Redis and etcd; lines of `zoo.cfg` (`key=value`) or properties of Java
-    /// (`-Dkey=value`) for ZooKeeper. Then a server of the environment is not used, because its arguments are unknown.
+    /// (`-Dkey=value`) for ZooKeeper. They exclude a server of the environment, whose arguments are unknown.
     pub fn args<I: IntoIterator<Item = S>, S: Into<String>>(mut self, args: I) -> Self {
         self.args.extend(args.into_iter().map(Into::into));
         self

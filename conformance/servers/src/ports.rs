@@ -1,5 +1,3 @@
-//! Ports that stay reserved for servers, or that refuse connections.
-
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::ops::Range;
@@ -9,20 +7,20 @@ use tokio::net::TcpSocket;
 
 use crate::ServerError;
 
-/// The first port. Default ports of well-known services are lower.
+/// Default ports of well-known services are lower.
 const FIRST: u16 = 10_000;
 
-/// The first dynamic port, if the system does not report it (RFC 6335).
+/// The default of RFC 6335.
 const DYNAMIC: u16 = 49_152;
 
-/// The number of tries for each port. Ports are rarely taken, even with dozens of servers.
+/// Ports are rarely taken, even with dozens of servers.
 const TRIES: usize = 100;
 
 /// Returns free, different ports of the loopback interface. On Linux no other caller gets one of them while this process runs.
 ///
-/// The system gives none of them to an outgoing connection. That matters because a server does not always hold its ports: not
-/// while it is stopped, and a follower binds its quorum port only when it leads. A connection on such a port would block the
-/// server for a minute after the connection's own end (`TIME_WAIT`).
+/// The system gives none of them to an outgoing connection. A server does not always hold its ports: not while it is stopped, and
+/// a follower binds its quorum port only when it leads. A connection on such a port would block the server for a minute after its
+/// own end (`TIME_WAIT`).
 ///
 /// # Errors
 /// [`ServerError`] if the system has too few free ports.
@@ -33,7 +31,7 @@ pub fn free_ports(count: usize) -> Result<Vec<u16>, ServerError> {
     Ok(claimed.numbers)
 }
 
-/// Ports like the ones of [`free_ports`]. On Linux no other caller gets them before this is dropped.
+/// On Linux no other caller gets these ports.
 #[derive(Debug)]
 pub(super) struct ClaimedPorts {
     pub(super) numbers: Vec<u16>,
@@ -41,10 +39,6 @@ pub(super) struct ClaimedPorts {
 }
 
 impl ClaimedPorts {
-    /// Claims `count` ports.
-    ///
-    /// # Errors
-    /// [`ServerError`] if the system has too few free ports.
     pub(super) fn take(count: usize) -> Result<Self, ServerError> {
         let range = range();
         let (mut numbers, mut claims, mut bound) = (Vec::new(), Vec::new(), Vec::new());
@@ -75,8 +69,7 @@ impl ClaimedPorts {
     }
 }
 
-/// A claim of a port: a socket with the port in its name. Only one process has it, and the system removes it at the end of the
-/// process, also after a crash.
+/// Only one process has a socket of this name, and the system removes it at the end of the process, also after a crash.
 #[cfg(target_os = "linux")]
 fn claim(port: u16) -> io::Result<Option<UnixDatagram>> {
     use std::os::linux::net::SocketAddrExt;
@@ -85,23 +78,20 @@ fn claim(port: u16) -> io::Result<Option<UnixDatagram>> {
     match UnixDatagram::bind_addr(&name) {
         Ok(claim) => Ok(Some(claim)),
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(error),
-        // Such sockets are forbidden here, so there are no claims, as on other systems.
+        // Such sockets are forbidden here.
         Err(_) => Ok(None),
     }
 }
 
-/// Other systems have no such names, and so no claims.
 #[cfg(not(target_os = "linux"))]
 fn claim(_: u16) -> io::Result<Option<UnixDatagram>> {
     Ok(None)
 }
 
-/// A port of the loopback interface that refuses connections. No other program gets it before this is dropped; a port that was
-/// bound and closed may be given to another program.
+/// A port that refuses connections. Until a drop no other program gets it, unlike a port that was bound and closed.
 #[derive(Debug)]
 pub struct ClosedPort {
     addr: SocketAddr,
-    // Bound, without a listener.
     _bound: TcpSocket,
 }
 
@@ -109,7 +99,7 @@ impl ClosedPort {
     /// Claims a port.
     ///
     /// # Errors
-    /// [`ServerError`] if the system has no free port.
+    /// [`ServerError`] if no port is free.
     pub fn take() -> Result<Self, ServerError> {
         let taken = TcpSocket::new_v4().and_then(|socket| {
             socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
@@ -124,14 +114,13 @@ impl ClosedPort {
     }
 }
 
-/// Returns the ports below the dynamic ports, which the system gives to outgoing connections.
+/// Ports below the dynamic ports, which the system gives to outgoing connections. Only Linux has a file with them.
 fn range() -> Range<u16> {
-    // Only Linux has this file.
     let dynamic = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
     below(dynamic.split_whitespace().next().and_then(|first| first.parse().ok()).unwrap_or(DYNAMIC))
 }
 
-/// Returns the ports below `dynamic`. If all ports are dynamic, all are used.
+/// If all ports are dynamic, all are used.
 fn below(dynamic: u16) -> Range<u16> {
     FIRST..if dynamic > FIRST { dynamic } else { u16::MAX }
 }
@@ -150,7 +139,7 @@ mod tests {
         assert_eq!(TcpListener::bind(closed.addr()).unwrap_err().kind(), ErrorKind::AddrInUse);
     }
 
-    /// A server of it may be stopped just then.
+    /// A stopped server has only its claim.
     #[cfg(target_os = "linux")]
     #[test]
     fn claimed_port_refuses_other_claims_although_it_is_unbound() {
@@ -171,8 +160,7 @@ mod tests {
         different.sort_unstable();
         different.dedup();
         assert_eq!(different.len(), 9);
-        // A listener without a port gets a port of the range from which the system also takes the ports of
-        // connections.
+        // A listener without a port gets a port of the range for outgoing connections.
         let dynamic =
             (0..200).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()).collect::<Vec<_>>();
         let lowest = dynamic.iter().map(|socket| socket.local_addr().unwrap().port()).min().unwrap();

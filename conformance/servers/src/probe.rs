@@ -1,5 +1,3 @@
-//! Asks a server whether it is ready, and whether it is the server that this process started.
-
 use std::io;
 use std::time::Duration;
 
@@ -9,7 +7,6 @@ use tokio::time::timeout;
 
 use crate::Kind;
 
-/// The timeout of one question. A starting server is asked again.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Sends a request on a new connection, and reads until the server closes it.
@@ -21,33 +18,32 @@ pub async fn ask(addr: &str, request: &str) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
-/// Does the same as [`ask`] within [`PATIENCE`], for example with a four-letter word of ZooKeeper.
+/// For example with a four-letter word of ZooKeeper.
 pub(super) async fn ask_in_time(addr: &str, request: &str) -> io::Result<String> {
     timeout(PATIENCE, ask(addr, request)).await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
 }
 
-/// Distinguishes a server that this process started from another one that took its port first.
+/// Another server may have taken the port first.
 #[derive(Debug, Clone)]
 pub(super) struct Identity {
     pub(super) pid: u32,
-    /// The folder that contains its data.
+    /// The folder of its data.
     pub(super) folder: String,
 }
 
-/// Returns whether a server serves now and has this identity. Without an identity, no other server can have the port.
+/// Without an identity, no other server can have the port.
 pub(super) async fn serves(kind: Kind, addr: &str, identity: Option<&Identity>) -> bool {
     match kind {
         Kind::Redis => redis(addr, identity).await,
         Kind::Zookeeper => zookeeper(addr, identity).await,
         Kind::Etcd => etcd(addr, identity).await,
     }
-    // A server that cannot be asked does not serve.
+    // A server without an answer does not serve.
     .unwrap_or(false)
 }
 
-/// Sends commands to a Redis or a Sentinel, one in each line.
 pub(super) async fn ask_redis(addr: &str, lines: &str) -> io::Result<String> {
-    // A Sentinel has no QUIT. Both close the connection after an invalid request.
+    // A Sentinel has no QUIT. Both servers close the connection after an invalid request.
     ask_in_time(addr, &format!("{lines}*x\r\n")).await
 }
 

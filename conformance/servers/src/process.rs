@@ -1,5 +1,3 @@
-//! A running server program, which cannot outlive this process.
-
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
@@ -13,15 +11,15 @@ use tokio::time::{sleep, timeout};
 use crate::ServerError;
 use crate::locate::Program;
 
-/// The time that a server has for an orderly end before it is killed.
+/// For an orderly end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Kills the process `$1` and removes its folder `$2` when its standard input ends without a line: then the process that started
-/// both has ended, in any way.
+/// both has ended.
 const WATCHDOG: &str =
     "trap '' INT TERM HUP; read -r _ && exit 0; kill -KILL \"$1\"; sleep 1; rm -rf -- \"$2\"";
 
-/// A running program, and the watchdog that ends it if this process cannot.
+/// The watchdog ends the program if this process cannot.
 ///
 /// A drop kills the program, and waits for its end.
 #[derive(Debug)]
@@ -32,7 +30,6 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts a program in `folder`, with its output in `log`.
     pub(super) fn spawn(
         program: &Program,
         args: &[String],
@@ -50,7 +47,7 @@ impl Process {
         {
             command.env("LD_LIBRARY_PATH", path);
         }
-        // In a separate group, so that an interrupt from the keyboard reaches only this process, which ends it.
+        // In a separate group, an interrupt from the keyboard reaches only this process, which ends the program.
         command.stdin(Stdio::null()).stdout(output).stderr(errors).process_group(0).kill_on_drop(true);
         let child = command.spawn().map_err(ServerError::io(what()))?;
         let pid = child.id().and_then(|pid| Pid::from_raw(pid.cast_signed())).ok_or_else(|| {
@@ -64,23 +61,20 @@ impl Process {
         self.pid.as_raw_nonzero().get().cast_unsigned()
     }
 
-    /// Returns whether the program has ended.
     pub(super) fn has_ended(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(Some(_)))
     }
 
-    /// Waits for the end of the program.
     pub(super) async fn ended(&mut self) -> Result<ExitStatus, ServerError> {
         self.child.wait().await.map_err(ServerError::io("waiting for a server"))
     }
 
-    /// Sends a signal.
     pub(super) fn signal(&self, signal: Signal) -> Result<(), ServerError> {
         kill_process(self.pid, signal)
             .map_err(|errno| ServerError::Io { what: format!("sending {signal:?}"), source: errno.into() })
     }
 
-    /// Asks the program to end, and kills it if it does not.
+    /// Kills the program after [`PATIENCE`].
     pub(super) async fn stop(mut self) -> Result<(), ServerError> {
         self.signal(Signal::TERM)?;
         // A paused program does not react to the signal.
@@ -91,7 +85,7 @@ impl Process {
         }
     }
 
-    /// Kills the program, like a crash.
+    /// Like a crash.
     pub(super) async fn kill(mut self) -> Result<(), ServerError> {
         self.child.kill().await.map_err(ServerError::io("killing a server"))
     }
@@ -99,14 +93,13 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // The program may have ended already.
         let _ = self.child.start_kill();
-        // The folder is removed after this, and the program must not write into it any more: wait for its end.
+        // The folder is removed after this.
         let given_up = Instant::now() + Duration::from_secs(2);
         while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < given_up {
             std::thread::sleep(Duration::from_millis(1));
         }
-        // A line on its input, and not the end of the input, ends the watchdog without a kill. It may have ended already.
+        // A line ends the watchdog without a kill.
         if let Some(mut input) = self.watchdog.stdin.take() {
             let _ = input.write_all(b"done\n");
         }
@@ -127,11 +120,7 @@ fn watch_over(pid: Pid, folder: &Path) -> std::io::Result<std::process::Child> {
         .spawn()
 }
 
-/// Waits until all threads of a process have stopped after SIGSTOP: when `kill` returns, a thread on another core may still run.
-/// It polls, because there is no event.
-///
-/// # Errors
-/// If the process does not stop, or its threads cannot be read.
+/// When `kill` returns, a thread on another core may still run. SIGSTOP causes no event, so this polls.
 pub(super) async fn until_stopped(pid: u32) -> Result<(), ServerError> {
     let stopped = async {
         while !is_stopped(pid).map_err(ServerError::io("looking at a server's threads"))? {
@@ -151,7 +140,6 @@ fn is_stopped(pid: u32) -> io::Result<bool> {
             // The state is the first field after the name, which may contain any text.
             Ok(stat) if stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T')) => {}
             Ok(_) => return Ok(false),
-            // The thread has ended.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }

@@ -1,12 +1,9 @@
-//! Waits for a state of several servers.
-
 use tokio::time::{Instant, sleep};
 
 use crate::binary::{AGAIN, READY};
 use crate::error::ServerError;
 
-/// Polls until a state is reached, because servers do not announce it. The error has `what`, the state that was not reached, and
-/// the `states` of all servers.
+/// Polls, because servers do not announce a state. The error names the missing state (`what`).
 pub(crate) async fn until<T>(
     what: &'static str,
     states: impl Future<Output = String>,

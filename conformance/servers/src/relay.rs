@@ -1,4 +1,4 @@
-//! A relay between clients and a server. The test serves its connections.
+//! A relay between clients and a server.
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,7 +8,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::accepting::Accepting;
 
-/// A relay. A drop ends it and its connections. A connection also ends with either side.
+/// A relay whose connections the test serves. They end with either side, or with the drop.
 #[derive(Debug)]
 pub struct Relay {
     addr: SocketAddr,

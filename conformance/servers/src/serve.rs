@@ -1,5 +1,3 @@
-//! Servers for a shell: `latchwork-conformance serve`.
-
 use std::io::{self, Read, Write};
 
 use futures_util::future::try_join_all;
@@ -8,11 +6,9 @@ use tokio::sync::oneshot;
 
 use crate::{Kind, Options, Server, ServerError};
 
-/// Starts one server of each kind, prints shell lines that export their URLs, and stops them when standard input ends or at
-/// SIGINT or SIGTERM.
-///
-/// Standard output gets lines such as `export LATCHWORK_REDIS_URL='redis://127.0.0.1:40001'`, then the line `# ready`. Standard
-/// error gets the source of each server.
+/// Starts one server of each kind for `latchwork-conformance serve`, prints lines such as `export
+/// LATCHWORK_REDIS_URL='redis://127.0.0.1:40001'`, then `# ready`, and stops the servers when standard input ends or at SIGINT or
+/// SIGTERM. Standard error gets the source of each server.
 ///
 /// # Cancel safety
 /// A cancelled call stops its servers. A container that is starting may remain, see [`Server::start`].
@@ -52,7 +48,7 @@ fn announce(servers: &[Server]) -> io::Result<()> {
     out.flush()
 }
 
-/// Reports the end of standard input. A separate thread reads it, because a read in the runtime would block the runtime's end.
+/// A read in the runtime would block its end.
 fn input_closed() -> Result<oneshot::Receiver<()>, ServerError> {
     let (close, closed) = oneshot::channel();
     std::thread::Builder::new()
@@ -60,7 +56,6 @@ fn input_closed() -> Result<oneshot::Receiver<()>, ServerError> {
         .spawn(move || {
             let mut input = io::stdin().lock();
             while input.read(&mut [0; 256]).is_ok_and(|length| length > 0) {}
-            // The receiver may be gone.
             let _ = close.send(());
         })
         .map_err(ServerError::io("starting a thread"))?;

@@ -1,5 +1,3 @@
-//! One server, from any source.
-
 use std::{env, fmt};
 
 use rustix::process::Signal;
@@ -11,9 +9,9 @@ use crate::{Kind, ServerError};
 /// The source of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// A URL, from the environment or [`Server::at`]. The server is never stopped.
+    /// A given URL. The server is never stopped.
     Environment,
-    /// A container, removed with the [`Server`]. It remains if this process is killed first.
+    /// A container. It remains if this process is killed before the drop of the [`Server`].
     Container,
     /// A program of this machine, killed with the [`Server`].
     Binary,
@@ -38,6 +36,10 @@ enum Backing {
 }
 
 /// A running server. A drop stops it, unless its URL was given.
+///
+/// Methods fail with [`ServerError::NotPossible`] if the origin of the server does not allow them, and with
+/// [`ServerError::Stopped`] if it does not run. After a cancelled [`stop`](Server::stop), [`kill`](Server::kill),
+/// [`launch`](Server::launch) or [`restart`](Server::restart) it does not run.
 #[derive(Debug)]
 pub struct Server {
     kind: Kind,
@@ -48,12 +50,11 @@ pub struct Server {
 }
 
 impl Server {
-    /// Returns a server of this kind, from the first source in the order of the [module](super).
-    ///
-    /// A server of the environment is not contacted. Other servers answer when this returns.
+    /// Returns a server of this kind, from the first source in the order of the [module](super). A server of the environment is
+    /// not contacted.
     ///
     /// # Cancel safety
-    /// A cancelled call leaves no server, except a container that the engine is starting at that moment. Remove it by hand.
+    /// A cancelled call leaves no server, except a container that the engine is starting at that moment.
     ///
     /// # Errors
     /// [`ServerError::NotFound`] if there is none, otherwise the error of the start.
@@ -78,7 +79,7 @@ impl Server {
         }
     }
 
-    /// Returns the server at this URL, with these clocks. It is not contacted here, and never stopped.
+    /// Returns the server at this URL. It is never contacted and never stopped.
     pub fn at(kind: Kind, url: impl Into<String>, clocks: Clocks) -> Server {
         let url = url.into();
         Server { kind, addr: first_addr(kind, &url), url, clocks, backing: Backing::Environment }
@@ -115,7 +116,7 @@ impl Server {
         Err("built without the feature `containers`".to_owned())
     }
 
-    /// Returns the kind of server.
+    /// Returns the kind.
     pub fn kind(&self) -> Kind {
         self.kind
     }
@@ -125,7 +126,7 @@ impl Server {
         &self.url
     }
 
-    /// Returns the `host:port` for clients: the first one if the URL names several.
+    /// Returns the first `host:port` for clients.
     pub fn addr(&self) -> &str {
         &self.addr
     }
@@ -135,8 +136,7 @@ impl Server {
         Some(format!("127.0.0.1:{}", self.program()?.binary.tls_port?))
     }
 
-    /// Returns the URL with another address, for a [`Proxy`](crate::proxy::Proxy) before the server. Other parts of the URL do
-    /// not change.
+    /// Returns the URL with another address, for a [`Proxy`](crate::proxy::Proxy).
     pub fn url_at(&self, addr: impl fmt::Display) -> String {
         let (scheme, rest) = self.url.split_once("://").unwrap_or((self.kind.name(), &self.url));
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
@@ -144,7 +144,7 @@ impl Server {
         format!("{scheme}://{user}{addr}{}", &rest[end..])
     }
 
-    /// Returns the source of the server.
+    /// Returns the source.
     pub fn origin(&self) -> Origin {
         match self.backing {
             Backing::Environment => Origin::Environment,
@@ -154,62 +154,37 @@ impl Server {
         }
     }
 
-    /// Returns the clocks of the server.
+    /// Returns the clocks.
     pub fn clocks(&self) -> Clocks {
         self.clocks
     }
 
-    /// Returns the process id, if this process started the server and it runs.
+    /// Returns the process id of a started program.
     pub fn pid(&self) -> Option<u32> {
         self.program()?.pid()
     }
 
-    /// Returns the last lines of the log, if this process started the server.
+    /// Returns the end of the log of a started program.
     pub fn log_tail(&self) -> Option<String> {
         self.program().map(Local::log_tail)
     }
 
-    /// Stops the server in order (SIGTERM), and waits for its end. The data remain for [`launch`](Server::launch).
-    ///
-    /// # Cancel safety
-    /// A cancelled call kills the server.
-    ///
-    /// # Errors
-    /// - [`ServerError::NotPossible`]: this process did not start the server.
-    /// - [`ServerError::Stopped`]: the server does not run.
+    /// Stops the server in order (SIGTERM). The data remain for [`launch`](Server::launch).
     pub async fn stop(&self) -> Result<(), ServerError> {
         self.local("stop")?.stop().await
     }
 
-    /// Kills the server (SIGKILL), like a crash. Its data remain for [`launch`](Server::launch), but Redis keeps none.
-    ///
-    /// # Cancel safety
-    /// A cancelled call kills the server too.
-    ///
-    /// # Errors
-    /// The same as for [`stop`](Server::stop).
+    /// Kills the server (SIGKILL). The data remain for [`launch`](Server::launch), but Redis keeps none.
     pub async fn kill(&self) -> Result<(), ServerError> {
         self.local("kill")?.kill().await
     }
 
-    /// Starts the server again on the same port with the same data, and waits until it answers. Does nothing if it runs.
-    ///
-    /// # Cancel safety
-    /// After a cancelled call the server does not run.
-    ///
-    /// # Errors
-    /// [`ServerError::NotPossible`] if this process did not start the server, otherwise the errors of [`start`](Server::start).
+    /// Starts the server again on the same port with the same data, unless it runs.
     pub async fn launch(&self) -> Result<(), ServerError> {
         self.local("start again")?.launch().await
     }
 
-    /// Calls [`stop`](Server::stop), then [`launch`](Server::launch).
-    ///
-    /// # Cancel safety
-    /// After a cancelled call the server does not run.
-    ///
-    /// # Errors
-    /// The errors of both.
+    /// Stops and launches it.
     pub async fn restart(&self) -> Result<(), ServerError> {
         self.stop().await?;
         self.launch().await
@@ -218,12 +193,7 @@ impl Server {
     /// Pauses the server: connections stay open, requests get no answer, and its clock continues.
     ///
     /// # Cancel safety
-    /// A program that this process started is paused at the first poll. After a cancelled call, a container may be paused or
-    /// not.
-    ///
-    /// # Errors
-    /// - [`ServerError::NotPossible`]: the server is of the environment.
-    /// - [`ServerError::Stopped`]: the server does not run.
+    /// A program is paused at the first poll. After a cancelled call, a container may be paused or not.
     pub async fn pause(&self) -> Result<(), ServerError> {
         #[cfg(feature = "containers")]
         if let Backing::Container(container) = &self.backing {
@@ -235,10 +205,7 @@ impl Server {
     /// Continues a paused server.
     ///
     /// # Cancel safety
-    /// The same as for [`pause`](Server::pause).
-    ///
-    /// # Errors
-    /// The same as for [`pause`](Server::pause).
+    /// As for [`pause`](Server::pause).
     pub async fn resume(&self) -> Result<(), ServerError> {
         #[cfg(feature = "containers")]
         if let Backing::Container(container) = &self.backing {
@@ -260,7 +227,6 @@ impl Server {
     }
 }
 
-/// Returns the first `host:port` of a URL, with the default port if the URL has none.
 fn first_addr(kind: Kind, url: &str) -> String {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let hosts = rest.split(['/', '?']).next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! TLS around a fault proxy: it ends before the proxy and starts again after it, because the proxy must read the requests.
+//! TLS ends before a fault proxy and starts again after it, because the proxy must read the requests.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -15,7 +15,7 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 use crate::Certificates;
 use crate::accepting::{Accepting, connected, relay};
 
-/// One of the two ends: it accepts connections, and opens another one for each. A drop closes all of them.
+/// One of the two ends. A drop closes all connections.
 #[derive(Debug)]
 pub struct Terminator {
     addr: SocketAddr,
@@ -39,10 +39,10 @@ impl Terminator {
         .await
     }
 
-    /// Accepts connections in plain text, and speaks TLS with the server at `next`, which may demand a certificate.
+    /// Accepts plain text, and speaks TLS with the server at `next`.
     ///
     /// # Errors
-    /// The same as for [`before`](Self::before).
+    /// As for [`before`](Self::before).
     pub async fn behind(next: String, certificates: &Certificates) -> io::Result<Self> {
         let connector = TlsConnector::from(Arc::new(client(certificates).map_err(io::Error::other)?));
         let name = ServerName::from(std::net::IpAddr::from(Ipv4Addr::LOCALHOST));
@@ -56,7 +56,7 @@ impl Terminator {
         .await
     }
 
-    /// Returns the address at which it accepts connections.
+    /// Returns the address for clients.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }

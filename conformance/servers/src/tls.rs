@@ -1,8 +1,6 @@
-//! The settings of a server that speaks TLS and plain text.
-
 use std::path::PathBuf;
 
-/// The settings of a server that speaks TLS on a second port. Its plain port remains.
+/// The settings of a server that speaks TLS on a second port.
 #[derive(Clone, Debug)]
 pub struct ServerTls {
     folder: PathBuf,
@@ -11,7 +9,7 @@ pub struct ServerTls {
 
 impl ServerTls {
     /// Creates settings with the files in `folder`: `server.pem`, `server.key` (both in `server-both.pem` for ZooKeeper) and
-    /// `ca.pem`. If the server `demands` certificates, it refuses clients without one.
+    /// `ca.pem`. A server that `demands` certificates refuses clients without one.
     pub fn new(folder: impl Into<PathBuf>, demands: bool) -> Self {
         Self { folder: folder.into(), demands }
     }
@@ -34,7 +32,7 @@ impl ServerTls {
         .collect()
     }
 
-    /// Returns the arguments of a Redis that also speaks TLS with other servers, or of a Sentinel.
+    /// Speaks TLS also with other servers.
     pub(super) fn redis_member(&self, port: u16) -> Vec<String> {
         let among_them = [
             ("--tls-replication", "yes".to_owned()),
@@ -47,7 +45,7 @@ impl ServerTls {
         self.redis(port).into_iter().chain(among_them).collect()
     }
 
-    /// Returns the same as lines of a file.
+    /// The same for a configuration file.
     pub(super) fn redis_lines(&self, port: u16) -> String {
         let args = self.redis_member(port);
         let lines = args.as_chunks().0.iter().map(|[name, value]| {

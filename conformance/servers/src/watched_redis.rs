@@ -1,5 +1,3 @@
-//! A Redis with two replicas, and the three Sentinels that watch it.
-
 use std::time::Duration;
 
 use futures_util::future::{join_all, try_join_all};
@@ -15,80 +13,54 @@ use crate::{ServerError, ServerTls, probe};
 const SERVERS: usize = 3;
 const SENTINELS: usize = 3;
 
-/// Three Redis servers of this machine, one of which is the master, and three Sentinels. When the master is killed, the Sentinels
-/// promote a replica.
+/// Three Redis servers, one of which is the master, and three Sentinels, which promote a replica if the master is killed. A
+/// killed server starts again without data, as a replica.
 ///
-/// Servers and Sentinels are numbered from 0. The servers store no data on disk: a killed server starts again without data, as a
-/// replica.
+/// The servers are always programs of this machine. A cancelled start leaves no server, and waits are cancel safe. Waits fail
+/// with [`ServerError::Ensemble`] after a minute, other methods with [`ServerError::Stopped`] or [`ServerError::Io`] if a server
+/// does not run. Methods panic if the server does not exist.
 #[derive(Debug)]
 pub struct WatchedRedis {
     servers: Vec<Local>,
     sentinels: Vec<Local>,
     host: String,
-    // The ports by which the other servers and the Sentinels know the servers.
+    // Servers and Sentinels know the servers by these ports.
     known: Vec<u16>,
     // `None` if servers cannot be cut off. Dropped before its ports are free.
     crossings: Option<Crossings>,
     _ports: ClaimedPorts,
 }
 
-/// The ports of a server or Sentinel: without TLS, with TLS, and the port that a server announces if it can be cut off.
+/// Without TLS, with TLS, and the announced port of a server that can be cut off.
 type WatchedPorts = [u16; PORTS];
 const PORTS: usize = 3;
 
 impl WatchedRedis {
-    /// The name of the master at the Sentinels.
+    /// The Sentinels' name of the master.
     pub const SERVICE: &str = "watched";
 
-    /// The default time without an answer after which a Sentinel considers the master dead. A busy machine may stall a server for
-    /// a second.
+    /// By default, Sentinels consider a master dead after this silence. A busy machine may stall a server for a second.
     pub const DOWN_AFTER: Duration = Duration::from_secs(2);
 
-    /// The Sentinels' `failover-timeout`. A vote takes this time; without a majority, the next vote starts after twice this time.
+    /// A vote takes this time; without a majority, the next vote starts after twice this time.
     pub const FAILOVER_TIMEOUT: Duration = Duration::from_secs(3);
 
-    /// Starts all servers, and waits until each Sentinel knows the other Sentinels and the replicas.
-    ///
-    /// # Cancel safety
-    /// A cancelled call leaves no server.
-    ///
-    /// # Errors
-    /// The same as for [`Server::start`](super::Server::start). The servers are always programs of this machine.
+    /// Starts all servers, and waits until each Sentinel knows the others and the replicas.
     pub async fn start() -> Result<Self, ServerError> {
         Self::start_noticing(Self::DOWN_AFTER).await
     }
 
-    /// Starts the same with Sentinels that consider the master dead after this time without an answer.
-    ///
-    /// # Cancel safety
-    /// The same as for [`start`](Self::start).
-    ///
-    /// # Errors
-    /// The same as for [`start`](Self::start).
+    /// Starts servers with another time than [`DOWN_AFTER`](Self::DOWN_AFTER).
     pub async fn start_noticing(down_after: Duration) -> Result<Self, ServerError> {
         Self::start_with(Wiring::Plain, down_after).await
     }
 
-    /// Starts the same as [`start_noticing`](Self::start_noticing) with servers that can be [cut off](Self::cut). It needs Linux
-    /// and Redis 7.0 or later, and runs on the tokio runtime that started it.
-    ///
-    /// # Cancel safety
-    /// The same as for [`start`](Self::start).
-    ///
-    /// # Errors
-    /// The same as for [`start`](Self::start).
+    /// Starts servers that can also be [cut off](Self::cut). It needs Linux and Redis 7.0 or later.
     pub async fn start_cuttable(down_after: Duration) -> Result<Self, ServerError> {
         Self::start_with(Wiring::Cuttable, down_after).await
     }
 
-    /// Starts the same with TLS on additional ports, also between servers. Sentinels name the servers by `host`: `127.0.0.1` or
-    /// `localhost`.
-    ///
-    /// # Cancel safety
-    /// The same as for [`start`](Self::start).
-    ///
-    /// # Errors
-    /// The same as for [`start`](Self::start).
+    /// Starts servers that also speak TLS. Sentinels name them by `host`: `127.0.0.1` or `localhost`.
     pub async fn start_secured(tls: &ServerTls, host: &str) -> Result<Self, ServerError> {
         Self::start_with(Wiring::Secured(tls, host), Self::DOWN_AFTER).await
     }
@@ -116,7 +88,7 @@ impl WatchedRedis {
             .collect();
         let master = known[0];
         let servers = servers.iter().zip(&known).enumerate().map(async |(server, (ports, known))| {
-            // A sync starts at once, and not after 5 s.
+            // The default delay of a sync is 5 s.
             let mut args = "--repl-diskless-sync-delay 0".to_owned();
             if *known != master {
                 args += &format!(" --replicaof 127.0.0.1 {master}");
@@ -139,7 +111,7 @@ impl WatchedRedis {
             let from =
                 format!("bind-source-addr {}\nsentinel announce-ip 127.0.0.1\n", source(SERVERS + sentinel));
             let from = if cuttable { from.as_str() } else { "" };
-            // Host names, if hosts have names.
+            // Sentinels refuse host names by default.
             let names = "sentinel resolve-hostnames yes\nsentinel announce-hostnames yes\n";
             let names = if wiring.is_named() { names } else { "" };
             let lines = format!(
@@ -159,7 +131,7 @@ impl WatchedRedis {
         format!("redis-sentinel://{}/{}", self.sentinels().join(","), Self::SERVICE)
     }
 
-    /// Returns the URL with the ports for TLS, if the servers were started with TLS.
+    /// Returns the URL for TLS.
     pub fn tls_url(&self) -> Option<String> {
         let port = |sentinel: &Local| Some(format!("{}:{}", self.host, sentinel.binary.tls_port?));
         let sentinels: Option<Vec<_>> = self.sentinels.iter().map(port).collect();
@@ -171,7 +143,7 @@ impl WatchedRedis {
         self.sentinels.iter().map(|sentinel| sentinel.binary.addr()).collect()
     }
 
-    /// Returns the `host:port` of each server with data, as the Sentinels report it to clients.
+    /// Returns each `host:port`, as Sentinels report it to clients.
     pub fn servers(&self) -> Vec<String> {
         match &self.crossings {
             Some(_) => self.known.iter().map(|port| format!("127.0.0.1:{port}")).collect(),
@@ -179,8 +151,7 @@ impl WatchedRedis {
         }
     }
 
-    /// Cuts a server with data off from the others and from all Sentinels, like a network partition: no bytes pass, and no
-    /// connection closes. Clients still reach it, and a master serves them.
+    /// Cuts a server off from the others and from all Sentinels: no bytes pass, and no connection closes. Clients still reach it.
     ///
     /// # Panics
     /// If the servers were not [started for cuts](Self::start_cuttable).
@@ -194,13 +165,7 @@ impl WatchedRedis {
         self.crossings.iter().for_each(Crossings::heal);
     }
 
-    /// Waits until a server reports that it is the master and a majority of Sentinels names it, and returns it.
-    ///
-    /// # Cancel safety
-    /// Cancel safe.
-    ///
-    /// # Errors
-    /// [`ServerError::Ensemble`] after a minute.
+    /// Waits until a server reports that it is the master and a majority of Sentinels names it.
     pub async fn master(&self) -> Result<usize, ServerError> {
         until("had no master", self.states(), async || {
             let mut votes = [0; SERVERS];
@@ -212,15 +177,12 @@ impl WatchedRedis {
         .await
     }
 
-    /// Returns whether a server reports that it is the master, right or wrong.
+    /// Returns whether a server reports that it is the master.
     pub async fn leads(&self, server: usize) -> bool {
         self.info(server).await.contains("role:master")
     }
 
-    /// Waits until another server is the master, for example after a kill of this one, and returns it.
-    ///
-    /// # Errors
-    /// The same as for [`master`](Self::master).
+    /// Waits until another server is the master.
     pub async fn wait_until_replaced(&self, server: usize) -> Result<usize, ServerError> {
         until("did not replace a master", self.states(), async || {
             self.master().await.ok().filter(|master| *master != server)
@@ -228,11 +190,7 @@ impl WatchedRedis {
         .await
     }
 
-    /// Waits until both other servers follow the master, and all Sentinels know them and each other, and are active: a Sentinel
-    /// that was paused for two seconds is inactive for the next thirty (TILT).
-    ///
-    /// # Errors
-    /// The same as for [`master`](Self::master).
+    /// Waits until both other servers follow the master, and all Sentinels know them and each other, and are active.
     pub async fn wait_until_whole(&self) -> Result<(), ServerError> {
         let master = self.master().await?;
         until("was not whole", self.states(), async || {
@@ -245,77 +203,52 @@ impl WatchedRedis {
     }
 
     /// Kills a server (SIGKILL).
-    ///
-    /// # Errors
-    /// [`ServerError::Stopped`] if it does not run.
-    ///
-    /// # Panics
-    /// If the server does not exist. Each method with a server panics in this case.
     pub async fn kill(&self, server: usize) -> Result<(), ServerError> {
         self.servers[server].kill().await
     }
 
-    /// Stops a server without closing its connections (SIGSTOP): it accepts connections, but does not answer.
-    ///
-    /// # Errors
-    /// The same as for [`kill`](Self::kill).
+    /// Pauses a server (SIGSTOP).
     pub fn pause(&self, server: usize) -> Result<(), ServerError> {
         self.servers[server].signal(rustix::process::Signal::STOP)
     }
 
-    /// Continues a stopped server.
-    ///
-    /// # Errors
-    /// The same as for [`kill`](Self::kill).
+    /// Continues a paused server.
     pub fn resume(&self, server: usize) -> Result<(), ServerError> {
         self.servers[server].signal(rustix::process::Signal::CONT)
     }
 
-    /// Returns how often Sentinels have noticed a pause of two seconds, of their process or the machine. After it, a Sentinel is
+    /// Returns how often Sentinels have noticed a pause of two seconds, of their process or the machine. Then a Sentinel is
     /// inactive for thirty seconds (TILT).
     pub fn tilts(&self) -> usize {
         self.sentinels.iter().map(|sentinel| sentinel.binary.log_lines_with("+tilt")).sum()
     }
 
     /// Kills a Sentinel (SIGKILL).
-    ///
-    /// # Errors
-    /// The same as for [`kill`](Self::kill).
     pub async fn kill_sentinel(&self, sentinel: usize) -> Result<(), ServerError> {
         self.sentinels[sentinel].kill().await
     }
 
-    /// Stops a Sentinel without closing its connections (SIGSTOP).
-    ///
-    /// # Errors
-    /// The same as for [`kill`](Self::kill).
+    /// Pauses a Sentinel (SIGSTOP).
     pub fn pause_sentinel(&self, sentinel: usize) -> Result<(), ServerError> {
         self.sentinels[sentinel].signal(rustix::process::Signal::STOP)
     }
 
-    /// Continues a stopped Sentinel.
-    ///
-    /// # Errors
-    /// The same as for [`kill`](Self::kill).
+    /// Continues a paused Sentinel.
     pub fn resume_sentinel(&self, sentinel: usize) -> Result<(), ServerError> {
         self.sentinels[sentinel].signal(rustix::process::Signal::CONT)
     }
 
-    /// Starts a killed server again without data, and makes it a replica of the current master.
-    ///
-    /// # Errors
-    /// The same as for [`Server::launch`](super::Server::launch) and [`master`](Self::master).
+    /// Starts a killed server again as a replica of the current master.
     pub async fn launch(&self, server: usize) -> Result<(), ServerError> {
         let master = self.master().await?;
         self.servers[server].launch().await?;
-        // Without this, the Sentinels do it after ten seconds.
+        // The Sentinels need ten seconds to do it.
         let port = self.known[master];
         let line = format!("REPLICAOF 127.0.0.1 {port}\r\n");
         let answer = probe::ask_redis(&self.servers[server].binary.addr(), &line).await;
         answer.map(drop).map_err(ServerError::io("making a replica"))
     }
 
-    /// Returns the server that a Sentinel names.
     async fn named_by(&self, sentinel: &Local) -> Option<usize> {
         let line = format!("SENTINEL GET-MASTER-ADDR-BY-NAME {}\r\n", Self::SERVICE);
         let said = probe::ask_redis(&sentinel.binary.addr(), &line).await.ok()?;
@@ -330,13 +263,12 @@ impl WatchedRedis {
         acts && says("num-slaves", SERVERS - 1) && says("num-other-sentinels", SENTINELS - 1)
     }
 
-    /// Returns the server's report about its role; empty if it does not run.
+    /// Empty if the server does not run.
     async fn info(&self, server: usize) -> String {
         let addr = self.servers[server].binary.addr();
         probe::ask_redis(&addr, "INFO replication\r\n").await.unwrap_or_default()
     }
 
-    /// Returns the ends of all logs.
     async fn states(&self) -> String {
         let logs = self.servers.iter().chain(&self.sentinels).map(Local::log_tail);
         logs.collect::<Vec<_>>().join("\n\n")

@@ -1,5 +1,3 @@
-//! Ensembles of three ZooKeeper or etcd servers: cuts, kills, and the next leader.
-
 use std::time::{Duration, Instant};
 
 use latchwork_servers::Ensemble;
@@ -21,7 +19,6 @@ async fn settled(ensemble: &Ensemble) -> (usize, Vec<usize>) {
     timeout(3 * PATIENCE, settled).await.expect("every server that does not lead follows")
 }
 
-/// Waits until exactly these servers follow.
 async fn follow(ensemble: &Ensemble, these: &[usize]) {
     let follow = async {
         while ensemble.followers().await != these {
@@ -39,7 +36,7 @@ async fn a_follower_that_is_cut_off_serves_a_while_then_stops_and_rejoins_when_h
 
     let begun = Instant::now();
     ensemble.cut(cut);
-    // The server knows it after its sync limit. A slow machine may ask too late.
+    // A slow machine may ask too late: after the sync limit the server knows it.
     let serves = ensemble.serves(cut).await;
     assert!(serves || begun.elapsed() > Ensemble::SYNC_LIMIT / 2, "it cannot know yet that it is cut off");
     ensemble.wait_until_not_serving(cut).await.unwrap();
@@ -51,7 +48,6 @@ async fn a_follower_that_is_cut_off_serves_a_while_then_stops_and_rejoins_when_h
     assert_eq!(ensemble.leader().await.unwrap(), leader);
     follow(&ensemble, &followers).await;
 
-    // A leader that is cut off stops leading, and the others elect a new leader.
     ensemble.cut(leader);
     ensemble.wait_until_not_serving(leader).await.unwrap();
     let next = ensemble.leader().await.unwrap();
@@ -72,8 +68,7 @@ async fn members_of_an_etcd_cluster_are_cut_off_killed_and_come_back() {
 
     cluster.cut(followers[0]);
     cluster.wait_until_not_serving(followers[0]).await.unwrap();
-    // The majority keeps its leader, except that a stall of the machine for 600 ms makes it elect another
-    // one.
+    // A stall of the machine for 600 ms may cause another election.
     assert_ne!(cluster.leader().await.unwrap(), followers[0]);
     cluster.heal();
     cluster.wait_until_serving(followers[0]).await.unwrap();

@@ -1,5 +1,4 @@
-//! The fault proxy before a server that echoes. Every wait is for an event. To prove that something does not
-//! happen, a test waits for a later event on the same path.
+//! Every wait is for an event. To prove that something does not happen, a test waits for a later event on the same path.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -53,7 +52,7 @@ async fn cut_closes_all_and_refuses_new_ones_until_resume() {
     Client::connect(&proxy).await.says("after").await;
 }
 
-/// The link's task gets the cut and the held bytes at the same time, and may process either first.
+/// The link's task may process the cut or the held bytes first.
 #[tokio::test]
 async fn cut_discards_held_bytes_even_if_healed_at_once() {
     // A task usually processes the cut first.
@@ -65,7 +64,7 @@ async fn cut_discards_held_bytes_even_if_healed_at_once() {
         client.says(".").await;
         proxy.hold(Direction::ToServer);
         client.send("late").await;
-        // During this, the proxy reads the bytes.
+        // The proxy reads the bytes.
         beside.says("x").await;
         proxy.cut();
         proxy.resume();
@@ -107,7 +106,7 @@ async fn held_requests_reach_the_server_only_after_resume_and_in_order() {
     client.says("0").await;
     proxy.hold(Direction::ToServer);
     client.send("1").await;
-    // A reply of the server proves that only one direction is held, and that time has passed.
+    // The reply proves that only one direction is held, and that time has passed.
     Client(TcpStream::connect(&echo.addr).await.unwrap()).says("x").await;
     client.send("2").await;
     assert_eq!(echo.received(), "0x");
@@ -145,8 +144,7 @@ async fn a_new_connection_waits_while_held_and_is_forgotten_when_its_client_give
     assert_eq!(echo.connections.load(Ordering::SeqCst), 0);
     gone.0.shutdown().await.unwrap();
     drop(gone);
-    // The proxy has seen the end of the first connection before it answers this one, whose bytes came later
-    // on the same runtime.
+    // These bytes came later, on the same runtime, than the end of the first connection.
     Client(TcpStream::connect(&echo.addr).await.unwrap()).says("!").await;
     proxy.resume();
     patient.receive("patient").await;
@@ -236,7 +234,7 @@ async fn a_parked_request_lands_late_after_its_client_has_gone() {
     client.is_closed().await;
     let mut again = Client::connect(&proxy).await;
     again.says("leave|").await;
-    // A cut of the clients does not affect a request that is already under way.
+    // The request is already under way.
     proxy.sever();
     again.is_closed().await;
     assert_eq!(echo.received(), "before|leave|");
@@ -302,7 +300,7 @@ async fn a_narrow_way_takes_its_time_and_is_wide_again_when_resumed() {
     let (mut echo, proxy, mut client) = connected().await;
     client.says("first").await;
     assert_eq!(proxy.asked(), 5);
-    // The bandwidth is a hundred bytes a second.
+    // Bytes a second.
     proxy.narrow(Direction::ToServer, Some(100));
     let began = Instant::now();
     client.send(&"x".repeat(50)).await;

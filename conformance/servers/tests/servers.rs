@@ -1,5 +1,4 @@
-//! Servers from this machine's programs. The tests need `LATCHWORK_SERVER_DIR` or installed programs. They
-//! are never skipped silently: without programs they fail, and describe how to get a server.
+//! The tests need `LATCHWORK_SERVER_DIR` or installed programs, and are never skipped.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -10,13 +9,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// The time that a busy machine may need for an expected event.
+/// For an expected event, on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The time for an answer.
 const ASK: Duration = Duration::from_secs(2);
 
-/// Returns the server's answer, or `None` if there is none within this time.
+/// `None` without an answer in this time.
 async fn ask(addr: &str, request: &str) -> Option<String> {
     timeout(ASK, async {
         let mut stream = TcpStream::connect(addr).await.ok()?;
@@ -31,7 +29,7 @@ async fn ask(addr: &str, request: &str) -> Option<String> {
     .flatten()
 }
 
-/// Returns the answer of a server that must answer. A slow server is asked again; a refusal fails.
+/// A slow server is asked again; a refusal fails.
 async fn answer(addr: &str, request: &str) -> String {
     let answered = async {
         loop {
@@ -49,7 +47,6 @@ async fn own(kind: Kind) -> Server {
     Server::start(kind, Options::new().own()).await.unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// A question that each kind answers, and a part of the answer.
 fn probe(kind: Kind) -> (&'static str, &'static str) {
     match kind {
         Kind::Redis => ("PING\r\n", "+PONG"),
@@ -63,7 +60,6 @@ async fn answers(server: &Server) -> bool {
     ask(server.addr(), question).await.is_some_and(|said| said.contains(answer))
 }
 
-/// Asserts that the server answers, on a busy machine a little later.
 async fn must_answer(server: &Server) {
     let (question, part) = probe(server.kind());
     let said = answer(server.addr(), question).await;
@@ -88,7 +84,6 @@ async fn life_of_a_server(kind: Kind) {
     must_answer(&server).await;
 
     server.restart().await.unwrap();
-    // The server has the same port again.
     must_answer(&server).await;
     assert_ne!(server.pid(), Some(first));
 
@@ -161,7 +156,7 @@ async fn a_program_that_ends_at_once_is_reported_with_its_log() {
 #[tokio::test]
 async fn server_that_shut_down_can_be_started_again() {
     let server = own(Kind::Redis).await;
-    // The server does not answer: the connection ends with it.
+    // The connection ends with the server.
     assert_eq!(ask(server.addr(), "SHUTDOWN NOSAVE\r\n").await, None);
     ends("the server", || server.pid().is_some()).await;
     server.launch().await.unwrap();
@@ -176,10 +171,10 @@ async fn two_servers_of_a_kind_are_two_servers() {
     assert_eq!(answer(two.addr(), "GET a\r\n").await, "$-1\r\n");
 }
 
-/// Whether a process lives. A dead process that is not collected yet does not live.
+/// A dead process that is not collected yet does not live.
 fn lives(pid: u32) -> bool {
     let state = if Path::new("/proc/self/stat").exists() {
-        // The state follows the name, which is in brackets and may contain any text.
+        // The name is in brackets and may contain any text.
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         stat.rsplit(')').next().unwrap_or_default().trim().to_owned()
     } else {
@@ -190,7 +185,7 @@ fn lives(pid: u32) -> bool {
     !state.is_empty() && !state.starts_with('Z')
 }
 
-/// Waits for an end that causes no event.
+/// The end causes no event.
 async fn ends(what: &str, lives: impl Fn() -> bool) {
     timeout(PATIENCE, async {
         while lives() {
@@ -201,7 +196,7 @@ async fn ends(what: &str, lives: impl Fn() -> bool) {
     .unwrap_or_else(|_| panic!("{what} lives on"));
 }
 
-/// Runs this test program again as a process that starts a server, reports it, and waits until it is killed.
+/// Runs this test program again as a process that starts a server.
 #[tokio::test]
 async fn a_server_dies_with_the_process_that_started_it_even_if_that_is_killed() {
     const CHILD: &str = "LATCHWORK_TEST_START_AND_WAIT";
@@ -227,7 +222,7 @@ async fn a_server_dies_with_the_process_that_started_it_even_if_that_is_killed()
             break (pid.parse::<u32>().unwrap(), addr.to_owned());
         }
     };
-    // A connection to the server ends with it.
+    // It ends with the server.
     let mut connection = TcpStream::connect(&addr).await.unwrap();
     starter.kill().await.unwrap();
     let end = timeout(PATIENCE, connection.read(&mut [0; 8])).await.expect("the server lives on");

@@ -1,6 +1,3 @@
-//! The benchmark in short runs: on memory its output is complete and parses; on each server it measures, and
-//! its raw requests are the same as the requests of Latchwork.
-
 use std::process::Command;
 #[cfg(any(feature = "redis", feature = "zookeeper", feature = "etcd"))]
 use std::{sync::Arc, time::Duration};
@@ -137,7 +134,7 @@ fn an_unknown_measure_is_refused_by_its_name() {
     assert!(!good && printed.is_empty() && complaints.contains("M9"));
 }
 
-/// The measure, the name of its request counts, and the two peers with the same requests.
+/// Measure, name of its request counts, and the two peers with the same requests.
 #[cfg(any(feature = "redis", feature = "zookeeper", feature = "etcd"))]
 const BESIDE_RAW: [(&str, &str, [&str; 2]); 5] = [
     ("M1", "uncontended", ["latchwork-mutex", "raw-same"]),
@@ -147,8 +144,7 @@ const BESIDE_RAW: [(&str, &str, [&str; 2]); 5] = [
     ("VALUE_write", "write", ["latchwork-value", "raw-same"]),
 ];
 
-/// One short round of raw requests next to Latchwork, on a separate server, because the counts would include
-/// the requests of other clients.
+/// The counts would include the requests of other clients, so the server is separate.
 #[cfg(any(feature = "redis", feature = "zookeeper", feature = "etcd"))]
 async fn plays_on(kind: Kind, connector: Arc<dyn Connector>) {
     let server = Server::start(kind, Options::new().own()).await.unwrap_or_else(|error| panic!("{error}"));
@@ -195,8 +191,7 @@ async fn plays_on(kind: Kind, connector: Arc<dyn Connector>) {
     assert!(of("latchwork-mutex", "M4", "W=2").value > Some(0.0));
 }
 
-/// A participant sends each side the requests that a plain client sends there, and no others. If it holds on
-/// both sides, it reads the stage once more. Both servers are separate.
+/// A participant sends each side the requests of a plain client. If it holds on both sides, it reads the stage once more.
 #[cfg(any(feature = "redis", feature = "zookeeper", feature = "etcd"))]
 async fn moves(kinds: [Kind; 2], connectors: Vec<Arc<dyn Connector>>) {
     let mut targets = Vec::new();
@@ -204,8 +199,7 @@ async fn moves(kinds: [Kind; 2], connectors: Vec<Arc<dyn Connector>>) {
         let server =
             Server::start(kind, Options::new().own()).await.unwrap_or_else(|error| panic!("{error}"));
         let mut config = Config::from_url(server.url()).unwrap();
-        // Renewals of all clients would be counted too, so the TTL is long. ZooKeeper does not grant such a
-        // TTL.
+        // Renewals would be counted too, so the TTL is long. ZooKeeper does not grant such a TTL.
         if !kinds.contains(&Kind::Zookeeper) {
             config.ttl = Duration::from_secs(600);
         }
@@ -213,22 +207,21 @@ async fn moves(kinds: [Kind; 2], connectors: Vec<Arc<dyn Connector>>) {
     }
     let [old, new]: [Target; 2] = targets.try_into().expect("two");
     let moment = Duration::from_millis(100);
-    // Long enough that a renewal changes the mean little, also on a busy machine with few acquisitions.
+    // A renewal changes the mean of many acquisitions little.
     let plan = Plan { time: 5 * moment, warm: moment, ..Plan::default() };
     let bench = Bench { targets: vec![old.moving_to(new)], plan };
-    // The second job begins with the moves in the phase in which the first job left them.
+    // The second job begins with the moves in their phases.
     for job in bench.jobs(&[Measure::Moving], &[Recipe::Mutex, Recipe::Semaphore]) {
         let mut summary = Summary::default();
         summary.add(bench.play(&job).await);
         let shown = summary.to_string();
         assert!(summary.is_good(), "{shown}");
         assert!(!shown.contains("MISSED"), "{job}:\n{shown}");
-        // Five phases, each with two sides.
         assert_eq!(shown.matches(": met").count(), 10, "{job}:\n{shown}");
     }
 }
 
-/// Request counts over many acquisitions, so that a renewal changes them little: tier 2.
+/// Tier 2: a renewal changes the counts of many acquisitions little.
 #[cfg(any(feature = "redis", feature = "zookeeper", feature = "etcd"))]
 mod larger {
     use super::*;
@@ -239,8 +232,8 @@ mod larger {
         moves([Kind::Redis; 2], vec![latchwork_redis::connector()]).await;
     }
 
-    /// On ZooKeeper a client trusts its view of a queue for a tenth of a second. On a busy machine an acquisition on both
-    /// sides takes longer. The client then lists the queue again, and the counts differ.
+    /// On ZooKeeper a client trusts its view of a queue for a tenth of a second. After a slower acquisition it lists the queue
+    /// again, and the counts differ.
     #[cfg(feature = "zookeeper")]
     fn is_quiet_enough() -> bool {
         if !is_long() {

@@ -1,8 +1,4 @@
-//! Compares the guide's tables of events, spans and metrics with the vocabulary, with the emitted events, and
-//! with the sources.
-//!
-//! A test with a listener runs in a separate process, because a place in the sources without a listener at
-//! its first use stays silent.
+//! A place in the sources without a listener at its first use stays silent, so tests with a listener run in separate processes.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -16,24 +12,19 @@ use latchwork_core::{Config, Move, MoveConfig, connect, memory};
 
 use crate::complete::places::{read, sources};
 
-/// The pages with tables of events, spans and metrics.
 const TABLES: [&str; 3] = ["observing", "observing_moves", "metrics"];
-/// The pages for the person on call, which name some events, spans and metrics.
 const ON_CALL: [&str; 5] = ["on_call", "outages", "on_call_servers", "rolling_upgrades", "during_a_move"];
 
-/// The text of some pages of the guide.
 fn pages(names: &[&str]) -> String {
     names.iter().map(|name| read(&format!("src/guide/{name}.md"))).collect()
 }
 
-/// The cells of each row of these tables whose first cell is a name with this prefix.
 fn rows(prefix: &str) -> Vec<Vec<String>> {
     let text = pages(&TABLES);
     let rows = text.lines().filter(|line| line.starts_with(&format!("| `{prefix}")));
     rows.map(|line| line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect()).collect()
 }
 
-/// Returns names in the form of the guide.
 fn quoted<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     names.into_iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
@@ -80,7 +71,6 @@ fn the_guide_has_the_metrics_as_they_are() {
     assert_in_guide(&expected, &found);
 }
 
-/// The pages for the person on call name only events, spans and metrics that exist.
 #[test]
 fn the_page_on_call_names_what_there_is() {
     let text = pages(&ON_CALL);
@@ -97,7 +87,6 @@ fn the_page_on_call_names_what_there_is() {
     }
 }
 
-/// Each event of a hold's life has the name, level, words and fields of the vocabulary.
 #[tokio::test]
 async fn the_life_of_a_hold_is_logged_as_the_vocabulary_has_it() {
     if !own_process!() {
@@ -108,8 +97,7 @@ async fn the_life_of_a_hold_is_logged_as_the_vocabulary_has_it() {
     let client = connect(&[memory::connector()], &config).await.expect("connected");
     let mutex = client.mutex("a").expect("a good key");
     let hold = mutex.acquire().await.expect("free");
-    // Both times are long enough for the store to answer first. Otherwise the acquisition would have another
-    // end, or none.
+    // Otherwise the store could answer too late, and the acquisition would have another end, or none.
     let error = mutex.acquire().within(Duration::from_millis(500)).await.expect_err("held");
     let late = log.nth("latchwork.not_acquired", 1).await;
     assert!(
@@ -151,7 +139,6 @@ async fn the_life_of_a_hold_is_logged_as_the_vocabulary_has_it() {
     assert!(log.undocumented().is_empty(), "{:#?}", log.undocumented());
 }
 
-/// The table has all metrics that a client registers: names, kinds, labels, units and texts.
 #[tokio::test]
 async fn registered_metrics_match_the_table() {
     if !own_process!() {
@@ -193,14 +180,11 @@ async fn registered_metrics_match_the_table() {
     assert_eq!(without, ["latchwork_clients_disconnected", "latchwork_reconnects_total"]);
 }
 
-/// A move between two stores of this process.
 fn sides(name: &str) -> MoveConfig {
     let at = |side: &str| Config::from_url(&format!("memory://{name}-{side}")).expect("a good URL");
     MoveConfig::new(at("old"), at("new"), name)
 }
 
-/// The metrics of participants and operators of a move, from before it until it is done: the phase, the
-/// epoch, the acknowledgements, the late and awaited members, and the side on which holds end.
 #[tokio::test]
 async fn a_move_is_counted_from_its_beginning_to_its_end() {
     if !own_process!() {
@@ -232,7 +216,7 @@ async fn a_move_is_counted_from_its_beginning_to_its_end() {
         assert_eq!((in_phase(phase), of("participants", &[])), (1.0, 1.0), "{phase}");
         assert_eq!((of("epoch", &[]), of("participants_late", &[])), (f64::from(epoch), 0.0), "{phase}");
         assert_eq!((of("steps_total", &[("phase", phase)]), of("waits_for", &[])), (1.0, 0.0), "{phase}");
-        // An operator removes a hold: the hold ends on the side that gives the tokens.
+        // The hold ends on the side that gives the tokens.
         let hold = mutex.acquire().await.expect("free");
         let before = of("losses_total", &[("backend", "memory"), ("side", side)]);
         assert!(mutex.force_release(hold.token().as_u64()).await.expect("asked"), "{phase}");
@@ -242,7 +226,7 @@ async fn a_move_is_counted_from_its_beginning_to_its_end() {
         assert_eq!(of("losses_total", &[("side", side)]), before + 1.0, "{phase}");
     }
     assert!(of("acknowledged_timestamp_seconds", &[]) > 1.7e9);
-    // The count of awaited members is 1 in each report of the wait.
+    // The count is 1 in each report of the wait.
     let waited: Vec<_> = seen.iter().filter(|(told, _)| told.contains("waits for 1")).collect();
     assert!(!waited.is_empty() && waited.iter().all(|(_, figure)| *figure == 1.0), "{seen:?}");
     operator.close().await.expect("closed");
@@ -255,7 +239,7 @@ async fn a_move_is_counted_from_its_beginning_to_its_end() {
     assert!(log.undocumented().is_empty(), "{:#?}", log.undocumented());
 }
 
-/// Only the vocabulary writes at info or above, and some backend uses each of its events for backends.
+/// Some backend also uses each event for backends.
 #[test]
 fn only_the_vocabulary_logs_at_info_or_above() {
     let folders = ["core/src", "backend-redis/src", "backend-zk/src", "backend-etcd/src"];

@@ -1,5 +1,3 @@
-//! Tests over all backends, of the suite's output, and of lists that must be complete.
-
 use std::sync::Arc;
 
 use latchwork_core::Connector;
@@ -19,7 +17,6 @@ mod summary;
 mod tls;
 mod traces;
 
-/// The connectors of the backends on servers.
 fn connectors() -> Vec<Arc<dyn Connector>> {
     vec![
         #[cfg(feature = "redis")]

@@ -1,8 +1,8 @@
-//! Host names are resolved at each dial: a client whose server has moved to another address reconnects there,
-//! and keeps its holds.
+//! Host names are resolved at each dial: a client whose server has moved to another address reconnects there, and keeps its
+//! holds.
 //!
-//! Each test runs in a separate process and mount namespace, with its own file in the place of `/etc/hosts`.
-//! If the system gives no namespace (`unshare -rm`), the test reports that and checks nothing.
+//! Each test runs in a separate process and mount namespace, with its own `/etc/hosts`. Without a namespace (`unshare -rm`), it
+//! checks nothing, and reports that.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -22,18 +22,15 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use crate::connectors;
 
-/// The variable with the path of the hosts file, for the process in the namespace.
 const HOSTS: &str = "LATCHWORK_TEST_HOSTS";
 
-/// The first and the second address of a server.
 const FIRST: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 const THEN: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
 
 /// A client reconnects much faster, except on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// Starts a test again in a separate namespace, where its host has its first address. Returns `true` in that
-/// namespace.
+/// Returns `true` in the namespace.
 fn is_in_namespace(test: &str, host: &str) -> bool {
     if std::env::var_os(HOSTS).is_some() {
         return true;
@@ -43,7 +40,7 @@ fn is_in_namespace(test: &str, host: &str) -> bool {
     let known = fs::read_to_string("/etc/hosts").unwrap_or_default();
     fs::write(&hosts, format!("{known}\n{FIRST} {host}\n")).expect("written");
     if !in_namespace(&hosts).arg("true").output().is_ok_and(|output| output.status.success()) {
-        // Directly to stderr: the test harness shows the output of a test only if it fails.
+        // The test harness shows the output of a failed test only.
         let mut out = std::io::stderr();
         let _ = writeln!(out, "NOT CHECKED: {test} (no mount namespace: unshare -rm)");
         return false;
@@ -57,7 +54,6 @@ fn is_in_namespace(test: &str, host: &str) -> bool {
     false
 }
 
-/// Returns a command whose `/etc/hosts` is this file. Its first argument is the program.
 fn in_namespace(hosts: &Path) -> Command {
     let mut command = Command::new("unshare");
     let script = r#"mount --bind "$0" /etc/hosts && exec "$@""#;
@@ -65,7 +61,7 @@ fn in_namespace(hosts: &Path) -> Command {
     command
 }
 
-/// Gives a name its second address, in one write of one byte, so that every reader sees one of the two.
+/// Writes one byte at once, so that every reader sees one of the two addresses.
 fn move_away(name: &str) {
     let hosts = std::env::var_os(HOSTS).expect("within the namespace");
     let text = fs::read_to_string(&hosts).expect("it is there");
@@ -75,7 +71,6 @@ fn move_away(name: &str) {
     file.write_all_at(&[b'0' + THEN.octets()[3]], digit as u64).expect("written");
 }
 
-/// A forwarder at one address of a server, which works until it is dropped.
 struct Door {
     came: Arc<AtomicUsize>,
     task: JoinHandle<()>,
@@ -107,7 +102,6 @@ impl Door {
         Self { came, task }
     }
 
-    /// Stops the forwarder. Afterwards no data passes.
     async fn shut(mut self) {
         self.task.abort();
         let ended = (&mut self.task).await;
@@ -119,7 +113,6 @@ impl Door {
     }
 }
 
-/// Two listeners with one port.
 async fn listeners() -> ([TcpListener; 2], u16) {
     loop {
         let first = TcpListener::bind((FIRST, 0)).await.expect("loopback has all these addresses");
@@ -167,7 +160,7 @@ async fn a_server_that_moves_is_found(kind: Kind, tls: bool) {
     assert!(first.came() > 0 && then.came() == 0);
     first.shut().await;
     let other = client.mutex("other").expect("a key");
-    // The control: without the change of the name, the client cannot reach the other address.
+    // The control: without the change of the name, the other address is not found.
     let nobody = other.acquire().within(Duration::from_millis(700)).await;
     assert!(nobody.is_err() && then.came() == 0, "no server listens at the first address: {nobody:?}");
     move_away(&name);

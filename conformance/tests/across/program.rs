@@ -1,5 +1,3 @@
-//! The program `latchwork-conformance` as its users start it.
-
 use std::process::Command;
 
 /// This case has the largest futures.

@@ -1,5 +1,5 @@
-//! No password is shown: not in `Debug`, not in errors, not in the log of this library or of a client crate
-//! at any level, and not in the server's information about its clients.
+//! No password is shown: not in `Debug`, errors, any log of this library or of a client crate, nor in the server's information
+//! about its clients.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,10 +13,8 @@ use latchwork_servers::{Kind, Options, Server};
 
 use crate::connectors;
 
-/// The texts that no output may contain: the right password, and a wrong one.
 const SECRETS: [&str; 2] = ["hunter2-right", "hunter3-wrong"];
 
-/// Records everything that this process logs from now on.
 fn listen() -> Text {
     let log = Text::default();
     let writer = log.clone();
@@ -29,8 +27,6 @@ fn listen() -> Text {
     log
 }
 
-/// Starts a server of each kind on which `app` has the right password. ZooKeeper reads the password in
-/// `folder`.
 async fn server(kind: Kind, folder: &Path) -> Server {
     let user = ["--user", "app", "on", ">hunter2-right", "~*", "&*", "+@all"];
     let options = match kind {
@@ -50,7 +46,6 @@ async fn server(kind: Kind, folder: &Path) -> Server {
     server
 }
 
-/// Users of SASL.
 fn jaas(folder: &Path) -> [String; 2] {
     let file = folder.join("jaas.conf");
     let module = "org.apache.zookeeper.server.auth.DigestLoginModule";
@@ -60,7 +55,7 @@ fn jaas(folder: &Path) -> [String; 2] {
     [format!("-Djava.security.auth.login.config={}", file.display()), provider.to_owned()]
 }
 
-/// Runs a client with each login, and returns every text that a user or a log may see of it.
+/// Every text that a user or a log may see of a client.
 async fn texts(kind: Kind, server: &Server, options: &str) -> Vec<String> {
     let proxy = Proxy::start(server.addr()).await.expect("a port");
     let url = |login: &str| {
@@ -89,7 +84,7 @@ async fn texts(kind: Kind, server: &Server, options: &str) -> Vec<String> {
     for refused in [refused, refused_by_a_provider] {
         match refused {
             Ok(client) => {
-                // A ZooKeeper takes any digest: the namespace of another is closed to it.
+                // A ZooKeeper takes any digest, but its namespace is closed to it.
                 assert_eq!((kind, options), (Kind::Zookeeper, ""));
                 client.close_now().await.expect("closed");
             }
@@ -105,8 +100,7 @@ async fn texts(kind: Kind, server: &Server, options: &str) -> Vec<String> {
     seen
 }
 
-/// The texts of the login at Sentinels, with the right and with a wrong password. The server is not a
-/// Sentinel, and reports that only after the login.
+/// The server is not a Sentinel, and reports that only after the login.
 async fn texts_of_sentinels(server: &Server) -> Vec<String> {
     let mut seen = Vec::new();
     for password in SECRETS {
@@ -124,7 +118,6 @@ async fn texts_of_sentinels(server: &Server) -> Vec<String> {
     seen
 }
 
-/// The texts of a move for users, operators and redirected clients. Both sides have a login.
 async fn texts_of_a_move(server: &Server) -> Vec<String> {
     let side = |namespace: &str| -> Config {
         let (login, addr) = (SECRETS[0], server.addr());
@@ -156,7 +149,6 @@ async fn texts_of_a_move(server: &Server) -> Vec<String> {
     seen
 }
 
-/// Acquires, waits, is cut off, reconnects, and closes.
 async fn of_a_life(client: &Coordinator, proxy: &Proxy) -> Vec<String> {
     let mutex = client.mutex("secrets").expect("a key");
     let hold = mutex.acquire().await.expect("free");
@@ -203,7 +195,7 @@ async fn no_password_is_shown_to_anybody() {
         }
     }
     let log = log.text();
-    // The control: the log has lines of this library and of the client crates.
+    // The control: the log has lines of all sources.
     for heard in ["latchwork_redis", "zookeeper_client", "h2::"] {
         assert!(log.contains(heard), "the log has no line of {heard}");
     }

@@ -1,5 +1,3 @@
-//! Reports of several runs as one summary.
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -33,7 +31,6 @@ fn summary(reports: &Path, cases: Selection) -> Summary {
     Summary::of(report::read(reports).expect("read"), expected)
 }
 
-/// One missing result of any backend, case and adapter makes the summary fail.
 #[test]
 fn a_missing_result_of_any_adapter_shows_and_fails() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -68,7 +65,6 @@ fn unselected_cases_are_listed_and_do_not_fail() {
     assert!(half.is_some_and(|line| line.contains("ok 1.0s")), "{table}");
 }
 
-/// The reports of partial runs add up to the whole.
 #[test]
 fn reports_of_several_runs_add_up_and_a_failure_in_one_stays() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -91,8 +87,7 @@ fn reports_of_several_runs_add_up_and_a_failure_in_one_stays() {
     }
 }
 
-/// A topology with an expected part is never shown as a run of the whole suite, and no result of this part
-/// may be missing.
+/// A topology with an expected part is never shown as a run of the whole suite.
 #[test]
 fn a_part_shows_how_much_was_played_and_misses_nothing_of_it() {
     let cases = cases::all();
@@ -131,7 +126,7 @@ fn unreadable_report_is_named_in_the_error() {
     }
 }
 
-/// All backends and topologies of the long tier, with the largest possible number of reasons and excuses.
+/// With the largest possible number of reasons and excuses.
 fn success() -> (Vec<Row>, Expected) {
     let whole = ["memory", "redis", "zookeeper", "etcd"];
     let parts = [&selection::TOPOLOGIES[..], &["own", "own-too"]].concat();
@@ -152,7 +147,7 @@ fn excused(row: &Row) -> Row {
     Row { failure: Some("lost".to_owned()), excused, ..row.clone() }
 }
 
-/// 57 lines, and three of the program: the place of the matrix, and the numbers of passed and failed cases.
+/// The program adds three lines.
 #[test]
 fn success_takes_at_most_60_lines() {
     let (mut rows, expected) = success();
@@ -205,7 +200,6 @@ fn failures_and_missing_results_are_shown_in_full() {
     assert!(brief.contains(" 2 FAILED "), "{brief}");
 }
 
-/// An excused failure counts neither as passed nor as failed until the case has another result.
 #[test]
 fn an_excused_failure_waits_for_another_result() {
     let cases = cases::all();
@@ -234,7 +228,6 @@ fn an_excused_failure_waits_for_another_result() {
     }
 }
 
-/// The program writes the matrix to a file, and its exit code reports failures and excuses.
 #[cfg(feature = "bench")]
 #[test]
 fn the_program_ends_with_the_sums_and_its_code() {

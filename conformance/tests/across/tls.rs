@@ -1,5 +1,4 @@
-//! TLS on real servers: successful connections, and the error of each mistake. The guide has the table of the
-//! mistakes. This test reads it, makes every mistake on every backend, and compares the error.
+//! The guide has a table of mistakes with TLS. This test makes each on every backend.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +9,6 @@ use latchwork_servers::{Authority, Certificates, Kind, Options, Server, Validity
 
 use crate::connectors;
 
-/// Returns the scheme of a kind with TLS.
 fn secured(kind: Kind) -> String {
     match kind {
         Kind::Redis => "rediss".to_owned(),
@@ -36,7 +34,6 @@ async fn refusal(url: &str) -> Error {
     }
 }
 
-/// A server with separate certificates.
 struct Secured {
     server: Server,
     certificates: Certificates,
@@ -49,14 +46,12 @@ impl Secured {
         Self { server, certificates }
     }
 
-    /// The URL of a client with these options.
     fn at(&self, options: &str) -> String {
         let (scheme, addr) =
             (secured(self.server.kind()), self.server.tls_addr().expect("the server has a TLS address"));
         format!("{scheme}://{addr}?{options}{PATIENT}")
     }
 
-    /// Returns the URL of a client that trusts the server, with `more` options.
     fn url(&self, more: &str) -> String {
         self.at(&(self.certificates.trusting() + more))
     }
@@ -66,10 +61,10 @@ impl Secured {
     }
 }
 
-/// On a busy machine a handshake can take longer than the default timeout, because a JVM is slow at first.
+/// A JVM is slow at first, so a handshake can take longer than the default.
 const PATIENT: &str = "&connect_timeout=20s";
 
-/// Each mistake, and the error that it makes. `demanding` asks its clients for certificates.
+/// `demanding` asks its clients for certificates.
 async fn mistakes(kind: Kind, demanding: &Secured) -> BTreeMap<&'static str, Error> {
     let mut seen = BTreeMap::new();
     let (tls, scheme) = (demanding.server.tls_addr().expect("the server has a TLS address"), secured(kind));
@@ -135,8 +130,7 @@ async fn every_mistake_gives_the_error_in_the_guide(kind: Kind) {
     table.all_made();
 }
 
-/// A client that is cut off while its certificate is renewed reconnects with the new certificate, and not
-/// before.
+/// The new certificate is used at the reconnect, and not before.
 async fn a_renewed_certificate_is_used_at_the_next_reconnect(kind: Kind) {
     let server = Secured::new(kind, Certificates::new().expect("made"), true).await;
     let proxy =
@@ -165,11 +159,9 @@ async fn a_renewed_certificate_is_used_at_the_next_reconnect(kind: Kind) {
     coordinator.close().await.expect("closed");
 }
 
-/// The variable with the URL, for a process that this program starts.
 const URL: &str = "LATCHWORK_TEST_SYSTEM_TRUSTS";
 
-/// A client without `ca` trusts the authorities of its system. A separate process gets them by
-/// `SSL_CERT_FILE`: first the tests' authority, then another one.
+/// A separate process gets the system's authorities by `SSL_CERT_FILE`.
 async fn client_without_ca_trusts_the_system_authorities(kind: Kind) {
     if let Ok(url) = std::env::var(URL) {
         match open(&url).await {

@@ -1,5 +1,3 @@
-//! The spans of locks in the log of a service.
-
 use std::time::Duration;
 
 use latchwork_conformance::log::{Text, enable_all_threads};

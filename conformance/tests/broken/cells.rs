@@ -1,4 +1,4 @@
-//! CELL- and WATCH-, and the recipes over them: broken cells.
+//! CELL- and WATCH-, and the recipes over them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -96,7 +96,6 @@ pub(super) const CONTROLS: &[Control] = &[
         .passes("watch_order_shows_the_latest_in_the_end"),
 ];
 
-/// Makes another write than the client requested.
 pub(super) struct Writes(pub(super) fn(&CellWrite) -> CellWrite);
 
 #[async_trait]
@@ -114,17 +113,17 @@ fn deleting_any(write: &CellWrite) -> CellWrite {
     if write.value.is_none() { over_any(write) } else { write.clone() }
 }
 
-/// Compares the condition when a write is sent, and not when it arrives.
+/// Compares when a write is sent, and not when it arrives.
 fn late_over_any(write: &CellWrite) -> CellWrite {
     if write.value.as_deref() == Some(b"late") { over_any(write) } else { write.clone() }
 }
 
-/// Versions count the writes since the cell was made, as ZooKeeper's data versions do.
+/// As ZooKeeper's data versions do.
 #[derive(Default)]
 struct BeginsAgain(Mutex<HashMap<(Address, Version), Version>>);
 
 impl BeginsAgain {
-    /// The honest version's number since the cell was made.
+    /// The number since the cell was made.
     fn shown(&self, cell: &Address, honest: Version, before: Option<Version>) -> Version {
         let mut shown = self.0.lock().expect("no panic");
         let before = before.and_then(|before| shown.get(&(cell.clone(), before)).copied());
@@ -155,7 +154,6 @@ impl Defect for BeginsAgain {
     }
 }
 
-/// Reads and compares, then writes over any version.
 struct ComparesByItself;
 
 #[async_trait]
@@ -169,7 +167,7 @@ impl Defect for ComparesByItself {
         honest.write_cell(cell, &over_any(write)).await
     }
 
-    /// This defect changes counts by writes too.
+    /// Counts change by writes too.
     async fn change_count(&self, _: &dyn Backend, _: CountChange<'_>) -> Result<Option<Decided>> {
         Ok(None)
     }
@@ -184,7 +182,7 @@ impl Defect for Unheld {
     }
 }
 
-/// The behaviour of a server that has only a part of the keys.
+/// A server with only a part of the keys.
 struct OneKeyOnly;
 
 #[async_trait]
@@ -198,7 +196,6 @@ impl Defect for OneKeyOnly {
     }
 }
 
-/// Checks whether the client holds, then writes without the hold.
 struct LooksByItself;
 
 #[async_trait]
@@ -211,7 +208,6 @@ impl Defect for LooksByItself {
     }
 }
 
-/// Deletes the cells that a client wrote when the client ends.
 #[derive(Default)]
 struct TakesAlong(Mutex<Vec<Address>>);
 
@@ -249,7 +245,6 @@ impl Defect for SendsAgain {
     }
 }
 
-/// Reports each failure as an unknown outcome.
 struct NeverSure;
 
 #[async_trait]
@@ -262,7 +257,6 @@ impl Defect for NeverSure {
     }
 }
 
-/// Reports a lost reply as a refusal.
 struct TellsFailure;
 
 #[async_trait]
@@ -276,7 +270,7 @@ impl Defect for TellsFailure {
         }
     }
 
-    /// This defect changes counts by writes too.
+    /// Counts change by writes too.
     async fn change_count(&self, _: &dyn Backend, _: CountChange<'_>) -> Result<Option<Decided>> {
         Ok(None)
     }

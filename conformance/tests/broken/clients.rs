@@ -1,4 +1,4 @@
-//! CLIENT- and LAYOUT-: a broken registry, or a broken stamp.
+//! CLIENT- and LAYOUT-.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex};
@@ -79,7 +79,6 @@ pub(super) const CONTROLS: &[Control] = &[
         .passes("migrate_gate_begins_over_no_outsider"),
 ];
 
-/// Lists every client that it has ever listed.
 #[derive(Default)]
 struct Remembers(Mutex<BTreeMap<u64, QueueEntry>>);
 
@@ -96,7 +95,6 @@ impl Defect for Remembers {
     }
 }
 
-/// Registers a client at another address the second time.
 #[derive(Default)]
 struct RegistersOnce(Mutex<HashSet<Arc<str>>>);
 
@@ -130,7 +128,6 @@ impl Defect for StampsAnew {
     }
 }
 
-/// Lists only one client.
 enum ListsOne {
     First,
     Last,
@@ -150,7 +147,7 @@ impl Defect for ListsOne {
     }
 }
 
-/// Hides a field of a stamp from readers: the mark of a move, or the epoch.
+/// The mark of a move, or the epoch.
 struct SeesNo(&'static str);
 
 #[async_trait]
@@ -169,7 +166,6 @@ impl Defect for SeesNo {
     }
 }
 
-/// Writes a stage over any version, not only over the one that was read.
 struct WritesOverAny;
 
 #[async_trait]
@@ -181,7 +177,7 @@ impl Defect for WritesOverAny {
     }
 }
 
-/// Lets each client read the stamp only once, except operators.
+/// Operators read more than once.
 #[derive(Default)]
 struct ReadsOnce {
     operators: Mutex<HashSet<usize>>,

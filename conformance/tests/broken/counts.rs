@@ -1,4 +1,4 @@
-//! CELL-COUNT, and the recipes over it: counts that a server changes wrongly.
+//! CELL-COUNT, and the recipes over it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -45,7 +45,6 @@ pub(super) const CONTROLS: &[Control] = &[
         .passes("counter_add_get_set_and_delete_change_the_value"),
 ];
 
-/// Makes another change than the client requested.
 struct Asks(fn(CountRequest) -> CountRequest);
 
 #[async_trait]
@@ -55,7 +54,6 @@ impl Defect for Asks {
     }
 }
 
-/// Counts each request as a separate operation.
 #[derive(Default)]
 struct MakesAgain(AtomicU64);
 
@@ -69,7 +67,6 @@ impl Defect for MakesAgain {
     }
 }
 
-/// Writes another text over a count, at any time.
 async fn rewrite(honest: &dyn Backend, cell: &Address, text: impl FnOnce(&str) -> String) -> Result<()> {
     let now = honest.read_cell(cell).await?;
     let now = now.map(|cell| String::from_utf8(cell.value.to_vec()).expect("text")).unwrap_or_default();
@@ -78,7 +75,6 @@ async fn rewrite(honest: &dyn Backend, cell: &Address, text: impl FnOnce(&str) -
     Ok(())
 }
 
-/// Drops the records of the other writers.
 struct KeepsOne;
 
 #[async_trait]
@@ -90,7 +86,6 @@ impl Defect for KeepsOne {
     }
 }
 
-/// Begins a new count if the cell has other content.
 struct Overwrites;
 
 #[async_trait]
@@ -104,7 +99,6 @@ impl Defect for Overwrites {
     }
 }
 
-/// Sends a request, and then reports that the server cannot change a count.
 struct AsksAndDeclines;
 
 #[async_trait]

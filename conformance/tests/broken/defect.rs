@@ -1,5 +1,3 @@
-//! The defects of broken backends.
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,10 +13,8 @@ use latchwork_core::{Address, Capabilities, Lease, ListedKey, Page, QueuePrefix,
 
 use super::wrapper::BrokenNode;
 
-/// The answer to a write of a cell.
 pub(crate) type Written = Result<CellWritten>;
 
-/// A change of a count, as a client asks for it.
 #[derive(Clone, Copy)]
 pub(crate) struct CountChange<'a> {
     pub(crate) cell: &'a Address,
@@ -32,15 +28,13 @@ impl CountChange<'_> {
     }
 }
 
-/// The defect of a broken backend. Methods that it does not replace are honest.
+/// Methods that a defect does not replace are honest.
 #[async_trait]
 pub(crate) trait Defect: Send + Sync + 'static {
-    /// The testbed of the clients that have this defect.
     fn testbed(&self, memory: MemoryTestbed) -> Box<dyn Testbed> {
         Box::new(memory)
     }
 
-    /// The address that the client with this number uses for a queue or a cell.
     fn address(&self, queue: &Address, _client: usize) -> Address {
         queue.clone()
     }
@@ -114,7 +108,7 @@ pub(crate) trait Defect: Send + Sync + 'static {
         honest.write_cell(cell, write).await
     }
 
-    /// The honest backend changes counts without core. A defect of writes may leave the change to core.
+    /// A defect of writes may leave the change to core.
     async fn change_count(&self, honest: &dyn Backend, change: CountChange<'_>) -> Result<Option<Decided>> {
         change.make(honest).await
     }
@@ -131,12 +125,10 @@ pub(crate) trait Defect: Send + Sync + 'static {
         honest.watch_cell(cell)
     }
 
-    /// Returns a different state for a new node.
     fn state(&self, _node: &Arc<dyn Node>) -> Option<Arc<NodeWriter>> {
         None
     }
 
-    /// Returns the state that a node shows.
     fn shown<'a>(&self, node: &'a BrokenNode) -> &'a NodeState {
         match &node.own {
             Some(own) => own,
@@ -144,7 +136,6 @@ pub(crate) trait Defect: Send + Sync + 'static {
         }
     }
 
-    /// Runs after a node was made.
     fn made(&self, _node: &Arc<BrokenNode>) {}
 
     async fn admitted(&self, node: &BrokenNode) -> Result<()> {

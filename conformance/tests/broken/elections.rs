@@ -1,4 +1,4 @@
-//! ELECTION- and GROUP-: wrong data, listings and watches of queues.
+//! ELECTION- and GROUP-.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -70,7 +70,6 @@ pub(super) const CONTROLS: &[Control] = &[
         .passes("group_watch_reports_joins_updates_and_leaves"),
 ];
 
-/// Writes data with a separate request after the join.
 struct WritesBehindTheJoin;
 
 #[async_trait]

@@ -1,5 +1,3 @@
-//! Wrong ends of leases and holds.
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -26,7 +24,6 @@ impl Defect for RefusesWhileSuspended {
     }
 }
 
-/// A node leaves at once when it is lost for this reason.
 pub(super) struct LeavesWhenLost(pub(super) LostReason);
 
 impl Defect for LeavesWhenLost {
@@ -74,7 +71,6 @@ impl Defect for ForgetsThatItAsked {
     }
 }
 
-/// Ends the client's own side, and sends no request to the server.
 pub(super) struct ClosesHere;
 
 #[async_trait]
@@ -84,7 +80,6 @@ impl Defect for ClosesHere {
     }
 }
 
-/// Ends the client, also if the server was not reached.
 pub(super) struct ClosesOnce;
 
 #[async_trait]
@@ -98,8 +93,7 @@ impl Defect for ClosesOnce {
     }
 }
 
-/// Removes no node of a client before its close ends. Then no client gets an answer until all nodes are
-/// removed.
+/// No node of a client is removed before its close ends. Then no client gets an answer until all nodes are removed.
 #[derive(Default)]
 pub(super) struct EndsInOneStall {
     nodes: AtomicU32,
@@ -159,7 +153,7 @@ impl Defect for WaitsBehindItself {
     }
 }
 
-/// The server keeps the nodes of a crashed client alive.
+/// The server keeps a crashed client alive.
 pub(super) struct NeverDies;
 
 #[async_trait]

@@ -1,9 +1,7 @@
-//! NODE-FOREIGN: a store in which foreign entries can be planted. The memory store has no place for such
-//! entries, so they are kept next to it. An honest backend does not read them; the broken one lists them as
-//! nodes.
+//! The memory store has no place for foreign entries, so they are kept next to it. An honest backend does not read them; the
+//! broken one lists them as nodes.
 //!
-//! WATCH-ORDER: the store can also compact its history. It keeps no history, so an honest watch does not
-//! notice. With the broken watch, the server then ends the watch without a report.
+//! The store can also compact its history. It keeps none, so only the broken watch notices, and ends without a report.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,10 +19,8 @@ use super::wrapper::BrokenNode;
 
 type Plants = Arc<Mutex<HashSet<Address>>>;
 
-/// How often the store has forgotten its history.
 type Compactions = Arc<AtomicU64>;
 
-/// The memory backend, with a fixture that plants and compacts.
 #[derive(Debug)]
 pub(crate) struct PlantTestbed {
     memory: MemoryTestbed,
@@ -135,7 +131,6 @@ impl Fixture for PlantFixture {
     }
 }
 
-/// Waiters wait for foreign entries.
 #[derive(Default)]
 pub(super) struct CountsPlants(Plants);
 
@@ -154,7 +149,6 @@ impl Defect for CountsPlants {
     }
 }
 
-/// Ends the watches of cells without a report at a compaction.
 #[derive(Default)]
 pub(super) struct ForgetsWatches(Compactions);
 
@@ -169,7 +163,6 @@ impl Defect for ForgetsWatches {
     }
 }
 
-/// A watch that a compaction ends.
 #[derive(Debug)]
 struct Forgotten {
     honest: Box<dyn ChangeWatch>,

@@ -69,7 +69,6 @@ fn put_away(queue: &Address, client: usize) -> Address {
     }
 }
 
-/// Makes an exact address of this kind different for each client.
 fn put_away_if(queue: &Address, client: usize, kind: Kind) -> Address {
     if queue.kind() == kind { put_away(queue, client) } else { queue.clone() }
 }
@@ -93,7 +92,6 @@ fn exact_of_kind(address: &Address, kind: Kind) -> Address {
     }
 }
 
-/// Makes a mutex of a read/write lock at an exact address.
 fn exact_mutex_if_rwlock(queue: &Address) -> Address {
     if queue.kind() == Kind::RwLock { exact_of_kind(queue, Kind::Mutex) } else { queue.clone() }
 }
@@ -102,7 +100,6 @@ fn in_namespace(queue: &Address, namespace: &str) -> Address {
     if queue.is_exact() { queue.clone() } else { address(namespace, queue.kind(), queue.name()) }
 }
 
-/// Uses another address for a queue.
 struct Renames(fn(&Address, usize) -> Address);
 
 impl Defect for Renames {

@@ -1,4 +1,4 @@
-//! LEASE-: the table of wrong leases. The defects are in `states.rs` and `endings.rs`.
+//! LEASE-. The defects are in `states.rs` and `endings.rs`.
 
 use std::sync::Arc;
 

@@ -1,5 +1,3 @@
-//! Repeated joins, and wrong leaves.
-
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +11,6 @@ use latchwork_core::backend::{Backend, Join, Joined, Leave, Node, NodeId, Patien
 use super::defect::Defect;
 use super::wrapper::BrokenNode;
 
-/// Makes another join than the client requested.
 pub(super) struct Joins(pub(super) fn(&Join) -> Join);
 
 #[async_trait]
@@ -51,7 +48,6 @@ impl Defect for NoTombstone {
     }
 }
 
-/// A repeated leave removes the first node of the queue.
 #[derive(Default)]
 pub(super) struct LeavesNewer(Mutex<HashMap<u64, Arc<dyn Node>>>);
 
@@ -91,7 +87,6 @@ pub(super) fn is_admitted(node: &BrokenNode) -> bool {
     node.honest.admitted().now_or_never().is_some()
 }
 
-/// Whether this leave of the node is not the first.
 pub(super) fn is_repeated(node: &BrokenNode) -> bool {
     node.leaves.load(Ordering::Acquire) > 1
 }
@@ -119,7 +114,6 @@ impl Defect for IgnoresAbandon {
     }
 }
 
-/// Carries out a holder's leave long after the request.
 pub(super) struct LeavesLate;
 
 #[async_trait]

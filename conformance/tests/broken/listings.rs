@@ -1,5 +1,3 @@
-//! Wrong listings of queues and of keys.
-
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -10,7 +8,6 @@ use latchwork_core::{Address, ListedKey, Page, QueuePrefix, Result};
 use super::defect::Defect;
 use super::wrapper::ALL;
 
-/// Reads another page than the client requested.
 pub(super) struct Pages(pub(super) fn(EntryPage) -> EntryPage);
 
 #[async_trait]
@@ -20,7 +17,6 @@ impl Defect for Pages {
     }
 }
 
-/// Returns an empty page for pages like these.
 pub(super) struct EmptyPages(pub(super) fn(EntryPage) -> bool);
 
 #[async_trait]
@@ -30,7 +26,6 @@ impl Defect for EmptyPages {
     }
 }
 
-/// Changes the listing that was read.
 pub(super) struct Lists(pub(super) fn(&mut Vec<QueueEntry>));
 
 #[async_trait]
@@ -42,13 +37,11 @@ impl Defect for Lists {
     }
 }
 
-/// Shows different labels of other clients.
 pub(super) fn foreign_labels(entries: &mut [QueueEntry], shown: fn(&str) -> String) {
     let foreign = entries.iter_mut().filter(|entry| entry.label.starts_with("someone"));
     foreign.for_each(|entry| entry.label = shown(&entry.label));
 }
 
-/// Shows wrong remaining times of leases.
 pub(super) fn leases(entries: &mut [QueueEntry], shown: fn(Duration) -> Duration) {
     entries.iter_mut().for_each(|entry| entry.lease_left = entry.lease_left.map(shown));
 }
@@ -61,7 +54,7 @@ pub(super) fn number_downwards(entries: &mut [QueueEntry]) {
     entries.iter_mut().for_each(|entry| entry.sequence = (1 << 52) - entry.sequence);
 }
 
-/// Gives each node of a page the data of the node before it, and the first node the data of the last.
+/// Each node of a page has the data of the node before it, and the first node the data of the last.
 pub(super) fn shift_data(entries: &mut [QueueEntry]) {
     let data: Vec<_> = entries.iter().map(|entry| Arc::clone(&entry.data)).collect();
     for (entry, before) in entries.iter_mut().zip(data.last().into_iter().chain(&data)) {
@@ -69,7 +62,6 @@ pub(super) fn shift_data(entries: &mut [QueueEntry]) {
     }
 }
 
-/// Shows the last node of a queue as its head.
 pub(super) struct ShowsTheLast;
 
 #[async_trait]
@@ -83,7 +75,6 @@ impl Defect for ShowsTheLast {
     }
 }
 
-/// Repeats the last listing while the server does not answer.
 #[derive(Default)]
 pub(super) struct ListsFromMemory(Mutex<Vec<QueueEntry>>);
 
@@ -101,10 +92,8 @@ impl Defect for ListsFromMemory {
     }
 }
 
-/// Returns another page of the keys that have this.
 pub(super) struct ListsKeys {
     pub(super) with: KeysWith,
-    /// The smallest number of keys to read.
     pub(super) at_least: usize,
     pub(super) answered: fn(Page<ListedKey>) -> Page<ListedKey>,
 }

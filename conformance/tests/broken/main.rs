@@ -1,5 +1,5 @@
-//! Broken backends: each breaks one promise, and one case of the suite must catch it and another must pass. A case
-//! that lets its broken backend pass proves nothing on a real one.
+//! Each broken backend breaks one promise: one case of the suite must catch it and another must pass. A case that lets its broken
+//! backend pass proves nothing on a real one.
 
 mod cells;
 mod clients;
@@ -59,7 +59,7 @@ const OWNERS: &str =
     "kept by core's ledger above every backend: its own tests play each rule on the code that runs";
 
 fn main() -> ExitCode {
-    // The panics of cases are intended; their messages are in the results.
+    // The results have the messages.
     std::panic::set_hook(Box::new(|_| {}));
     let mut trials: Vec<_> =
         controls().into_iter().map(|control| trial(control.name, move || caught(&control))).collect();
@@ -82,26 +82,26 @@ fn main() -> ExitCode {
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-/// A broken backend, and the case that exists for it.
+/// A broken backend, and its case.
 #[derive(Clone, Copy)]
 struct Control {
     /// The defect in words: the test's name.
     name: &'static str,
-    /// The title of the case that must fail: with a plain mutex, unless it names an adapter.
+    /// With a plain mutex, unless the title names an adapter.
     case: &'static str,
-    /// The title of an unrelated case that must pass: the defect affects no more than its name says.
+    /// Unrelated: the defect affects no more than its name says.
     beside: &'static str,
     reach: Reach,
-    /// Makes the defect that all clients of one testbed share.
+    /// All clients of one testbed share it.
     defect: fn() -> Arc<dyn Defect>,
 }
 
-/// The memory backend with this defect. `fails` and `passes` name its two cases.
+/// `fails` and `passes` name the two cases.
 const fn broken(name: &'static str, defect: fn() -> Arc<dyn Defect>) -> Control {
     Control { name, case: "", beside: "", reach: Reach::Recipes, defect }
 }
 
-/// The same, but the defect also breaks the clients' registry and the layout.
+/// The defect also breaks the clients' registry and the layout.
 const fn broken_everywhere(name: &'static str, defect: fn() -> Arc<dyn Defect>) -> Control {
     Control { reach: Reach::Everything, ..broken(name, defect) }
 }
@@ -121,7 +121,6 @@ impl Control {
     }
 }
 
-/// Every broken backend.
 fn controls() -> Vec<Control> {
     [
         key::CONTROLS,

@@ -1,4 +1,4 @@
-//! MUTEX- and CAPABILITIES: backends that break the recipe's promises.
+//! MUTEX- and CAPABILITIES.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -69,7 +69,7 @@ pub(super) const CONTROLS: &[Control] = &[
         .passes("mutex_is_fair"),
 ];
 
-/// Sends the first waiter whose turn comes to the end of the queue, once.
+/// Only the first waiter goes to the end, once.
 #[derive(Default)]
 struct SendsToTheEnd(AtomicBool);
 
@@ -113,7 +113,7 @@ impl Defect for TryJoins {
     }
 }
 
-/// Admits a try as if the lock were free, after a client has begun to wait.
+/// Overtakes only after a client has begun to wait.
 #[derive(Default)]
 struct TryOvertakes(AtomicBool);
 
@@ -129,7 +129,6 @@ impl Defect for TryOvertakes {
     }
 }
 
-/// Refuses tries that run at the same time.
 #[derive(Default)]
 struct TriesRefuseEachOther(AtomicUsize);
 
@@ -150,7 +149,6 @@ impl Defect for TriesRefuseEachOther {
     }
 }
 
-/// Reports a missing answer as a refusal.
 struct SilenceRefuses;
 
 #[async_trait]
@@ -163,7 +161,6 @@ impl Defect for SilenceRefuses {
     }
 }
 
-/// Reports other capabilities than the backend has.
 pub(super) struct Claims(pub(super) fn(Capabilities) -> Capabilities);
 
 impl Defect for Claims {

@@ -110,7 +110,6 @@ fn idle(time: Duration) -> CellLife {
     CellLife::Idle(TimeToIdle::new(time).expect("within the bounds"))
 }
 
-/// Gives an idle cell another life, made from its time.
 fn idling(write: &CellWrite, life: fn(Duration) -> CellLife) -> CellWrite {
     match write.life {
         CellLife::Idle(time) => CellWrite { life: life(time.get()), ..write.clone() },
@@ -133,7 +132,7 @@ impl Defect for IdlesWithItsHolder {
     }
 }
 
-/// Reads cells by a write that the store refuses, which does not count as a use.
+/// A write that the store refuses does not count as a use.
 struct ReadIsNoUse;
 
 #[async_trait]

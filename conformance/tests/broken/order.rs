@@ -1,5 +1,3 @@
-//! Wrong sequence numbers and admissions.
-
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -11,7 +9,7 @@ use super::defect::Defect;
 use super::states::{lost_never, report_when_lost};
 use super::wrapper::{ALL, BrokenNode};
 
-/// The interval of re-checks of these backends.
+/// The interval of re-checks.
 pub(super) const LOOK: Duration = Duration::from_millis(10);
 
 fn numbered(node: &Arc<dyn Node>, sequence: u64) -> Option<Arc<NodeWriter>> {
@@ -20,7 +18,6 @@ fn numbered(node: &Arc<dyn Node>, sequence: u64) -> Option<Arc<NodeWriter>> {
     Some(own)
 }
 
-/// Changes the honest sequence number.
 pub(super) struct Numbers(pub(super) fn(u64) -> u64);
 
 impl Defect for Numbers {
@@ -29,7 +26,6 @@ impl Defect for Numbers {
     }
 }
 
-/// Counts separately for each lease.
 #[derive(Default)]
 pub(super) struct OwnCounters(Mutex<Vec<(Lease, u64)>>);
 
@@ -46,7 +42,6 @@ impl Defect for OwnCounters {
     }
 }
 
-/// Forgets the counter when the queue is empty.
 #[derive(Default)]
 pub(super) struct Restarts(Mutex<u64>);
 
@@ -66,7 +61,6 @@ impl Defect for Restarts {
     }
 }
 
-/// Admits joins like these at once.
 pub(super) struct Admits(pub(super) fn(&Join) -> bool);
 
 #[async_trait]
@@ -84,7 +78,6 @@ pub(super) fn at_once(joined: Joined) -> Joined {
     }
 }
 
-/// Admits a reader by the holders only, and ignores the waiters before it.
 pub(super) struct ReadersPassWriters;
 
 #[async_trait]
@@ -97,7 +90,7 @@ impl Defect for ReadersPassWriters {
     }
 }
 
-/// Admits a waiting reader only when it is the first of all.
+/// Admits a reader only as the first of all.
 pub(super) struct ReadersOneByOne;
 
 #[async_trait]
@@ -114,7 +107,6 @@ impl Defect for ReadersOneByOne {
     }
 }
 
-/// Makes a heavy claim ask for one permit.
 pub(super) fn for_one_permit(join: &Join) -> Join {
     let claim = match join.claim {
         Claim::Permits(_) => Claim::Permits(1),
@@ -123,7 +115,6 @@ pub(super) fn for_one_permit(join: &Join) -> Join {
     Join { claim, ..join.clone() }
 }
 
-/// Admits any waiter for which the holders leave enough permits.
 pub(super) struct OvertakesPermits;
 
 #[async_trait]
@@ -148,7 +139,6 @@ impl Defect for OvertakesPermits {
     }
 }
 
-/// Waits until the node before this one has left.
 async fn until_predecessor_left(node: &BrokenNode) -> Result<()> {
     let own = node.sequence();
     let entries = node.listed().await?;
@@ -161,7 +151,6 @@ async fn until_predecessor_left(node: &BrokenNode) -> Result<()> {
     Ok(())
 }
 
-/// Admits a node when the node before it ends.
 pub(super) struct AnyPredecessorAdmits;
 
 #[async_trait]
@@ -171,7 +160,7 @@ impl Defect for AnyPredecessorAdmits {
     }
 }
 
-/// Wakes a waiter for the departure of the node before it, and for no other.
+/// Only this departure wakes the waiter.
 pub(super) struct OnlyThePredecessor;
 
 #[async_trait]

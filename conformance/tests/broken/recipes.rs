@@ -1,4 +1,4 @@
-//! MULTI-, QUORUM-, RWLOCK- and SEMAPHORE-: backends that break the promises of these recipes.
+//! MULTI-, QUORUM-, RWLOCK- and SEMAPHORE-.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -61,7 +61,6 @@ pub(super) const CONTROLS: &[Control] = &[
         .passes("rwlock_writers_are_alone"),
 ];
 
-/// Shows the last content of a deleted cell.
 #[derive(Default)]
 struct ShowsWhatIsGone(Mutex<HashMap<Address, VersionedValue>>);
 

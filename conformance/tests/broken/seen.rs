@@ -1,4 +1,4 @@
-//! SEEN-: wrong views of a client from outside.
+//! SEEN-.
 
 use std::sync::Arc;
 

@@ -1,5 +1,3 @@
-//! Wrong states of leases and nodes.
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +10,6 @@ use super::wrapper::BrokenNode;
 
 const FOR_EVER: Duration = Duration::from_secs(3600);
 
-/// Nodes show a different state from the honest one.
 pub(super) struct States(pub(super) fn(&Arc<dyn Node>) -> Arc<NodeWriter>);
 
 impl Defect for States {
@@ -25,7 +22,7 @@ fn with_lease(node: &Arc<dyn Node>, lease: LeaseWriter) -> Arc<NodeWriter> {
     Arc::new(NodeWriter::new(lease, node.state().sequence()))
 }
 
-/// Reports this end of a node that the client still has.
+/// Reports nothing after the client has dropped the node.
 pub(super) fn report(own: &Arc<NodeWriter>, end: impl Future<Output = LostReason> + Send + 'static) {
     let own = Arc::downgrade(own);
     tokio::spawn(async move {
@@ -41,7 +38,6 @@ pub(super) fn report_when_lost(node: &Arc<dyn Node>, own: &Arc<NodeWriter>) {
     report(own, async move { node.state().until_lost().await });
 }
 
-/// Reports the honest end after this delay.
 pub(super) fn report_later(node: &Arc<dyn Node>, own: &Arc<NodeWriter>, late: fn(&Lease) -> Duration) {
     let node = Arc::clone(node);
     report(own, async move {
@@ -68,21 +64,18 @@ pub(super) fn lost_by_a_task(node: &Arc<dyn Node>) -> Arc<NodeWriter> {
     own
 }
 
-/// Reports no loss.
 pub(super) fn lost_never(node: &Arc<dyn Node>) -> Arc<NodeWriter> {
     let clock = node.state().lease().clock().clone();
     let now = clock.now();
     with_lease(node, LeaseWriter::new(clock, FOR_EVER, now))
 }
 
-/// Suspends the lease from the start.
 pub(super) fn suspended(node: &Arc<dyn Node>) -> Arc<NodeWriter> {
     let own = lost_never(node);
     own.lease_writer().suspend();
     own
 }
 
-/// Reports the loss half a TTL later than the contract says.
 pub(super) fn too_long(node: &Arc<dyn Node>) -> Arc<NodeWriter> {
     let own = lost_never(node);
     report_later(node, &own, |lease| lease.ttl() / 2);
@@ -107,7 +100,6 @@ impl Defect for DiesWhenAdmitted {
     }
 }
 
-/// Never suspends the nodes and the client.
 pub(super) struct NeverSuspended;
 
 impl Defect for NeverSuspended {
@@ -137,7 +129,6 @@ impl Defect for Revives {
     }
 }
 
-/// Shows a different lease from the lease of the nodes.
 pub(super) struct Reports(pub(super) fn(&Lease) -> Lease);
 
 impl Defect for Reports {
@@ -146,7 +137,6 @@ impl Defect for Reports {
     }
 }
 
-/// A lease with half of the TTL for which the server keeps it.
 pub(super) fn half_of_its_ttl(honest: &Lease) -> Lease {
     LeaseWriter::new(honest.clock().clone(), honest.ttl() / 2, honest.clock().now()).into()
 }

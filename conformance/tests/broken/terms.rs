@@ -1,5 +1,3 @@
-//! Wrong changes under holders and waiters: downgrades, limits, removals.
-
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -138,7 +136,6 @@ impl Defect for Downgrade {
     }
 }
 
-/// A waiter looks again only when a node has left.
 struct OnlyDepartures;
 
 #[async_trait]
@@ -224,7 +221,7 @@ impl Defect for RevokesNothing {
     }
 }
 
-/// Gives a node back as soon as it is admitted, which only the client may do.
+/// Only the client may give a node back.
 struct NeverKeeps;
 
 impl Defect for NeverKeeps {
@@ -233,7 +230,7 @@ impl Defect for NeverKeeps {
         tokio::spawn(async move {
             tokio::time::sleep(LOOK).await;
             if node.honest.state().kept_until() != Moment::PAST {
-                // Its answer does not matter: the leave itself is the defect.
+                // The leave itself is the defect.
                 let _ = node.honest.leave().await;
             }
         });

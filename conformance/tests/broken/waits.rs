@@ -1,5 +1,3 @@
-//! Waiters and holders with too many events, late events or none.
-
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -75,7 +73,7 @@ impl Defect for Herd {
     }
 }
 
-/// A waiter gets its events at once, and never looks without one. It misses a change whose event is lost.
+/// A waiter gets its events at once, but misses a change whose event is lost.
 pub(super) struct NoRecheck;
 
 #[async_trait]
@@ -92,7 +90,6 @@ impl Defect for NoRecheck {
     }
 }
 
-/// A waiter does not wake for errors like these.
 pub(super) struct SleepsThrough(pub(super) fn(&Error) -> bool);
 
 #[async_trait]
@@ -129,7 +126,6 @@ pub(super) fn gone_at_a_renewal(node: &Arc<dyn Node>) -> Arc<NodeWriter> {
     own
 }
 
-/// A removal ends the lease of all nodes of its client.
 #[derive(Default)]
 pub(super) struct EndsTheLease(Mutex<Vec<(Lease, LeaseWriter)>>);
 
@@ -147,7 +143,6 @@ impl Defect for EndsTheLease {
         let (node, entered) = (Arc::clone(node), Arc::downgrade(&own));
         tokio::spawn(async move {
             let reason = node.state().until_lost().await;
-            // A waiter's removal is reported honestly.
             if entered.upgrade().is_some() {
                 lease.end(reason);
             }

@@ -1,5 +1,3 @@
-//! Watches of cells and of queues that report too little.
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -10,7 +8,6 @@ use latchwork_core::{Address, ErrorKind, Result};
 use super::defect::Defect;
 use super::wrapper::BrokenNode;
 
-/// Reports only the first change of a cell.
 pub(super) struct TellsOnce;
 
 impl Defect for TellsOnce {
@@ -19,7 +16,6 @@ impl Defect for TellsOnce {
     }
 }
 
-/// Reports only the first change of a queue.
 pub(super) struct TellsOfOne;
 
 impl Defect for TellsOfOne {
@@ -77,12 +73,12 @@ impl ChangeWatch for On {
     }
 }
 
-/// The operations of clients on queues: indexes of the counts.
+/// Indexes of the counts.
 pub(super) const JOINS: usize = 0;
 pub(super) const LEAVES: usize = 1;
 pub(super) const WRITES: usize = 2;
 
-/// Reports a change of a queue only if clients did one of these operations since its last report.
+/// Reports only these operations.
 pub(super) struct TellsOf {
     counts: Arc<[AtomicUsize; 3]>,
     of: &'static [usize],

@@ -1,5 +1,3 @@
-//! A backend that passes all calls on, except for the changes of its defect.
-
 use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -16,18 +14,15 @@ use latchwork_core::{Address, Capabilities, Kind, Lease, ListedKey, Page, QueueP
 
 use super::defect::{CountChange, Defect, Written};
 
-/// A page of the whole queue.
 pub(crate) const ALL: EntryPage = EntryPage::new(0, 1000);
 
-/// The part of a backend that its defect breaks.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Reach {
-    /// All but the clients' registry and the layout, without which most clients could not connect.
+    /// Without the clients' registry and the layout, most clients could not connect.
     Recipes,
     Everything,
 }
 
-/// Breaks the clients of one testbed.
 pub(crate) fn wrap(
     defect: Arc<dyn Defect>,
     reach: Reach,
@@ -53,12 +48,11 @@ impl fmt::Debug for BrokenBackend {
 }
 
 impl BrokenBackend {
-    /// The address that this client uses for a queue or a cell.
     fn moved(&self, address: &Address) -> Address {
         self.defect.address(address, self.client)
     }
 
-    /// The same, or `None` if the defect does not reach this address.
+    /// `None` if the defect does not reach this address.
     fn reached(&self, address: &Address) -> Option<Address> {
         let registry = [(Kind::Clients, "all"), (Kind::Layout, "stamp")];
         let spared = registry.contains(&(address.kind(), address.name())) && self.reach == Reach::Recipes;
@@ -188,14 +182,11 @@ impl Backend for BrokenBackend {
     }
 }
 
-/// A node of a broken backend.
 pub(crate) struct BrokenNode {
     pub(crate) honest: Arc<dyn Node>,
     pub(crate) backend: Arc<dyn Backend>,
     pub(crate) join: Join,
-    /// The number of leaves.
     pub(crate) leaves: AtomicU32,
-    /// The state that is shown instead of the honest one.
     pub(crate) own: Option<Arc<NodeWriter>>,
     /// A second node, for a waiter that joins again.
     pub(crate) again: OnceLock<Arc<dyn Node>>,
@@ -207,7 +198,6 @@ impl BrokenNode {
         self.honest.state().sequence()
     }
 
-    /// All nodes of its queue.
     pub(crate) async fn listed(&self) -> Result<Vec<QueueEntry>> {
         self.backend.list(&self.join.queue, ALL).await
     }

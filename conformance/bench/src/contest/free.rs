@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-/// The waiters and the holders, and the free times since the last [`begin`](Free::begin). Times are of one clock, in the order of
-/// the calls.
+/// Times are of one clock, in the order of the calls.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Free {
     latest: Duration,
@@ -14,33 +13,29 @@ pub(super) struct Free {
 }
 
 impl Free {
-    /// Starts counting. A free time that has started before counts from now.
     pub(super) fn begin(&mut self, now: Duration) {
         self.reach(now);
         self.spells.clear();
         self.since = self.since.map(|_| now);
     }
 
-    /// Counts a new waiter.
     pub(super) fn waits(&mut self, now: Duration) {
         self.waiting += 1;
         self.look(now);
     }
 
-    /// Counts the end of a wait, by a hold or by giving up.
     pub(super) fn waited(&mut self, holds: bool, now: Duration) {
         self.waiting -= 1;
         self.inside += u64::from(holds);
         self.look(now);
     }
 
-    /// Counts a release.
     pub(super) fn releases(&mut self, now: Duration) {
         self.inside -= 1;
         self.look(now);
     }
 
-    /// Moves to an instant. An older instant would count a time twice, and the free times could exceed the contest.
+    /// An older instant would count a time twice.
     fn reach(&mut self, now: Duration) {
         debug_assert!(self.latest <= now, "{now:?} comes after {:?}", self.latest);
         self.latest = now;
@@ -59,7 +54,6 @@ impl Free {
         }
     }
 
-    /// Returns the free times up to now, including a current one.
     pub(super) fn spells(&self, now: Duration) -> Vec<Duration> {
         self.spells.iter().copied().chain(self.since.map(|since| now - since)).collect()
     }
@@ -82,7 +76,6 @@ mod tests {
         free.waits(ms(6));
         free.releases(ms(8));
         free.waited(false, ms(12));
-        // No contender waits.
         free.waits(ms(20));
         assert_eq!(free.spells(ms(21)), [ms(2), ms(4), ms(1)]);
         free.waited(true, ms(23));

@@ -1,12 +1,9 @@
-//! The shared state of contenders: the holders and the last release, on one clock.
-
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::free::Free;
 
-/// The stage of the contest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Phase {
@@ -15,14 +12,12 @@ pub(super) enum Phase {
     Over,
 }
 
-/// The last release: its contender, and the time just before it was called.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Departure {
     pub(super) contender: usize,
     pub(super) at: Duration,
 }
 
-/// The shared state of contenders.
 pub(super) struct Room {
     capacity: u32,
     phase: AtomicU8,
@@ -30,18 +25,16 @@ pub(super) struct Room {
     book: Mutex<Book>,
 }
 
-/// The events, in the order of their instants: only the holder of the lock reads the clock. A thread that reads the clock and then
-/// waits for the lock would note an older instant than the one before.
+/// A thread that read the clock before it gets the lock could note an older instant than the one before. So only the holder of
+/// the lock reads the clock.
 #[derive(Default)]
 struct Book {
     free: Free,
     last: Option<Departure>,
     inside: u32,
     overlaps: u64,
-    // The recorded grants, and the number of them that were handed over.
     grants: u64,
     handoffs: u64,
-    // The free times up to the end of the recording.
     was_free: Vec<Duration>,
 }
 
@@ -64,7 +57,6 @@ impl Room {
         self.phase.store(phase as u8, Ordering::SeqCst);
     }
 
-    /// Starts a wait, and returns its start.
     pub(super) fn asks(&self) -> Duration {
         self.note(|book, now| {
             book.free.waits(now);
@@ -72,24 +64,21 @@ impl Room {
         })
     }
 
-    /// Ends a wait without a hold.
     pub(super) fn gives_up(&self) {
         self.note(|book, now| book.free.waited(false, now));
     }
 
-    /// Returns the recorded times in which the lock was free while a contender waited.
+    /// The recorded times in which the lock was free while a contender waited.
     pub(super) fn free(&self) -> Vec<Duration> {
         self.note(|book, _| book.was_free.clone())
     }
 
-    /// Notes an event at the current instant.
     fn note<T>(&self, what: impl FnOnce(&mut Book, Duration) -> T) -> T {
         let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.began.elapsed();
         what(&mut book, now)
     }
 
-    /// Starts a hold. Returns its start and the last release. More weight than the capacity is an overlap.
     pub(super) fn enter(&self, weight: u32) -> (Duration, Option<Departure>) {
         self.note(|book, now| {
             book.inside += weight;
@@ -99,7 +88,6 @@ impl Room {
         })
     }
 
-    /// Records a grant.
     pub(super) fn records(&self, handed_over: bool) {
         self.note(|book, _| {
             book.grants += 1;
@@ -107,12 +95,12 @@ impl Room {
         });
     }
 
-    /// Returns whether there is a result. The second of two grants comes after requests within the recording.
+    /// The second grant comes after requests within the recording.
     pub(super) fn has_recorded(&self, handoffs: bool) -> bool {
         self.note(|book, _| book.grants >= 2 && (!handoffs || book.handoffs > 0))
     }
 
-    /// Ends a hold. Call it directly before the release.
+    /// Call it directly before the release.
     pub(super) fn leave(&self, weight: u32, contender: usize) {
         self.note(|book, at| {
             book.inside -= weight;
@@ -143,7 +131,7 @@ mod tests {
         assert_eq!(room.enter(2).1.map(|last| last.contender), Some(0));
         assert_eq!(room.overlaps(), 1);
     }
-    /// `Free` refuses an older instant, which finds threads that read the clock outside of the lock.
+    /// `Free` refuses an older instant.
     #[test]
     fn instants_are_noted_in_their_order() {
         let room = Room::new(4);

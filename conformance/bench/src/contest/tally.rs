@@ -1,17 +1,12 @@
-//! The observations of one contender.
-
 use std::time::Duration;
 
 use super::room::Departure;
 
-/// The recorded observations of one contender.
 #[derive(Default)]
 pub(super) struct Tally {
     pub(super) grants: u64,
-    /// Grants to the contender that released last.
     pub(super) self_regrants: u64,
     pub(super) waits: Vec<Duration>,
-    /// The times from the release of another contender to the own grant.
     pub(super) handoffs: Vec<Duration>,
 }
 
@@ -37,7 +32,6 @@ impl Tally {
         false
     }
 
-    /// Returns the fewest and the most grants of a contender.
     pub(super) fn extremes(tallies: &[Tally]) -> (u64, u64) {
         let grants = || tallies.iter().map(|tally| tally.grants);
         (grants().min().unwrap_or(0), grants().max().unwrap_or(0))

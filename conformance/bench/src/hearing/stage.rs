@@ -1,5 +1,3 @@
-//! Rounds with one event and many waiters.
-
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -10,15 +8,12 @@ use crate::plan::Plan;
 use crate::raw::cells::Hear;
 use crate::stats::Timings;
 
-/// The pause between the start of all waits and the event. A wait cannot be observed from outside.
+/// Waits cannot be observed from outside, so the event comes this time after their start.
 const SETTLE: Duration = Duration::from_millis(20);
-/// The time that a waiter may need to be notified.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Causes the event.
 #[async_trait]
 pub(super) trait Fire: Send {
-    /// Prepares another round, before the waits start.
     async fn prepare(&mut self) -> Result<()> {
         Ok(())
     }
@@ -26,7 +21,6 @@ pub(super) trait Fire: Send {
     async fn fire(&mut self, round: u64) -> Result<()>;
 }
 
-/// The cause of the event, and the waiters.
 pub(super) struct Cast {
     pub(super) peer: &'static str,
     pub(super) fire: Box<dyn Fire>,
@@ -34,10 +28,8 @@ pub(super) struct Cast {
 }
 
 impl Cast {
-    /// Returns the time from the event until the last waiter is notified.
     async fn round(&mut self, round: u64) -> Result<Duration> {
         self.fire.prepare().await?;
-        // The tasks end with this round.
         let mut hearing = JoinSet::new();
         for mut hearer in self.hearers.drain(..) {
             hearing.spawn(async move {
@@ -59,14 +51,13 @@ impl Cast {
     }
 }
 
-/// Plays rounds of each in turns, so that other load of the machine affects all of them.
+/// Rounds are in turns, so that other load of the machine affects all casts.
 pub(super) async fn play(casts: &mut [Cast], plan: &Plan) -> Result<Vec<(&'static str, Timings)>> {
     let mut timed: Vec<_> = casts.iter().map(|cast| (cast.peer, Timings::new())).collect();
     let in_all = u32::try_from(casts.len())?;
     let (started, mut round) = (Instant::now(), 0);
     let recorded = started + plan.warm * in_all;
     let end = recorded + plan.time * in_all;
-    // At least one round of each.
     while Instant::now() < end || timed.iter().any(|(_, timings)| timings.count() == 0) {
         round += 1;
         for (cast, (_, timings)) in casts.iter_mut().zip(&mut timed) {

@@ -1,5 +1,3 @@
-//! etcd: the transaction of a join, and a delete.
-
 use async_trait::async_trait;
 use etcd_client::{
     Client, Compare, CompareOp, ConnectOptions, GetOptions, PutOptions, SortOrder, SortTarget, Txn, TxnOp,
@@ -9,10 +7,9 @@ use latchwork_core::backend::NodeId;
 use super::{AtOnce, Pair, Result, SAME, SAME_OF_THREE, Subject, THREE, Target};
 use crate::target::NAMESPACE;
 
-/// In seconds. Not renewed, so that nothing else is sent; revoked at the end.
+/// Seconds. The lease is not renewed, so that nothing else is sent.
 const TTL: i64 = 600;
 
-/// A client of the crate, for this target.
 pub(crate) async fn client(target: &Target) -> Result<Client> {
     let options = match (&target.config.user, &target.config.password) {
         (Some(user), Some(password)) => Some(ConnectOptions::new().with_user(user, password.expose())),

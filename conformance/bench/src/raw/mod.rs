@@ -1,5 +1,3 @@
-//! The same requests, sent by the client crate without this library, for comparison.
-
 pub(super) mod cells;
 #[cfg(feature = "etcd")]
 pub(crate) mod etcd;
@@ -15,42 +13,35 @@ use async_trait::async_trait;
 use super::Result;
 use super::target::Target;
 
-/// An operation that is repeated and timed.
 #[async_trait]
 pub(super) trait Pair: Send {
-    /// One acquire and release, confirmed by the server.
     async fn once(&mut self) -> Result<()>;
 
-    /// Removes data that would stay on the server.
     async fn end(&mut self) -> Result<()> {
         Ok(())
     }
 }
 
-/// A timed subject.
 pub(super) struct Subject {
-    /// The name among the peers.
     pub(super) peer: &'static str,
     pub(super) pair: Box<dyn Pair>,
 }
 
 /// Exactly the requests of a mutex.
 pub(super) const SAME: &str = "raw-same";
-/// Exactly the requests of a MultiLock of three mutexes, sent at once.
+/// A MultiLock of three mutexes, sent at once.
 pub(super) const SAME_OF_THREE: &str = "raw-same-3";
 /// Redis: `SET NX PX`, and a script that compares and deletes; for a counter, `INCRBY`.
 pub(super) const PLAIN: &str = "raw-plain";
-/// Exactly the requests of a mutex, to three or five coordinators at once.
+/// To three or five coordinators at once.
 pub(super) const TO_THREE: &str = "raw-same-to-3";
 pub(super) const TO_FIVE: &str = "raw-same-to-5";
-/// ZooKeeper: the requests of a mutex with the listing of a client that has not used the queue before.
+/// ZooKeeper: with the listing of a client that has not used the queue before.
 pub(super) const LISTED: &str = "raw-listed";
 
-/// The keys of the three.
 #[cfg(any(feature = "redis", feature = "zookeeper", feature = "etcd"))]
 const THREE: [&str; 3] = ["m1-a", "m1-b", "m1-c"];
 
-/// Several pairs at once.
 #[cfg(any(feature = "redis", feature = "zookeeper", feature = "etcd"))]
 struct AtOnce(Vec<Box<dyn Pair>>);
 
@@ -66,7 +57,6 @@ impl Pair for AtOnce {
     }
 }
 
-/// Returns the raw requests for a quorum, over a connection for each member. Only Redis has them.
 #[allow(clippy::unused_async, reason = "a build without Redis has nothing to open")]
 pub(super) async fn at_once(target: &Target, members: usize) -> Result<Option<Subject>> {
     match target.name() {
@@ -79,7 +69,7 @@ pub(super) async fn at_once(target: &Target, members: usize) -> Result<Option<Su
     }
 }
 
-/// Returns the raw requests for the mutex. The store of this process has none.
+/// The store of this process has none.
 #[allow(clippy::unused_async, reason = "a build without servers has nothing to open")]
 pub(super) async fn subjects(target: &Target) -> Result<Vec<Subject>> {
     match target.name() {

@@ -1,4 +1,4 @@
-//! Records the commands of a Latchwork client to Redis with a proxy, so that they can be sent raw.
+//! A proxy records the commands of a Latchwork client to Redis, so that they can be sent raw.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -10,13 +10,10 @@ use redis::{Cmd, Parser};
 use super::{Result, Target};
 use crate::target::NAMESPACE;
 
-/// The TTL of the recorded client.
 pub(super) const TTL: Duration = Duration::from_secs(30);
 
-/// A command: its name and arguments.
 pub(super) type Words = Vec<Vec<u8>>;
 
-/// Returns the scripts that a Latchwork client runs for some work on this key, as recorded by a proxy.
 pub(super) async fn recorded<W>(target: &Target, key: &str, work: W) -> Result<Vec<Words>>
 where
     W: AsyncFnOnce(&Coordinator) -> Result<()>,
@@ -49,7 +46,7 @@ pub(super) fn cmd(words: &Words) -> Cmd {
     cmd
 }
 
-/// Returns the commands in a chunk of a client. They are encoded like answers.
+/// Commands are encoded like answers.
 fn commands(mut bytes: &[u8]) -> Vec<Words> {
     let mut parser = Parser::new();
     std::iter::from_fn(|| redis::from_redis_value(parser.parse_value(&mut bytes).ok()?).ok()).collect()

@@ -1,5 +1,3 @@
-//! Redis: the scripts of a join and a leave; and a plain `SET NX PX` with a compare-and-delete.
-
 use async_trait::async_trait;
 use latchwork_core::backend::NodeId;
 use redis::aio::MultiplexedConnection;
@@ -12,7 +10,6 @@ use crate::target::NAMESPACE;
 const COMPARE_AND_DELETE: &str =
     "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('del',KEYS[1]) else return 0 end";
 
-/// A client of the crate, for this target.
 pub(crate) fn client(target: &Target) -> Result<Client> {
     let url = format!("redis://{}/{}", target.addr().unwrap_or_default(), target.config.path);
     let server = url.into_connection_info()?;
@@ -41,7 +38,6 @@ pub(super) async fn subjects(target: &Target) -> Result<Vec<Subject>> {
     ])
 }
 
-/// The requests of a mutex to each member of a quorum.
 pub(super) async fn at_once(target: &Target, members: usize) -> Result<Subject> {
     let mut pairs: Vec<Box<dyn Pair>> = Vec::new();
     for number in 0..members {
@@ -56,7 +52,6 @@ async fn load(connection: &mut MultiplexedConnection, code: &str) -> Result<Stri
     Ok(redis::cmd("SCRIPT").arg("LOAD").arg(code).query_async(connection).await?)
 }
 
-/// The scripts of one acquire and one release of a mutex.
 async fn of_a_mutex(target: &Target, key: &str) -> Result<(Words, Words)> {
     let scripts = recorded(target, key, async |coordinator| {
         Ok(coordinator.mutex(key)?.acquire().await?.release().await.map(drop)?)
@@ -66,13 +61,11 @@ async fn of_a_mutex(target: &Target, key: &str) -> Result<(Words, Words)> {
     Ok((join, leave))
 }
 
-/// The requests of a Latchwork mutex. The join is sent as it was recorded, and the leave with the sequence number of the join's
-/// answer.
+/// Sends the join as it was recorded, and the leave with the sequence number of the join's answer.
 struct RedisMutex {
     connection: MultiplexedConnection,
     join: Cmd,
     leave: Words,
-    // The position of the sequence number in the leave.
     sequence: usize,
 }
 

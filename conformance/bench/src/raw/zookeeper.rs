@@ -1,6 +1,3 @@
-//! ZooKeeper: a sequential ephemeral node and its delete; and the same with a listing, pipelined
-//! with the create.
-
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -10,7 +7,6 @@ use zookeeper_client::{Acls, Client, CreateMode};
 use super::{AtOnce, LISTED, Pair, Result, SAME, SAME_OF_THREE, Subject, THREE, Target};
 use crate::target::NAMESPACE;
 
-/// A session of the crate, with this target.
 pub(crate) async fn client(target: &Target) -> Result<Client> {
     let mut connector = Client::connector().with_session_timeout(Duration::from_secs(30));
     if let (Some(user), Some(password)) = (&target.config.user, &target.config.password) {
@@ -32,11 +28,10 @@ pub(super) async fn subjects(target: &Target) -> Result<Vec<Subject>> {
     ])
 }
 
-/// A node that is made and deleted.
 struct Node {
     client: Client,
     node: String,
-    /// The directory that is listed in the trip of the create.
+    /// Listed in the trip of the create.
     listed: Option<String>,
 }
 
@@ -53,7 +48,7 @@ impl Node {
 impl Pair for Node {
     async fn once(&mut self) -> Result<()> {
         let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
-        // Both are called, and so queued, before the first is awaited.
+        // Both are queued before the first is awaited.
         let created = self.client.create(&self.node, b"raw", &options);
         let children = self.listed.as_ref().map(|queue| self.client.list_children(queue));
         let (_, counter) = created.await?;

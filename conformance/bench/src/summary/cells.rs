@@ -1,5 +1,3 @@
-//! The tables of counters, latches and values, and of elections.
-
 use comfy_table::Table;
 
 use super::figures::{in_millis, median, none, spread, table};
@@ -10,11 +8,9 @@ use crate::quorum::peer;
 use crate::raw::{PLAIN, SAME, TO_FIVE, TO_THREE};
 use crate::recipe::Recipe;
 
-/// The requests that are timed alone: measure, parameter and budget. Each is one round trip. On ZooKeeper the stat of the directory
-/// is in the same trip as the write of a value.
+/// Measure, parameter, and the budget of one round trip. On ZooKeeper the stat of the directory is in the trip of the write.
 const ALONE: [(&str, &str, f64); 3] =
     [("COUNTER", "add", 1.0), ("LATCH_count", "count", 1.0), ("VALUE_write", "write", 1.0)];
-/// A read of a watched value, which sends no request.
 const CACHED: &str = "cached read";
 
 impl Summary {
@@ -84,7 +80,6 @@ impl Summary {
         }))
     }
 
-    /// Returns the table of a client that works while another client opens, keeps and closes thousands of locks.
     pub(super) fn many(&self) -> Option<Table> {
         table(self.keys("MANY").into_iter().map(|key| {
             let figure = |of| self.spread("MANY", key, of);
@@ -124,8 +119,7 @@ impl Summary {
         }))
     }
 
-    /// Returns the table of hand-overs, compared with the hand-offs of a mutex: an election is a queue of a mutex, with an
-    /// announcement.
+    /// An election is a queue of a mutex with an announcement.
     pub(super) fn elections(&self) -> Option<Table> {
         const GRANTS: &str = "ELECTION_grants";
         table(self.keys(GRANTS).into_iter().map(|key| {

@@ -1,5 +1,3 @@
-//! Figures as the cells of a table.
-
 use comfy_table::Table;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 
@@ -9,7 +7,7 @@ pub(super) fn in_millis(Spread { median, min, max }: Spread) -> Spread {
     Spread { median: median / 1e3, min: min / 1e3, max: max / 1e3 }
 }
 
-/// Returns a table of these rows; each cell has the heading of its column. `None` without a row.
+/// `None` without a row.
 pub(super) fn table<const COLUMNS: usize>(
     rows: impl IntoIterator<Item = [(&'static str, String); COLUMNS]>,
 ) -> Option<Table> {
@@ -39,7 +37,6 @@ pub(super) fn spread(figure: Option<Spread>, digits: usize) -> String {
     })
 }
 
-/// Returns a figure, its budget, and whether the median meets the budget.
 pub(super) fn judged(figure: Option<Spread>, digits: usize, budget: f64, unit: &str) -> String {
     figure.map_or_else(none, |figure| {
         let word = verdict(figure.median <= budget);

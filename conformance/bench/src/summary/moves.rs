@@ -1,5 +1,3 @@
-//! The table of the costs of a lock for a client that takes part in a move.
-
 use comfy_table::Table;
 use latchwork_core::backend::decide::moving::MovePhase;
 
@@ -10,7 +8,7 @@ use crate::line::Line;
 use crate::moving::{IN_PHASE, MOVE, ON_NEW, ON_OLD, asked_of};
 use crate::stats::Spread;
 
-/// Returns the plain clients whose costs make the budget of a phase. A phase on both sides may also read the stage.
+/// The plain clients whose costs make the budget of a phase. A phase on both sides may also read the stage.
 fn made_of(phase: MovePhase) -> &'static [&'static str] {
     let needs = phase.needs();
     match (needs.old, needs.new) {
@@ -20,8 +18,7 @@ fn made_of(phase: MovePhase) -> &'static [&'static str] {
     }
 }
 
-/// Returns the number of requests of a read of the stage, all in one trip. On ZooKeeper it includes a `sync` and the stat of the
-/// directory.
+/// The requests of a read of the stage: ZooKeeper needs a `sync` and the stat of the directory.
 fn a_read(server: &str) -> f64 {
     if server == "zookeeper" { 3.0 } else { 1.0 }
 }
@@ -46,7 +43,6 @@ impl Summary {
         }))
     }
 
-    /// Returns the time, divided by the time of the plain clients of its sides, in the same round.
     fn beside_plain(&self, key: Key<'_>, phase: MovePhase) -> Option<Spread> {
         let plain = made_of(phase);
         let ratio = |line: &Line| {
@@ -57,20 +53,18 @@ impl Summary {
         Spread::of(self.all(MOVE, key).filter_map(ratio))
     }
 
-    /// Returns the requests to one side, and whether they equal the requests of the plain clients.
     fn asked_of_side(&self, key: Key<'_>, asked: &str, phase: Option<MovePhase>) -> String {
         let of = |peer| self.spread("M4", (key.0, peer, asked), |line| line.value);
         let Some(figure) = of(key.1) else { return none() };
         let shown = format!("{:.2}", figure.median);
         let Some(phase) = phase else { return shown };
         let plain = made_of(phase).iter().map(|peer| Some(of(peer)?.median)).sum::<Option<f64>>();
-        // The stage is stored on the old side.
         let reads = phase.is_read_while_held() && *asked == asked_of(key.2)[0];
         let Some(budget) = plain.map(|plain| plain + if reads { a_read(key.0) } else { 0.0 }) else {
             return shown;
         };
-        // Fourteen clients renew their leases during this: as many additional requests are allowed as in `Line::asks_as`. Missing
-        // requests are not allowed: they would mean that other requests were counted.
+        // Fourteen clients renew their leases: as many additional requests are allowed as in `Line::asks_as`. Missing requests
+        // would mean that other requests were counted.
         let stray = (budget / 20.0).max(BESIDE);
         format!("{shown}\n{budget:.2}: {}", verdict((figure.median - budget).abs() <= stray))
     }

@@ -1,5 +1,3 @@
-//! The tables, with figures and budgets.
-
 use std::fmt;
 
 use comfy_table::Table;
@@ -11,33 +9,31 @@ use crate::raw::{LISTED, PLAIN, SAME, SAME_OF_THREE};
 use crate::recipe::Recipe;
 use crate::uncontended::MULTI;
 
-/// The budget of an uncontended acquisition, relative to the same requests sent raw.
+/// Relative to the same requests sent raw.
 const SAME_BUDGET: f64 = 1.10;
-/// The same on Redis, relative to a plain `SET NX PX` and compare-and-delete.
+/// On Redis, relative to a plain `SET NX PX` and compare-and-delete.
 const PLAIN_BUDGET: f64 = 1.5;
-/// The budgets of the requests of a hand-off. On Redis: a join and a leave, and none by the winner. On ZooKeeper: a create and a
-/// delete, a watch of each waiter, and one look of the winner. The winner of a mutex does not look; instead each waiter has a
-/// watch on its own node and one for the release. On etcd: a join and a leave, and one look of the winner; watches use an open
-/// stream.
+/// The requests of a hand-off. On Redis: a join and a leave, and none by the winner. On ZooKeeper: a create and a delete, a watch
+/// of each waiter, and one look of the winner. The winner of a mutex does not look; instead each waiter has a watch on its own
+/// node and one for the release. On etcd: a join and a leave, and one look of the winner; watches use an open stream.
 const HANDOFF_BUDGETS: [(&str, f64); 3] = [("redis", 2.0), ("zookeeper", 4.0), ("etcd", 3.0)];
-/// The additional requests that are allowed: renewals, repeated looks, and requests in progress at the count.
+/// For renewals, repeated looks, and requests in progress at the count.
 pub(super) const BESIDE: f64 = 0.1;
-/// The budget of grants a second with give-ups, relative to grants without give-ups.
+/// Relative to grants without give-ups.
 const GIVE_UPS_BUDGET: f64 = 0.5;
-/// The measure of grants with give-ups.
 const GIVE_UPS: &str = "GIVEUPS_grants";
-/// The budget of a re-entry, in microseconds.
+/// Microseconds.
 const REENTRY_BUDGET: f64 = 1.0;
-/// The budget of a held lock in the client, in bytes.
+/// Bytes of a held lock in the client.
 const MEMORY_BUDGET: f64 = 1024.0;
-/// The budget on Redis of the client's share of a core for 10,000 held locks, in percent.
+/// On Redis, for 10,000 held locks, in percent of a core.
 const RENEWAL_BUDGET: f64 = 1.0;
 
 impl Summary {
     fn uncontended(&self) -> Option<Table> {
         let alone = self.keys("M1").into_iter().map(|key| {
             let other = match key.0 {
-                // Only for information: it sends more requests than the mutex.
+                // Not judged: it sends more requests than the mutex.
                 "zookeeper" => spread(self.ratio(key, LISTED), 2),
                 _ => judged(self.ratio(key, PLAIN), 2, PLAIN_BUDGET, ""),
             };
@@ -66,7 +62,7 @@ impl Summary {
         table(alone.chain(again))
     }
 
-    /// Returns the ratio to the raw requests. The budget is for equal requests: with others the ratio is not judged.
+    /// The budget is for equal requests: with others the ratio is not judged.
     fn beside_the_same(&self, key: Key<'_>) -> String {
         let raw = if key.1 == MULTI { SAME_OF_THREE } else { SAME };
         let ratio = self.ratio(key, raw);
@@ -76,8 +72,7 @@ impl Summary {
         format!("{}\nother requests:\nnot judged", spread(ratio, 2))
     }
 
-    /// Returns the server's requests per acquisition. For Redis also the commands inside scripts and the time of its single thread;
-    /// for etcd also the messages, which include messages on open streams.
+    /// etcd's messages include messages on open streams.
     pub(super) fn requests(&self, key: Key<'_>) -> String {
         let figure = |of| self.spread("M4", key, of);
         let sent = median(figure(|line| line.value), 2);
@@ -91,7 +86,6 @@ impl Summary {
         }
     }
 
-    /// Returns the server's requests, and whether they are within a budget. Raw requests are not judged.
     pub(super) fn requests_within(&self, key: Key<'_>, budget: f64) -> String {
         let shown = self.requests(key);
         match self.spread("M4", key, |line| line.value) {
@@ -102,7 +96,7 @@ impl Summary {
         }
     }
 
-    /// Returns p50, p99 and the longest time, in milliseconds.
+    /// Milliseconds.
     pub(super) fn times(&self, measure: &str, key: Key<'_>) -> String {
         let times = [|line: &Line| line.p50, |line: &Line| line.p99, |line: &Line| line.max];
         times.map(|of| median(self.spread(measure, key, of).map(in_millis), 2)).join("/")
@@ -156,7 +150,6 @@ impl Summary {
         ]
     }
 
-    /// Returns [`requests`](Summary::requests) with the budget of a hand-off.
     fn winners_requests(&self, key: Key<'_>) -> String {
         let Some((_, budget)) = HANDOFF_BUDGETS.iter().find(|(server, _)| *server == key.0) else {
             return self.requests(key);
@@ -167,7 +160,7 @@ impl Summary {
         self.requests_within(key, budget + f64::from(u8::from(marks || watches)))
     }
 
-    /// Returns the waits in milliseconds, and the longest wait in turns of all contenders, which shows the effect of the queue.
+    /// The longest wait in turns of all contenders shows the effect of the queue.
     fn waits(&self, measure: &str, key: Key<'_>) -> String {
         let (wait, grants) = (format!("{measure}_wait"), format!("{measure}_grants"));
         let figure = |of| self.spread(&wait, key, of).map(in_millis);
@@ -200,7 +193,6 @@ impl Summary {
         }))
     }
 
-    /// Returns the grants a second, divided by the grants without give-ups in the same round.
     fn beside_no_give_ups(&self, key: Key<'_>) -> String {
         let Some((_, contenders)) = key.2.split_once(" % ") else { return none() };
         let none_given_up = format!("0 % {contenders}");

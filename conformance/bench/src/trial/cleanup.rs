@@ -1,17 +1,14 @@
-//! Deletes the leftovers of a run in its namespace.
-
 use crate::Result;
 use crate::target::Target;
 
 impl Target {
-    /// Deletes all data in the namespace of this target, on each of its servers, and returns the number of deleted keys. The
-    /// namespace must belong to the target. The store of this process needs no cleaning.
+    /// Deletes the namespace of this target on each of its servers, and returns the number of deleted keys.
     ///
     /// # Errors
     /// An error of the server, or of a build without its backend.
     ///
     /// # Cancel safety
-    /// A cancelled call may have deleted a part. It can be called again.
+    /// A cancelled call may have deleted a part.
     #[allow(clippy::unused_async, reason = "a build without servers has nothing to clean")]
     pub async fn clean(&self) -> Result<usize> {
         match self.name() {

@@ -1,5 +1,3 @@
-//! CRASH: the time from a holder's SIGKILL until another client holds.
-
 use std::process::Stdio;
 use std::time::Instant;
 
@@ -30,7 +28,7 @@ pub(super) async fn measure(target: &Target, terms: &Terms) -> Result<Vec<Line>>
             holder.wait().await?;
             waited
         }
-        // This process cannot be killed, so the client stops sending instead.
+        // This process cannot be killed, so the client stops sending.
         None => {
             let holder = target.open_with(SHORT_TTL).await?;
             let _held = holder.mutex(KEY)?.acquire().await?;
@@ -47,7 +45,7 @@ pub(super) async fn measure(target: &Target, terms: &Terms) -> Result<Vec<Line>>
     Ok(vec![Line { value: Some(waited), n: Some(1), detail: [("ttl".to_owned(), ttl)].into(), ..line }])
 }
 
-/// Returns the seconds from the death until the waiter holds.
+/// Seconds.
 async fn until_next(lock: &Mutex, death: impl Future<Output = Result<()>>) -> Result<f64> {
     let waits = lock.acquire();
     tokio::pin!(waits);
@@ -63,7 +61,6 @@ async fn until_next(lock: &Mutex, death: impl Future<Output = Result<()>>) -> Re
     Ok(waited)
 }
 
-/// Starts a separate process that holds the lock.
 async fn holder(target: &Target, url: &str, terms: &Terms) -> Result<Child> {
     let (program, arguments) =
         terms.holder.split_first().ok_or("the terms name no program that holds the lock")?;

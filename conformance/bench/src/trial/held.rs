@@ -1,5 +1,3 @@
-//! HELD: the costs of many locks of one client for their server.
-
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -12,15 +10,14 @@ use crate::plan::Plan;
 use crate::recipe::Recipe;
 use crate::target::Target;
 
-/// Measures the processor time to acquire and to release each thousand, its share while they are held, and the memory of each
-/// thousand. The memory is left out if the process has not grown: then it had enough free memory before.
+/// If the process has not grown, it had enough free memory before, and the memory is left out.
 pub(super) async fn measure(target: &Target, count: usize, plan: &Plan) -> Result<Vec<Line>> {
     let cost = || target.pid().and_then(Cost::of).ok_or("the server's process cannot be read");
     let client = target.open_with(LONG_TTL).await?;
     let empty = cost()?;
     let holds = hold(&client, count, "held").await?;
     let (full, since) = (cost()?, Instant::now());
-    // The measurement is the idle time itself, so there is no event to await.
+    // The idle time itself is measured.
     tokio::time::sleep(plan.held_time).await;
     let (kept, seconds) = (cost()?, since.elapsed().as_secs_f64());
     if let Some(lost) = holds.iter().find_map(|hold| hold.check().err()) {

@@ -1,5 +1,3 @@
-//! LINK: acquire and release over a slow link.
-
 use std::time::{Duration, Instant};
 
 use latchwork_servers::proxy::{Direction, Proxy};
@@ -12,11 +10,10 @@ use crate::recipe::{Ask, Recipe};
 use crate::stats::Timings;
 use crate::target::Target;
 
-/// The number of pairs that are always timed.
+/// Pairs that are always timed.
 pub(super) const LEAST: u32 = 5;
 
-/// Measures pairs over a link with a round trip of `delay`. The delay is in a proxy of this program: it slows this client, and not
-/// the server.
+/// `delay` is a round trip. A proxy delays this client, and not the server.
 pub(super) async fn measure(target: &Target, delay: Duration, plan: &Plan) -> Result<Vec<Line>> {
     let proxy = Proxy::start(target.addr().ok_or("the store of this process has no network link")?).await?;
     let client = target.open_at(proxy.addr(), LONG_TTL).await?;

@@ -1,5 +1,3 @@
-//! Trials that compare coordinators: the same trial on each of them.
-
 mod cleanup;
 mod crash;
 mod held;
@@ -18,33 +16,33 @@ use crate::recipe::Recipe;
 use crate::target::Target;
 use crate::{Result, throughput, uncontended};
 
-/// The most requests at once to a given server, because other programs use it too.
+/// Other programs use a given server too.
 const GIVEN_AT_ONCE: usize = 16;
-/// The TTL of a holder that is killed. All servers grant it, also ZooKeeper with its default ticks.
+/// All servers grant it, also ZooKeeper with its default ticks.
 const SHORT_TTL: Duration = Duration::from_secs(4);
-/// A TTL with few renewals, for leases that must not end: a server counts pings and renewals as requests.
+/// Few renewals, for leases that must not end: a server counts pings and renewals as requests.
 pub(super) const LONG_TTL: Duration = Duration::from_secs(30);
-/// The time that a trial may need in addition to its own waits.
+/// A trial may need this in addition to its own waits.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// One trial of a coordinator, with a mutex.
+/// A trial of a coordinator with a mutex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trial {
-    /// One task, one key: the time of acquire and release, and the requests.
+    /// One task on one key.
     Alone,
-    /// This number of tasks on as many keys, over one client.
+    /// Tasks on as many keys, over one client.
     Tasks(usize),
-    /// This number of contenders on one key, each with a client.
+    /// Contenders on one key, each with a client.
     Contest(usize),
-    /// The same as `Alone`, over a link with this round-trip time.
+    /// `Alone` over a link with this round-trip time.
     Link(Duration),
-    /// Bytes of an acquisition, and the number of clients that a release wakes.
+    /// Bytes of an acquisition, and clients that a release wakes.
     Wire,
     /// A holder's process is killed while another client waits.
     Crash,
-    /// The server is killed and started again while one client holds and another continues.
+    /// The server is killed and started again while one client holds.
     Restart,
-    /// One client holds this number of locks.
+    /// One client holds locks.
     Held(usize),
 }
 
@@ -57,8 +55,8 @@ pub struct Terms {
     pub warm: Duration,
     /// The time for which many locks are held.
     pub held_time: Duration,
-    /// A program, with arguments, that holds a lock until its input ends, and prints `held` when it holds. It gets the URL as
-    /// `LATCHWORK_URL`, and after these arguments the namespace, the TTL in milliseconds and the key.
+    /// A program, with arguments, that prints `held` and holds until its input ends. It gets the URL as `LATCHWORK_URL`, and
+    /// further arguments: namespace, TTL in milliseconds, key.
     pub holder: Vec<OsString>,
 }
 
@@ -81,7 +79,7 @@ impl Trial {
         }
     }
 
-    /// Returns whether the trial only waits, so that it may run on several coordinators at once.
+    /// Returns whether the trial only waits, and so may run on several coordinators at once.
     pub fn waits(self) -> bool {
         matches!(self, Trial::Crash | Trial::Restart)
     }
@@ -93,7 +91,6 @@ impl Trial {
         match self {
             Trial::Alone => played + ms(250),
             Trial::Tasks(_) => played + ms(50),
-            // For connects and closes.
             Trial::Contest(contenders) => {
                 let each = ms(5) * u32::try_from(contenders).unwrap_or(1000);
                 self.warm(terms) + self.time(terms) + ms(80) + each
@@ -108,7 +105,7 @@ impl Trial {
         }
     }
 
-    /// Returns the time of a measurement: many contenders need longer, so that each has a turn.
+    /// Many contenders need longer, so that each has a turn.
     fn time(self, terms: &Terms) -> Duration {
         terms.time * if self.is_crowd() { 2 } else { 1 }
     }
@@ -127,7 +124,7 @@ impl Trial {
     /// An error of the server, the library or this machine, or an overlap of holds.
     ///
     /// # Cancel safety
-    /// After a cancelled call, contenders may continue until the runtime ends. Their leases run out.
+    /// Contenders may continue until the runtime ends. Their leases run out.
     pub async fn play(self, target: &Target, terms: &Terms) -> Result<Vec<Line>> {
         let plan = Plan {
             time: self.time(terms),

@@ -1,5 +1,3 @@
-//! RESTART: a server is killed and started again.
-
 use std::time::{Duration, Instant};
 
 use latchwork_core::recipes::Mutex;
@@ -10,12 +8,11 @@ use crate::line::Line;
 use crate::recipe::Recipe;
 use crate::target::Target;
 
-/// A TTL that is longer than a restart.
+/// Longer than a restart.
 const TTL: Duration = Duration::from_secs(10);
-/// The pause between two tries of a client without a server.
 const AGAIN: Duration = Duration::from_millis(5);
 
-/// Measures the time from the kill until a connected client holds another lock, and the fate of an existing hold.
+/// Times the way back of a connected client, and reports the fate of an existing hold.
 pub(super) async fn measure(target: &Target) -> Result<Vec<Line>> {
     let server = target.program().ok_or("only a server that was started here can be stopped")?;
     let (holder, other) = (target.open_with(TTL).await?, target.open_with(TTL).await?);

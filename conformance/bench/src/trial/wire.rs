@@ -1,6 +1,3 @@
-//! BYTES and WAKES: the bytes of an acquisition, and the number of clients that a release wakes. A proxy counts both, in the same
-//! way for each server.
-
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -16,11 +13,8 @@ use crate::line::Line;
 use crate::recipe::{Ask, Recipe};
 use crate::target::Target;
 
-/// Acquisitions while bytes are counted.
 const PAIRS: u32 = 100;
-/// Clients in the queue while wake-ups are counted.
 const QUEUE: usize = 16;
-/// Releases while wake-ups are counted.
 const RELEASES: usize = 8;
 /// The link is quiet after this time without bytes.
 const QUIET: Duration = Duration::from_millis(20);
@@ -76,7 +70,7 @@ async fn wakes(target: &Target) -> Result<Line> {
         let next = async { waiting.next().await.ok_or("nobody waits")?.map_err(Into::into) };
         let (_, (number, next)) =
             try_join(async { Ok::<_, crate::Error>(hold.release().await?) }, next).await?;
-        // Clients that are woken without an admission may be woken later than the next holder.
+        // Clients without an admission may wake later than the next holder.
         quiet_beside(&proxies, &mut waiting).await?;
         let heard = |(number, proxy): (usize, &Proxy)| number != holder && proxy.answered() > before[number];
         woken += proxies.iter().enumerate().filter(|each| heard(*each)).count();
@@ -90,7 +84,6 @@ async fn wakes(target: &Target) -> Result<Line> {
     Ok(Line { value: Some(woken as f64 / RELEASES as f64), n: Some(RELEASES as u64), ..line })
 }
 
-/// Waits until the queue has `count` entries.
 pub(super) async fn stand(lock: &Mutex, count: usize) -> Result<()> {
     while lock.queue().first(count + 1).await?.len() < count {
         // A server has no event for the length of a queue.
@@ -99,12 +92,11 @@ pub(super) async fn stand(lock: &Mutex, count: usize) -> Result<()> {
     Ok(())
 }
 
-/// Waits until no bytes have gone to any client for some time.
+/// Waits until no bytes pass for some time, which causes no event.
 async fn quiet(proxies: &[Proxy]) {
     let all = || proxies.iter().map(|proxy| proxy.answered() + proxy.asked()).sum::<u64>();
     let mut before = all();
     loop {
-        // There is no event for the absence of bytes.
         sleep(QUIET).await;
         let now = all();
         if now == before {
@@ -114,7 +106,6 @@ async fn quiet(proxies: &[Proxy]) {
     }
 }
 
-/// Does the same while the waiters continue to wait.
 async fn quiet_beside<T: std::fmt::Debug, E: std::fmt::Debug>(
     proxies: &[Proxy],
     waiting: &mut FuturesUnordered<impl Future<Output = std::result::Result<T, E>>>,

@@ -1,5 +1,3 @@
-//! The slots of a Redis Cluster: their masters, and moves between masters.
-
 use futures_util::future::join_all;
 
 use super::{ClusteredRedis, SERVERS, SLOTS};
@@ -7,10 +5,7 @@ use crate::reached::until;
 use crate::{Kind, ServerError};
 
 impl ClusteredRedis {
-    /// Waits until most servers agree on the master of this key's slot, and returns it.
-    ///
-    /// # Errors
-    /// [`ServerError::Ensemble`] after a minute.
+    /// Waits until most servers agree on the master of this key.
     pub async fn master_of(&self, key: &str) -> Result<usize, ServerError> {
         let slot = self.slot(key).await?;
         until("had no master of a slot", self.states(), async || {
@@ -22,10 +17,7 @@ impl ClusteredRedis {
         .await
     }
 
-    /// Waits until another server is the master of this key, and returns it.
-    ///
-    /// # Errors
-    /// The same as for [`master_of`](Self::master_of).
+    /// Waits until another server is the master of this key.
     pub async fn wait_until_replaced(&self, key: &str, server: usize) -> Result<usize, ServerError> {
         until("did not replace a master", self.states(), async || {
             self.master_of(key).await.ok().filter(|master| *master != server)
@@ -33,19 +25,13 @@ impl ClusteredRedis {
         .await
     }
 
-    /// Returns the master of this key as one server sees it, right or wrong. `None` if it sees none.
-    ///
-    /// # Errors
-    /// [`ServerError::Io`] if a server does not answer.
+    /// Returns the master of this key as one server sees it.
     pub async fn master_seen_by(&self, server: usize, key: &str) -> Result<Option<usize>, ServerError> {
         let slot = self.slot(key).await?;
         Ok(self.owner_in(&self.say(server, "CLUSTER NODES").await?, slot))
     }
 
     /// Returns the slot of a key.
-    ///
-    /// # Errors
-    /// [`ServerError::Io`] if the first server does not answer.
     pub async fn slot(&self, key: &str) -> Result<u16, ServerError> {
         let mut last = Err(ServerError::Stopped { kind: Kind::Redis });
         for server in 0..SERVERS {
@@ -60,10 +46,7 @@ impl ClusteredRedis {
         last
     }
 
-    /// Moves a slot with its keys from one master to another, key by key, like `redis-cli --cluster reshard`.
-    ///
-    /// # Errors
-    /// [`ServerError::Io`] if a server does not answer.
+    /// Moves a slot, key by key, like `redis-cli --cluster reshard`.
     ///
     /// # Panics
     /// If a server refuses a step.
@@ -75,17 +58,14 @@ impl ClusteredRedis {
             let Some(key) = keys.lines().nth(2).filter(|key| !key.starts_with('-')) else { break };
             done(self.say(from, &format!("MIGRATE 127.0.0.1 {port} {key} 0 5000")).await?);
         }
-        // The new master is first: it must know its slot before the old one redirects clients to it.
+        // The new master must know its slot before the old one redirects clients to it.
         done(self.say(to, &format!("CLUSTER SETSLOT {slot} NODE {}", self.ids[to])).await?);
         done(self.say(from, &format!("CLUSTER SETSLOT {slot} NODE {}", self.ids[to])).await?);
         Ok(())
     }
 
-    /// Takes the first step of [`move_slot`](Self::move_slot), which takes the others: the slot is migrating, and its keys have
-    /// not moved. For a missing key, the old master redirects clients to the new one (`ASK`).
-    ///
-    /// # Errors
-    /// The same as for [`move_slot`](Self::move_slot).
+    /// Takes the first step of [`move_slot`](Self::move_slot). The old master redirects clients of missing keys to the new one
+    /// (`ASK`).
     ///
     /// # Panics
     /// If a server refuses a step.
@@ -95,17 +75,14 @@ impl ClusteredRedis {
         Ok(())
     }
 
-    /// Makes a replica a master without slots, like a new member. Waits until all servers see it as a master, and it serves. That
-    /// takes at least five seconds, if no master is replaced earlier.
-    ///
-    /// # Errors
-    /// The same as for [`master_of`](Self::master_of), and [`ServerError::Io`] if a server does not answer.
+    /// Makes a replica a master without slots, and waits until it serves and all servers know it: at least five seconds, if no
+    /// master is replaced earlier.
     ///
     /// # Panics
-    /// If a server refuses a step, for example because this one is a master with keys.
+    /// If a server refuses a step, for example because it is a master with keys.
     pub async fn make_empty_master(&self, replica: usize) -> Result<(), ServerError> {
         done(self.say(replica, "CLUSTER RESET SOFT").await?);
-        // It has forgotten the other servers, but they know it.
+        // The reset made it forget the others, but they know it.
         done(self.say(replica, &self.meet_line(0)).await?);
         let id = self.ids[replica].as_str();
         until("did not take a master in", self.states(), async || {
@@ -120,7 +97,6 @@ impl ClusteredRedis {
         .await
     }
 
-    /// Returns the owner of a slot, from an answer to `CLUSTER NODES`.
     fn owner_in(&self, view: &str, slot: u16) -> Option<usize> {
         let has = |word: &str| match word.split_once('-') {
             Some((first, last)) => match (first.parse::<u16>(), last.parse::<u16>()) {
@@ -136,7 +112,6 @@ impl ClusteredRedis {
     }
 }
 
-/// Asserts that a server has accepted a step of a move.
 fn done(said: String) {
     assert!(said.starts_with("+OK") || said.starts_with("+NOKEY"), "{said}");
 }

@@ -1,5 +1,3 @@
-//! The servers of an etcd cluster. They connect to each other through proxies.
-//!
 //! All members must name a member by one URL, although each link needs a separate proxy. So the URL is a socket (`unix://`),
 //! which each member opens in its own folder.
 
@@ -17,12 +15,10 @@ use crate::ports::ClaimedPorts;
 use crate::proxy::Proxy;
 use crate::{ServerError, probe};
 
-/// The election timeout. With a shorter one, a busy machine elects leaders without a fault. With a longer one, the shortest lease
-/// is longer than a second.
+/// A busy machine elects leaders without a fault if this is shorter. The shortest lease exceeds a second if it is longer.
 const ELECTION: Duration = Duration::from_millis(600);
 const HEARTBEAT: Duration = Duration::from_millis(50);
 
-/// Returns the name of the file at which each member finds the door to this one.
 fn door(member: usize) -> String {
     // etcd requires a port.
     format!("member-{member}:1")
@@ -32,11 +28,10 @@ fn peer_url(member: usize) -> String {
     format!("unix://{}", door(member))
 }
 
-/// Starts `size` servers.
 pub(super) async fn start(size: usize) -> Result<Started, ServerError> {
     let claimed = ClaimedPorts::take(2 * size)?;
     let ports: Vec<_> = claimed.numbers.as_chunks().0.iter().map(|&[client, peer]| (client, peer)).collect();
-    // A server of another cluster must be recognised.
+    // The token shows servers of other clusters.
     let shared = [cluster(size), format!("--initial-cluster-token={}", rand::random::<u64>())];
     let mut binaries = Vec::new();
     for (id, &(client, peer)) in ports.iter().enumerate() {
@@ -57,7 +52,6 @@ pub(super) async fn start(size: usize) -> Result<Started, ServerError> {
     Ok((servers, links, claimed))
 }
 
-/// Returns the role that a server reports. `None` if it knows no leader, and so does not serve.
 pub(super) async fn role(addr: &str) -> Option<Role> {
     let question = "POST /v3/maintenance/status HTTP/1.0\r\nContent-Length: 2\r\n\r\n{}";
     // A server without an answer does not serve.
@@ -70,13 +64,11 @@ pub(super) async fn role(addr: &str) -> Option<Role> {
     Some(if field("member_id") == Some(leader) { Role::Leader } else { Role::Follower })
 }
 
-/// Returns the argument with all members, which is the same for each member.
 fn cluster(size: usize) -> String {
     let members: Vec<_> = (0..size).map(|member| format!("m{member}={}", peer_url(member))).collect();
     format!("--initial-cluster={}", members.join(","))
 }
 
-/// Returns the arguments of one member.
 fn own(folder: &Path, id: usize, client: u16, peer: u16) -> Vec<String> {
     let client = format!("http://127.0.0.1:{client}");
     vec![

@@ -1,5 +1,3 @@
-//! The servers of a ZooKeeper ensemble. They connect to each other through proxies.
-
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
@@ -15,10 +13,9 @@ use crate::proxy::{Manners, Proxy};
 use crate::tls::ServerTls;
 use crate::{ServerError, probe};
 
-/// The ports of one server: for clients, for the quorum, for elections, for clients with TLS.
+/// For clients, for the quorum, for elections, and for clients with TLS.
 type MemberPorts = [u16; 4];
 
-/// Starts `size` servers. With `tls`, they speak TLS with clients too.
 pub(super) async fn start(size: usize, tls: Option<&ServerTls>) -> Result<Started, ServerError> {
     let claimed = ClaimedPorts::take(4 * size)?;
     let ports: &[MemberPorts] = claimed.numbers.as_chunks().0;
@@ -45,7 +42,6 @@ pub(super) async fn start(size: usize, tls: Option<&ServerTls>) -> Result<Starte
     Ok((servers, links, claimed))
 }
 
-/// Returns the role that a server reports. `None` if it does not serve.
 pub(super) async fn role(addr: &str) -> Option<Role> {
     // A server without an answer does not serve.
     let said = probe::ask_in_time(addr, "srvr").await.ok()?;
@@ -56,10 +52,9 @@ pub(super) async fn role(addr: &str) -> Option<Role> {
     }
 }
 
-/// The log text of a server that has read a transaction with another digest than its data.
+/// A server logs this if it has read a transaction with another digest than its data.
 pub(super) const DIVERGED: &str = "Digests are not matching";
 
-/// Returns the ephemeral nodes of this server, each with its session. `None` if it does not serve.
 pub(super) async fn ephemerals(addr: &str) -> Option<BTreeSet<String>> {
     let said = probe::ask_in_time(addr, "dump").await.ok()?;
     let (_, nodes) = said.split_once("Sessions with Ephemerals")?;
@@ -74,15 +69,14 @@ pub(super) async fn ephemerals(addr: &str) -> Option<BTreeSet<String>> {
     Some(found)
 }
 
-/// Returns the members in the configuration of server `id`: itself at its own ports, the others at their proxies.
+/// A server names itself by its own ports, and others by their proxies.
 fn members(id: usize, [_, quorum, election, _]: MemberPorts, links: &[Link]) -> String {
     let tick = Clocks::Fast.zookeeper_tick().as_millis();
     let sync = Ensemble::SYNC_LIMIT.as_millis() / tick;
     let mut lines = format!("initLimit={}\nsyncLimit={sync}\n", sync * 3);
-    // The longest pause, in milliseconds, before a server without others asks them again. The default is a minute.
+    // The longest pause, in milliseconds, before a server without others asks again. The default is a minute.
     lines.push_str("fastleader.maxNotificationInterval=800\n");
     let mut member = |id: usize, quorum, election| {
-        // Writing to a String cannot fail.
         let _ = writeln!(lines, "server.{}=127.0.0.1:{quorum}:{election}", id + 1);
     };
     member(id, quorum, election);
@@ -92,8 +86,7 @@ fn members(id: usize, [_, quorum, election, _]: MemberPorts, links: &[Link]) -> 
     lines
 }
 
-/// Removes the address from the greeting on an election port: version (negative), number, length, address. The rest, only the
-/// number, is the greeting of an older release.
+/// The greeting is version (negative), number, length, address. An older release sends only the number.
 fn without_address(greeting: &mut Vec<u8>) {
     const VERSION: usize = 8;
     const NUMBER: usize = 8;

@@ -1,8 +1,7 @@
-//! Finds the bytes from the server that answer a request.
+//! Finds the answer to a request.
 //!
-//! An HTTP/2 server sends frames that answer no request: acknowledgements of pings, windows, messages of other
-//! streams. The proxy reads the headers of the frames (RFC 9113, section 4.1) to find the answer. Other
-//! protocols answer in order, so there the next chunk is the answer.
+//! An HTTP/2 server also sends other frames: acknowledgements of pings, windows, messages of other streams. So the proxy reads
+//! the headers of the frames (RFC 9113, section 4.1). Other protocols answer in order: the next chunk is the answer.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +12,7 @@ const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
 
-/// The answers that a caught request still waits for.
+/// The answers that a caught request waits for.
 #[derive(Debug)]
 pub(super) enum Awaited {
     NextChunk,
@@ -21,13 +20,11 @@ pub(super) enum Awaited {
 }
 
 impl Awaited {
-    /// Returns whether the server has answered each request of the chunk.
     pub(super) fn is_over(&self) -> bool {
         matches!(self, Awaited::Streams(streams) if streams.is_empty())
     }
 }
 
-/// Both directions of one connection, read from its first byte.
 #[derive(Debug, Default)]
 pub(super) struct Conversation {
     /// `None` before the first chunk of the client.
@@ -37,14 +34,13 @@ pub(super) struct Conversation {
 }
 
 impl Conversation {
-    /// Reads a chunk of the client, and returns the answers to wait for.
     pub(super) fn request(&mut self, chunk: &[u8]) -> Awaited {
         let is_first = self.is_http2.is_none();
         if !*self.is_http2.get_or_insert_with(|| chunk.starts_with(PREFACE)) {
             return Awaited::NextChunk;
         }
         let frames = self.requests.read(if is_first { &chunk[PREFACE.len()..] } else { chunk });
-        // The server answers no request that the client has cancelled, and no message that is not whole.
+        // The server answers no cancelled request, and no message that is not whole.
         let cut = frames.last().filter(|_| self.requests.payload > 0).map(|frame| frame.stream);
         let cancelled = |stream| {
             Some(stream) == cut
@@ -58,14 +54,14 @@ impl Conversation {
             // The chunk only keeps the connection alive, or continues a message.
             return Awaited::NextChunk;
         }
-        // New requests with their messages come first, then messages of open streams.
+        // First new requests with their messages, then messages of open streams.
         let (new, messages) = (streams(HEADERS), streams(DATA));
         let whole: BTreeSet<_> = new.intersection(&messages).copied().collect();
         let awaited = [whole, messages, new].into_iter().find(|streams| !streams.is_empty());
         Awaited::Streams(awaited.unwrap_or_default())
     }
 
-    /// Reads a chunk of the server. Returns whether it answers an awaited request, and removes that request.
+    /// Returns whether the chunk answers an awaited request, which it removes.
     pub(super) fn reply(&mut self, chunk: &[u8], awaited: Option<&mut Awaited>) -> bool {
         let frames = if self.is_http2 == Some(true) { self.replies.read(chunk) } else { Vec::new() };
         match awaited {
@@ -93,7 +89,7 @@ struct Frame {
     stream: u32,
 }
 
-/// Finds the frames of one direction, for any division into chunks.
+/// Finds frames for any division into chunks.
 #[derive(Debug, Default)]
 struct Frames {
     header: Vec<u8>,

@@ -1,5 +1,3 @@
-//! The active faults, as one value that each connection watches.
-
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -14,32 +12,28 @@ pub enum Direction {
     ToClient,
 }
 
-/// The active faults. The default has none.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Faults {
     pub(super) refuse: bool,
-    // By direction, like the next two fields.
     pub(super) held: [bool; 2],
     pub(super) delay: [Duration; 2],
     /// Bytes per second.
     pub(super) rate: [Option<u32>; 2],
-    /// The number of cuts. A connection that is older than the last cut closes.
+    /// A connection that is older than the last cut closes.
     pub(super) cuts: u64,
-    /// The number of resumes. A reply that is held on one connection continues when it grows.
+    /// A reply that is held on one connection continues when this grows.
     pub(super) resumes: u64,
 }
 
 impl Faults {
-    /// Ends all faults. The counts remain, because connections compare with them.
+    /// The counts remain, because connections compare with them.
     pub(super) fn resume(&mut self) {
         *self = Faults { cuts: self.cuts, resumes: self.resumes + 1, ..Faults::default() };
     }
 }
 
-/// Waits until a chunk that came at `received` may pass: the direction is not held, the delay is over, and `resumes` has grown
-/// beyond `kept` (its value when this connection was held).
-///
-/// Returns at once if the proxy is gone: then its connections are dropped.
+/// Waits until a chunk that came at `received` may pass: the direction is not held, the delay is over, and `resumes` is above
+/// `kept`, its value when this connection was held. Returns at once if the proxy is gone.
 pub(super) async fn pass(
     faults: &mut watch::Receiver<Faults>,
     direction: Direction,
@@ -58,7 +52,7 @@ pub(super) async fn pass(
     }
 }
 
-/// Waits for the time that the bytes need on a narrow link, or until the link is not narrow any more.
+/// Waits for the time of the bytes on a narrow link, or until it is not narrow any more.
 pub(super) async fn squeeze(faults: &mut watch::Receiver<Faults>, direction: Direction, bytes: usize) {
     let begun = Instant::now();
     loop {
@@ -71,7 +65,7 @@ pub(super) async fn squeeze(faults: &mut watch::Receiver<Faults>, direction: Dir
     }
 }
 
-/// Waits until neither direction is held: a new connection reaches the server only then.
+/// A new connection reaches the server only when neither direction is held.
 pub(super) async fn open(faults: &mut watch::Receiver<Faults>) {
     // An error means that the proxy and this connection are gone.
     let _ = faults.wait_for(|now| now.held == [false; 2]).await;
@@ -79,6 +73,5 @@ pub(super) async fn open(faults: &mut watch::Receiver<Faults>) {
 
 /// Completes when connections from the time of `since` cuts must close.
 pub(super) async fn cut(faults: &mut watch::Receiver<Faults>, since: u64) {
-    // As above.
     let _ = faults.wait_for(|now| now.cuts > since).await;
 }

@@ -1,5 +1,3 @@
-//! The proxy itself: its listening side and the switches for its faults.
-
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,10 +14,7 @@ use super::shared::{Client, Manners, Shared};
 use super::trap::{Catch, Event, Parked, Traps};
 use crate::accepting::Accepting;
 
-/// A TCP proxy on a free loopback port, with faults that are set while it runs; see the
-/// [module](super).
-///
-/// A drop closes all connections and the port. It runs on the tokio runtime that started it.
+/// A TCP proxy on a free loopback port, with faults; see the [module](super). A drop closes all connections and the port.
 #[derive(Debug)]
 pub struct Proxy {
     addr: SocketAddr,
@@ -28,8 +23,7 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Starts a proxy before `upstream` (`host:port`). The server need not answer yet: until then, the proxy closes connections of
-    /// clients.
+    /// Starts a proxy before `upstream` (`host:port`). While the server does not answer, the proxy closes clients' connections.
     ///
     /// # Errors
     /// If no loopback port can be bound.
@@ -37,7 +31,6 @@ impl Proxy {
         Self::start_with(upstream, Manners::default()).await
     }
 
-    /// Starts a proxy between two servers of one ensemble.
     pub(crate) async fn start_with(upstream: impl Into<String>, manners: Manners) -> io::Result<Proxy> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let addr = listener.local_addr()?;
@@ -69,8 +62,8 @@ impl Proxy {
         self.addr
     }
 
-    /// Replaces the ports that the server names in its answers from now on, so that clients connect to proxies. It works for a
-    /// Redis on loopback, with ports of five digits.
+    /// Replaces the ports that a server names, so that clients connect to proxies. It works for a Redis on loopback, with ports
+    /// of five digits.
     ///
     /// # Panics
     /// If it is called twice, or with a port of fewer digits.
@@ -84,12 +77,12 @@ impl Proxy {
         *self.shared.open.borrow()
     }
 
-    /// Returns the number of bytes that have gone to the server.
+    /// Returns the bytes that have gone to the server.
     pub fn asked(&self) -> u64 {
         self.shared.asked.load(Ordering::Acquire)
     }
 
-    /// Returns the number of bytes that have gone to clients.
+    /// Returns the bytes that have gone to clients.
     pub fn answered(&self) -> u64 {
         self.shared.answered.load(Ordering::Acquire)
     }
@@ -99,12 +92,10 @@ impl Proxy {
     /// # Cancel safety
     /// Cancel safe.
     pub async fn wait_for_connections(&self, count: usize) {
-        // The sender is in `self`, so the wait does not fail.
         let _ = self.shared.open.subscribe().wait_for(|open| *open == count).await;
     }
 
-    /// Closes all connections and, until [`resume`](Proxy::resume), each new one after it is accepted. Bytes in the proxy are
-    /// lost.
+    /// Closes all connections and, until [`resume`](Proxy::resume), each new one. Bytes in the proxy are lost.
     pub fn cut(&self) {
         self.change(|faults| {
             faults.refuse = true;
@@ -117,59 +108,58 @@ impl Proxy {
         self.change(|faults| faults.cuts += 1);
     }
 
-    /// Closes each new connection after it is accepted, until [`resume`](Proxy::resume), and serves open ones.
+    /// Closes each new connection until [`resume`](Proxy::resume), and serves open ones.
     pub fn refuse(&self) {
         self.change(|faults| faults.refuse = true);
     }
 
-    /// Stops forwarding in this direction, on all connections. No connection closes and no bytes are lost: bytes, ends of streams
-    /// and new connections wait in memory for [`resume`](Proxy::resume). Holding both directions is like a network partition.
+    /// Stops this direction of all connections: bytes, ends of streams and new connections wait for [`resume`](Proxy::resume). A
+    /// hold of both directions is like a network partition.
     pub fn hold(&self, direction: Direction) {
         self.change(|faults| faults.held[direction as usize] = true);
     }
 
-    /// Delays each chunk of this direction by this time, in order. Zero ends the delay.
+    /// Delays each chunk, in order. Zero ends the delay.
     pub fn delay(&self, direction: Direction, by: Duration) {
         self.change(|faults| faults.delay[direction as usize] = by);
     }
 
-    /// Limits this direction to this many bytes a second. Other bytes wait. `None` ends the limit.
+    /// Limits the rate. `None` ends the limit.
     pub fn narrow(&self, direction: Direction, bytes_a_second: Option<u32>) {
         self.change(|faults| faults.rate[direction as usize] = bytes_a_second);
     }
 
-    /// Ends all lasting faults. Held bytes continue in their order. Events stay armed.
+    /// Ends all lasting faults, but no event. Held bytes continue in their order.
     pub fn resume(&self) {
         self.change(Faults::resume);
     }
 
-    /// Returns an event for the first request from now on that `matches`. It fires after the request was written to the server.
+    /// Returns an event for the first request that `matches`. It fires after the request was written to the server.
     pub fn request(&self, matches: impl Fn(&[u8]) -> bool + Send + 'static) -> Event {
         self.shared.traps.arm(matches, Catch::Tell)
     }
 
-    /// Returns an event for the next request of any kind.
+    /// Returns an event for the next request.
     pub fn next_request(&self) -> Event {
         self.request(|_| true)
     }
 
-    /// Returns an event for the first chunk from the server (an answer or a push) from now on that `matches`. It fires when the
-    /// chunk is in the proxy, which may [`hold`](Proxy::hold) it.
+    /// Returns an event for the first chunk from the server (an answer or a push) that `matches`. It fires when the chunk is in
+    /// the proxy, which may [`hold`](Proxy::hold) it.
     pub fn reply(&self, matches: impl Fn(&[u8]) -> bool + Send + 'static) -> Event {
         self.shared.replies.arm(matches, Catch::Tell)
     }
 
-    /// Drops the reply to the first request from now on that `matches`: the request is delivered, the next chunk from the server on
-    /// that connection is dropped, and the client's connection is closed. Then the event fires.
+    /// Drops the reply to the first request that `matches`: delivers the request, drops the next chunk from the server, closes
+    /// the client's connection, and fires the event.
     ///
-    /// The chunk may contain the reply to an earlier request of a pipelining client, or a push. The right reply is lost too,
-    /// because the connection is closed. The server's side of the connection stays open for one more second, so that the
-    /// server executes the request even if its reply comes later.
+    /// The chunk may be a push or an earlier reply: the right reply is lost too, with the connection. The server's side stays
+    /// open for one more second, so that the server executes the request.
     pub fn drop_reply_to(&self, matches: impl Fn(&[u8]) -> bool + Send + 'static) -> Event {
         self.shared.traps.arm(matches, Catch::DropReply)
     }
 
-    /// Calls [`drop_reply_to`](Proxy::drop_reply_to) for the next request of any kind.
+    /// Drops the reply to the next request.
     pub fn drop_next_reply(&self) -> Event {
         self.drop_reply_to(|_| true)
     }
@@ -180,13 +170,12 @@ impl Proxy {
         self.shared.traps.arm(matches, Catch::HoldReply)
     }
 
-    /// Calls [`hold_reply_to`](Proxy::hold_reply_to) for the next request of any kind.
+    /// Holds the reply to the next request.
     pub fn hold_next_reply(&self) -> Event {
         self.hold_reply_to(|_| true)
     }
 
-    /// Catches the first request from now on that `matches` before it reaches the server, and closes the connection of its client.
-    /// [`Parked::deliver`] delivers it later.
+    /// Catches the first request that `matches`, and closes its client's connection. [`Parked::deliver`] delivers it later.
     pub fn park_request(&self, matches: impl Fn(&[u8]) -> bool + Send + 'static) -> Parked {
         self.shared.traps.park(matches)
     }

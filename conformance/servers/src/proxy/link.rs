@@ -1,5 +1,3 @@
-//! One connection through the proxy: two directions, with faults.
-
 use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,39 +14,35 @@ use super::shared::{Client, Shared};
 use super::trap::{Catch, Delivery};
 use crate::accepting::connected;
 
-/// The time for which the server's side stays open after a dropped reply, so that the server can execute the request.
+/// For the request of a dropped reply.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// The pause before a server that refused is dialled again.
+/// Before a refusing server is dialled again.
 const AGAIN: Duration = Duration::from_millis(20);
 
-/// The bytes of one read, and its time.
 struct Chunk {
     bytes: Vec<u8>,
     received: Instant,
 }
 
-/// The reason why a connection ended before both its streams.
 enum Ended {
     Broken,
     ReplyDropped(watch::Sender<bool>),
     Parked { request: Vec<u8>, awaited: Awaited, caught: watch::Sender<bool>, delivery: Delivery },
 }
 
-/// Both sides only see a broken connection, so the cause is dropped.
+/// Both sides only see a broken connection.
 impl From<io::Error> for Ended {
     fn from(_: io::Error) -> Self {
         Ended::Broken
     }
 }
 
-/// The fault of the server's answer.
 enum ReplyFault {
     Drop(watch::Sender<bool>),
     Hold(watch::Sender<bool>),
 }
 
-/// The state that both directions of a connection share.
 #[derive(Default)]
 struct Replies {
     conversation: Conversation,
@@ -57,7 +51,6 @@ struct Replies {
     kept: Option<u64>,
 }
 
-/// Runs one connection to its end.
 pub(super) async fn run(mut client: Client, shared: Arc<Shared>) {
     let mut cuts = shared.faults.subscribe();
     let born = client.cuts;
@@ -74,7 +67,7 @@ pub(super) async fn run(mut client: Client, shared: Arc<Shared>) {
         Ok(()) | Err(Ended::Broken) => {}
         Err(Ended::ReplyDropped(fired)) => {
             fired.send_replace(true);
-            // A close at this moment could cancel the request: a server may drop requests of a closed connection.
+            // A server may drop requests of a connection that closes now.
             linger(&mut upstream).await;
         }
         Err(Ended::Parked { request, awaited, caught, delivery: Delivery { asked, done } }) => {
@@ -88,12 +81,11 @@ pub(super) async fn run(mut client: Client, shared: Arc<Shared>) {
     }
 }
 
-/// Keeps the connection open for some time, so that the server finishes its work.
 async fn linger(upstream: &mut TcpStream) {
     let _ = timeout(LINGER, tokio::io::copy(upstream, &mut tokio::io::sink())).await;
 }
 
-/// Sends a request, and waits for its answer or for the end of the connection.
+/// Waits for the answer, or for the end of the connection.
 async fn answered(
     upstream: &mut TcpStream,
     request: &[u8],
@@ -111,8 +103,6 @@ async fn answered(
     Ok(())
 }
 
-/// Forwards until both streams have ended, or a fault ends the connection.
-///
 /// Both directions run in one task: a fault that is set directly after the write of a request is active before its reply is read.
 async fn forward(
     client: &mut TcpStream,
@@ -125,9 +115,8 @@ async fn forward(
     let (requests_in, requests) = mpsc::unbounded_channel();
     let (replies_in, replies_out) = mpsc::unbounded_channel();
 
-    // The client is read before the server is dialled, so that the proxy notices a client that gives up.
+    // The proxy must notice a client that gives up, also before the server is dialled.
     let read_requests = read(client_read, move |chunk| {
-        // The receiver is gone only with the connection.
         let _ = requests_in.send(chunk);
         Ok(())
     });
@@ -141,7 +130,6 @@ async fn forward(
         let read_replies = read(server_read, move |chunk| {
             strike(replies, &chunk.bytes, &shared.faults)?;
             let told = shared.replies.spring(&chunk.bytes);
-            // As above.
             let _ = replies_in.send(chunk);
             for trap in told {
                 trap.fired.send_replace(true);
@@ -158,7 +146,7 @@ async fn forward(
     tokio::try_join!(read_requests, connected).map(drop)
 }
 
-/// Connects to the server. A patient proxy tries as long as the client waits.
+/// A patient proxy tries as long as the client waits.
 async fn dial(shared: &Shared, requests: &mpsc::UnboundedReceiver<Chunk>) -> io::Result<TcpStream> {
     loop {
         match connected(&shared.upstream).await {
@@ -168,7 +156,7 @@ async fn dial(shared: &Shared, requests: &mpsc::UnboundedReceiver<Chunk>) -> io:
     }
 }
 
-/// Forwards each chunk of a stream until its end. A reset counts as an end, and keeps its place in the order.
+/// A reset counts as an end, and keeps its place in the order.
 async fn read(
     mut from: impl AsyncRead + Unpin,
     mut hand_on: impl FnMut(Chunk) -> Result<(), Ended>,
@@ -180,7 +168,6 @@ async fn read(
     Ok(())
 }
 
-/// Applies a waiting fault to a chunk from the server.
 fn strike(replies: &Mutex<Replies>, chunk: &[u8], faults: &watch::Sender<Faults>) -> Result<(), Ended> {
     let mut replies = replies.lock().unwrap_or_else(PoisonError::into_inner);
     let replies = &mut *replies;
@@ -198,8 +185,8 @@ fn strike(replies: &Mutex<Replies>, chunk: &[u8], faults: &watch::Sender<Faults>
     }
 }
 
-/// Lets no bytes pass after a cut, even before the connection's task has noticed it: an executed request with a lost reply is
-/// another kind of fault.
+/// An executed request with a lost reply is another fault than a cut: no bytes pass after a cut, even before the connection's
+/// task has noticed it.
 fn not_cut(faults: &watch::Receiver<Faults>, born: u64) -> Result<(), Ended> {
     if faults.borrow().cuts > born { Err(Ended::Broken) } else { Ok(()) }
 }

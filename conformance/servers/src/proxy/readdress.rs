@@ -1,13 +1,9 @@
-//! Replaces the ports that a server names.
-
-/// The host of the servers.
 const HOST: &[u8] = b"127.0.0.1";
-/// The bytes between host and port: in an error text, as texts of an array, as text and number.
+/// In an error text, as texts of an array, as text and number.
 const BETWEEN: [&[u8]; 3] = [b":", b"\r\n$5\r\n", b"\r\n:"];
-/// The number of digits of all ports: lengths in the protocol must not change.
+/// Lengths in the protocol must not change.
 const DIGITS: usize = 5;
 
-/// The replacement of each port.
 #[derive(Debug)]
 pub(super) struct Readdress(Vec<(Vec<u8>, Vec<u8>)>);
 
@@ -21,8 +17,7 @@ impl Readdress {
         Self(ports.into_iter().map(|(named, instead)| (digits(named), digits(instead))).collect())
     }
 
-    /// Returns the bytes of a chunk that may pass, with replaced ports. If the end of the chunk splits an address, the first part
-    /// stays in `cut_off` for the next chunk.
+    /// The first part of a split address stays in `cut_off` for the next chunk.
     pub(super) fn apply(&self, cut_off: &mut Vec<u8>, chunk: Vec<u8>) -> Vec<u8> {
         let mut bytes = std::mem::take(cut_off);
         bytes.extend(chunk);
@@ -49,7 +44,7 @@ impl Readdress {
     }
 }
 
-/// Returns whether this is only the first part of an address.
+/// Whether this is only the first part of an address.
 fn is_cut_off(end: &[u8]) -> bool {
     let Some(rest) = end.strip_prefix(HOST) else { return HOST.starts_with(end) };
     BETWEEN.iter().any(|between| match rest.strip_prefix(*between) {

@@ -1,18 +1,14 @@
-//! Faults that wait for one request, and their events.
-
 use std::fmt;
 use std::sync::Mutex;
 
 use tokio::sync::{oneshot, watch};
 
-/// The awaited event cannot come any more: the proxy was dropped, or the connection broke.
+/// The awaited event cannot come any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the proxy was dropped, or the connection broke, before the awaited event")]
 pub struct EventLost;
 
-/// An awaited event at the proxy: a request that passed, or a reply that was dropped or held.
-///
-/// It is armed from its creation; a drop disarms it.
+/// An awaited event at the proxy. A drop disarms it.
 #[derive(Debug)]
 #[must_use = "dropping the event disarms it"]
 pub struct Event(watch::Receiver<bool>);
@@ -23,10 +19,10 @@ impl Event {
         *self.0.borrow()
     }
 
-    /// Waits for the event. Returns at once if it has happened.
+    /// Waits for the event.
     ///
     /// # Cancel safety
-    /// Cancel safe: a later call sees an event that happened in between.
+    /// Cancel safe: a later call sees an earlier event.
     ///
     /// # Errors
     /// [`EventLost`] if the proxy was dropped first, or the connection broke between a request and its reply.
@@ -35,9 +31,7 @@ impl Event {
     }
 }
 
-/// A request that the proxy holds after its client has lost the connection.
-///
-/// A drop before [`deliver`](Parked::deliver) loses the request.
+/// A request that the proxy holds. A drop before [`deliver`](Parked::deliver) loses it.
 #[derive(Debug)]
 #[must_use = "dropping it loses the request"]
 pub struct Parked {
@@ -47,7 +41,7 @@ pub struct Parked {
 }
 
 impl Parked {
-    /// Waits until the request is caught. Then its client's connection is closed.
+    /// Waits until the request is caught and its client's connection is closed.
     ///
     /// # Cancel safety
     /// Cancel safe.
@@ -58,8 +52,8 @@ impl Parked {
         self.caught.fired().await
     }
 
-    /// Sends the request to the server on the client's former connection, and waits until the server starts its answer or closes
-    /// the connection. The client does not get the answer.
+    /// Sends the request on the client's former connection, and waits until the server starts its answer or closes the
+    /// connection.
     ///
     /// # Cancel safety
     /// A cancelled call still delivers the request.
@@ -73,19 +67,17 @@ impl Parked {
     }
 }
 
-/// The fate of a caught request, or of its reply.
 pub(super) enum Catch {
-    /// The request passes without a fault.
+    /// The request passes.
     Tell,
-    /// The request passes, the answer is dropped, and the connection is closed.
+    /// The answer is dropped, and the connection is closed.
     DropReply,
-    /// The request passes, and the chunks from the server wait for `resume`.
+    /// The chunks from the server wait for `resume`.
     HoldReply,
-    /// The request waits, and the client's connection is closed.
+    /// The client's connection is closed.
     Park(Delivery),
 }
 
-/// The delivery of a waiting request: its order and its completion.
 pub(super) struct Delivery {
     pub(super) asked: oneshot::Receiver<()>,
     pub(super) done: oneshot::Sender<()>,
@@ -100,7 +92,7 @@ pub(super) struct Trap {
     pub(super) fired: watch::Sender<bool>,
 }
 
-/// The active traps, oldest first.
+/// Oldest first.
 #[derive(Default)]
 pub(super) struct Traps(Mutex<Vec<Trap>>);
 
@@ -128,8 +120,7 @@ impl Traps {
         Parked { caught, deliver, delivered }
     }
 
-    /// Removes and returns the traps that match this request: all plain events, and the oldest of the others. Also removes traps
-    /// whose event was dropped.
+    /// All plain events, and the oldest of the others. Also removes traps whose event was dropped.
     pub(super) fn spring(&self, request: &[u8]) -> Vec<Trap> {
         let mut faulty = false;
         self.lock()

@@ -1,5 +1,3 @@
-//! A server that echoes, and its clients.
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -10,10 +8,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// A bound that only a wait without an end reaches.
+/// Only a wait without an end reaches this bound.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A server that echoes, and counts the bytes that it has received on all connections.
 pub(crate) struct Echo {
     pub(crate) addr: String,
     received: watch::Receiver<Vec<u8>>,
@@ -78,7 +75,7 @@ impl Client {
         self.receive(text).await;
     }
 
-    /// Waits for the end of the stream, and asserts that nothing came before it.
+    /// Asserts that nothing comes before the end of the stream.
     pub(crate) async fn is_closed(&mut self) {
         let mut rest = Vec::new();
         // A reset is an end, too.
@@ -93,7 +90,6 @@ pub(crate) async fn start() -> (Echo, Proxy) {
     (echo, proxy)
 }
 
-/// Returns an echo server, a proxy before it, and a client of the proxy.
 pub(crate) async fn connected() -> (Echo, Proxy, Client) {
     let (echo, proxy) = start().await;
     let client = Client::connect(&proxy).await;

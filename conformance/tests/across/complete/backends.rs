@@ -1,16 +1,12 @@
-//! The places outside its crate that name a backend.
-
 use std::fs;
 
 use super::places::{Place, assert_all_missing, assert_filled_in, place, read, root};
 
-/// A backend on a server, and the folder of its crate.
 struct Backend {
     folder: String,
     name: String,
 }
 
-/// The backends of this repository, with the folders of their crates.
 fn backends() -> Vec<Backend> {
     let mut backends = Vec::new();
     for entry in fs::read_dir(root()).expect("the repository's folder") {
@@ -29,7 +25,6 @@ fn backends() -> Vec<Backend> {
 /// Only the build without etcd needs no protoc.
 const WITHOUT_PROTOC: &str = "etcd";
 
-/// Returns all places that name a backend.
 fn places(backend: &Backend, others: &[Backend]) -> Vec<Place> {
     let Backend { folder, name } = backend;
     let quoted = format!("\"{name}\"");
@@ -83,7 +78,6 @@ fn places(backend: &Backend, others: &[Backend]) -> Vec<Place> {
     places
 }
 
-/// Returns a place in each table whose head names the other backends.
 fn columns(file: &str, backend: &Backend, others: &[Backend]) -> Vec<Place> {
     let text = read(file);
     let names = |line: &str, name: &str| line.split('|').any(|cell| cell.trim().eq_ignore_ascii_case(name));
@@ -107,7 +101,6 @@ fn columns(file: &str, backend: &Backend, others: &[Backend]) -> Vec<Place> {
     columns
 }
 
-/// CONTRIBUTING describes the work in each place.
 #[test]
 fn every_backend_is_in_all_places_of_a_backend() {
     let backends = backends();

@@ -1,11 +1,8 @@
-//! Every clause has cases.
-
 use std::collections::BTreeSet;
 
 use latchwork_conformance::{Adapter, Case, cases};
 
-/// Clauses about one recipe, or about the contracts below the recipes: their cases are played without
-/// adapters.
+/// No adapter plays the cases of these clauses.
 const OF_ITS_OWN: &[&str] = &[
     "RWLOCK-",
     "SEMAPHORE-",
@@ -29,7 +26,7 @@ const OF_ITS_OWN: &[&str] = &[
     "CAPABILITIES",
 ];
 
-/// Other cases that are not played with every adapter, each with the reason.
+/// Not every adapter plays these cases.
 const PLAYED_ONCE: &[(&str, &str)] = &[
     ("node_order_rises_in_join_order", BELOW),
     ("node_admit_exclusive", BELOW),
@@ -124,8 +121,7 @@ fn each_mutex_case_runs_with_every_adapter() {
     }
 }
 
-/// A case of a contract is named after its clause, so that a failure names the broken promise. A case with
-/// separate processes is named after them instead, because it takes longer.
+/// A failure names the broken promise by its clause. A case with separate processes takes longer, and is named after them.
 #[test]
 fn names_begin_with_the_clause() {
     for case in cases::all() {

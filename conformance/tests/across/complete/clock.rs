@@ -1,12 +1,9 @@
-//! The clock class: cases in real time.
-
 use std::collections::BTreeSet;
 
 use latchwork_conformance::cases;
 use latchwork_conformance::selection::{Tier, is_played_on};
 use latchwork_conformance::servers::Kind;
 
-/// The clauses that contain a time.
 const TIMED: &[&str] = &[
     "LEASE-EXPIRY",
     "LEASE-DEADLINE",
@@ -39,7 +36,7 @@ fn each_server_has_a_case_in_real_time_for_every_clause_with_a_time() {
     }
 }
 
-/// In each kind of queue, a waiter must find an expiry without an event.
+/// A waiter must find an expiry without an event.
 #[test]
 fn expiry_is_found_in_each_kind_of_queue() {
     let all = cases::all();

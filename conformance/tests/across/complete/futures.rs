@@ -1,12 +1,10 @@
-//! The futures of core that a user can await.
-
 use std::collections::BTreeSet;
 
 use latchwork_conformance::cases;
 
 use super::places::sources;
 
-/// Public futures of core that the suite does not drop at every await point, each with the reason.
+/// The suite does not drop these futures at every await point.
 const NOT_DROPPED: &[(&str, &str)] = &[
     ("Ask::of", "makes the requests of the verbs, which are in the table"),
     ("crash", "for tests: it leaves all holds to the lease, dropped or not"),
@@ -77,7 +75,7 @@ const FLIGHT: &str = "of backends: it waits for another task, and its unit tests
 /// Futures in the table that are not declared with `async`.
 const NOT_ASYNC: &[&str] = &["Hold::lost", "Hold::run", "Hold::states", "connect_lazy"];
 
-/// A new future of core belongs to the table of `cases/futures.rs`, or gets a reason here.
+/// A new future belongs to the table of `cases/futures.rs`, or gets a reason here.
 #[test]
 fn every_public_future_of_core_is_dropped_at_every_await_point() {
     let mut declared = declared_in("core/src");
@@ -95,13 +93,12 @@ fn every_public_future_of_core_is_dropped_at_every_await_point() {
     assert_eq!(known, declared);
 }
 
-/// The verb that a line declares: a function that returns a request.
+/// A verb is a function that returns a request.
 fn verb(line: &str) -> Option<String> {
     let declared = line.strip_prefix("    pub fn ").filter(|_| line.contains("-> Acquire<"))?;
     Some(name(declared))
 }
 
-/// The type in the line of an `impl`, after the `impl`'s own parameters.
 fn implemented(rest: &str) -> String {
     let mut depth = 0_usize;
     let behind = rest.find(|char: char| {
@@ -115,8 +112,7 @@ fn implemented(rest: &str) -> String {
     behind.map_or_else(String::new, |at| name(&rest[at + 1..]))
 }
 
-/// The names of all verbs, of all `pub async fn` and of the `async fn` of public traits in a folder of the
-/// repository, as `Type::function`. Memory's functions are left out, because they are controls for tests.
+/// Verbs, `pub async fn`s and `async fn`s of public traits, as `Type::function`, without memory's controls for tests.
 pub(crate) fn declared_in(folder: &str) -> BTreeSet<String> {
     let mut declared = BTreeSet::new();
     let mut sources = sources(folder);
@@ -151,7 +147,6 @@ pub(crate) fn declared_in(folder: &str) -> BTreeSet<String> {
     declared
 }
 
-/// The identifier that a text begins with.
 fn name(text: &str) -> String {
     text.chars().take_while(|char| char.is_alphanumeric() || *char == '_').collect()
 }

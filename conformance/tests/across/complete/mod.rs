@@ -1,5 +1,3 @@
-//! Checks that related entries are complete in all files that must contain them.
-
 mod backends;
 mod cases;
 mod clock;

@@ -1,14 +1,11 @@
-//! The places of an option that all backends have: a field of `Config`.
-
 use crate::connectors;
 
 use super::places::{Place, assert_all_missing, assert_filled_in, place, read};
 
-/// Fields with a separate part or form in a URL. They are not options after the `?`.
+/// Fields with a separate part or form in a URL are not options after the `?`.
 const PARTS_OF_A_URL: [&str; 8] =
     ["backend", "hosts", "path", "user", "password", "tls", "options", "moving"];
 
-/// The fields of `Config`.
 fn fields() -> Vec<String> {
     let text = read("core/src/config/fields.rs");
     let (_, rest) = text.split_once("pub struct Config {").expect("it is declared there");

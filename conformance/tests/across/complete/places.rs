@@ -1,20 +1,15 @@
-//! Places in the repository's files that must name each new thing.
-
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Returns the repository's folder.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Returns the text of one of the repository's files.
 pub(crate) fn read(file: &str) -> String {
     fs::read_to_string(root().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
 }
 
-/// Returns the sources in one of the repository's folders, with their texts.
 pub(crate) fn sources(folder: &str) -> Vec<(PathBuf, String)> {
     let mut sources = Vec::new();
     collect(&root().join(folder), &mut sources);
@@ -33,25 +28,20 @@ fn collect(folder: &Path, into: &mut Vec<(PathBuf, String)>) {
     }
 }
 
-/// A place that must name a thing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     file: String,
-    /// The place begins after this text.
     from: String,
-    /// It ends before the next occurrence of this text; at the file's end if this is empty.
+    /// The place ends at the file's end if this is empty.
     to: String,
-    /// The text that the place must contain.
     names: String,
 }
 
-/// Creates the place in `file`, between `from` and the next `to`, that must contain `names`.
 pub(crate) fn place(file: &str, from: &str, to: &str, names: impl Into<String>) -> Place {
     Place { file: file.to_owned(), from: from.to_owned(), to: to.to_owned(), names: names.into() }
 }
 
 impl Place {
-    /// Returns the part of the file that must contain the name.
     fn part<'a>(&self, text: &'a str) -> &'a str {
         let Some(begin) = text.find(&self.from) else { panic!("{}: no {:?} any more", self.file, self.from) };
         let rest = &text[begin + self.from.len()..];
@@ -63,7 +53,6 @@ impl Place {
         self.part(text).contains(&self.names)
     }
 
-    /// Returns the file's text without the names in this place.
     fn spoilt(&self, text: &str) -> String {
         let part = self.part(text);
         let begin = part.as_ptr() as usize - text.as_ptr() as usize;
@@ -79,7 +68,6 @@ impl fmt::Display for Place {
     }
 }
 
-/// Checks that all places contain their names, and that the check notices each missing name.
 pub(crate) fn assert_filled_in(places: &[Place]) {
     let forgotten: Vec<_> = places.iter().filter(|place| !place.is_filled_in(&read(&place.file))).collect();
     let lines: String = forgotten.iter().map(|place| format!("\n  {place}")).collect();
@@ -90,7 +78,6 @@ pub(crate) fn assert_filled_in(places: &[Place]) {
     }
 }
 
-/// Checks that a name that no file contains is missing in all places.
 pub(crate) fn assert_all_missing(places: &[Place]) {
     assert!(!places.is_empty());
     for place in places {

@@ -1,11 +1,9 @@
-//! The places outside its file that name a recipe, and the grammar of its methods.
-
 use std::collections::BTreeSet;
 
 use super::futures::declared_in;
 use super::places::{Place, assert_all_missing, assert_filled_in, place, read};
 
-/// Exports of core's recipes that are neither recipes nor their `…Guard`s, each with the reason.
+/// Exports that are neither recipes nor their `…Guard`s.
 const NO_RECIPE: [(&str, &str); 19] = [
     ("Acquire", REQUEST),
     ("Acquired", REQUEST),
@@ -30,10 +28,10 @@ const NO_RECIPE: [(&str, &str); 19] = [
 
 const REQUEST: &str = "a part of a request";
 
-/// Recipes over handles of several coordinators, which no coordinator makes.
+/// No coordinator makes these.
 const OVER_OTHERS: [&str; 2] = ["MultiLock", "QuorumLock"];
 
-/// Recipes that no adapter plays as a mutex, each with the reason.
+/// No adapter plays these as a mutex.
 const WITHOUT_ADAPTER: [(&str, &str); 8] = [
     ("Barrier", NOBODY_HOLDS),
     ("CountDownLatch", NOBODY_HOLDS),
@@ -47,7 +45,6 @@ const WITHOUT_ADAPTER: [(&str, &str); 8] = [
 
 const NOBODY_HOLDS: &str = "no client holds it exclusively";
 
-/// The recipes that core exports.
 fn recipes() -> Vec<String> {
     let text = read("core/src/recipes/mod.rs");
     let exports = text.split("pub use ").skip(1).filter_map(|line| line.split(';').next()?.split_once("::"));
@@ -59,7 +56,6 @@ fn recipes() -> Vec<String> {
     names.filter(is_recipe).map(str::to_owned).collect()
 }
 
-/// The method of `Coordinator` that makes the recipe's handle.
 fn method(recipe: &str) -> Option<String> {
     let text = read("core/src/coordinator.rs");
     let line = text.lines().find(|line| line.ends_with(&format!("-> Result<{recipe}> {{")))?;
@@ -116,7 +112,7 @@ fn a_recipe_that_is_only_exported_is_missed_in_all_places() {
     assert!(places.iter().any(|place| place.to_string().starts_with("src/guide/recipes.md: ")));
 }
 
-/// Each verb of a recipe has two methods, the verb and its try, and no other method has such a name.
+/// Each verb has its try, and no other method with such a name.
 #[test]
 fn every_verb_of_every_recipe_has_a_try() {
     let declared = declared_in("core/src/recipes");
@@ -128,7 +124,7 @@ fn every_verb_of_every_recipe_has_a_try() {
         "a new recipe is in one of these lists"
     );
     assert_eq!(ungrammatical(&declared, &recipes), Vec::<String>::new());
-    // The check finds a missing method, an additional method, and a recipe without a verb.
+    // The check finds a missing method, an additional one, and a recipe without a verb.
     for (without, with) in
         [("Mutex::try_acquire", "Mutex::queue"), ("Mutex::force_release", "RwLock::read_within")]
     {
@@ -142,7 +138,6 @@ fn every_verb_of_every_recipe_has_a_try() {
 
 const VERBS: &[&str] = &["acquire", "read", "write", "campaign"];
 
-/// Returns the missing and the additional methods.
 fn ungrammatical(declared: &BTreeSet<String>, recipes: &[&str]) -> Vec<String> {
     let mut found = Vec::new();
     for recipe in recipes {

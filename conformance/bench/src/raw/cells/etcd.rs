@@ -1,5 +1,3 @@
-//! etcd: the transaction that writes a cell; a watch, and a read.
-
 use async_trait::async_trait;
 use etcd_client::{Client, Compare, CompareOp, EventType, Txn, TxnOp, WatchStream};
 
@@ -24,7 +22,7 @@ pub(super) async fn writing(target: &Target, key: &str, write: Write) -> Result<
 struct EtcdWriter {
     client: Client,
     key: String,
-    /// Of the last write, which the next one names.
+    /// Of the last write.
     revision: Option<i64>,
 }
 
@@ -52,7 +50,7 @@ impl Pair for EtcdWriter {
 pub(super) async fn watching(target: &Target, key: &str) -> Result<Box<dyn Hear>> {
     let (mut client, key) = (client(target).await?, cell(key));
     let mut events = client.watch(key.as_str(), None).await?;
-    // That it was created.
+    // The first message only confirms the watch.
     events.message().await?;
     Ok(Box::new(EtcdWatcher { client, key, events }))
 }

@@ -1,5 +1,3 @@
-//! The requests of counters, values and latches, and of watches.
-
 #[cfg(feature = "etcd")]
 mod etcd;
 #[cfg(feature = "redis")]
@@ -11,23 +9,20 @@ use async_trait::async_trait;
 
 use super::{Pair, Result, Target};
 
-/// The kind of write of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Write {
-    /// With the current version, or as a change of a count on the server: an add, a count-down.
+    /// With the current version, or as a change of a count on the server.
     OnVersion,
-    /// Without a condition: a value.
     Anyhow,
 }
 
-/// A waiter, round by round.
 #[async_trait]
 pub(crate) trait Hear: Send {
     /// Returns when it is notified of this round.
     async fn hear(&mut self, round: u64) -> Result<()>;
 }
 
-/// Returns exactly the request of a write of a cell. `None` for the store of this process.
+/// `None` for the store of this process.
 #[allow(clippy::unused_async, reason = "a build without servers has nothing to open")]
 pub(crate) async fn writing(target: &Target, key: &str, write: Write) -> Result<Option<Box<dyn Pair>>> {
     let _ = (key, write);
@@ -42,7 +37,7 @@ pub(crate) async fn writing(target: &Target, key: &str, write: Write) -> Result<
     })
 }
 
-/// Returns `INCRBY` of Redis. It counts twice if it is sent again after a lost reply.
+/// `INCRBY` counts twice if it is sent again after a lost reply.
 #[allow(clippy::unused_async, reason = "a build without Redis has nothing to open")]
 pub(crate) async fn incrementing(target: &Target) -> Result<Option<Box<dyn Pair>>> {
     Ok(match target.name() {
@@ -52,7 +47,6 @@ pub(crate) async fn incrementing(target: &Target) -> Result<Option<Box<dyn Pair>
     })
 }
 
-/// Returns a waiter that watches a cell with such writes on a separate connection, and reads it after each event.
 #[allow(clippy::unused_async, reason = "a build without servers has nothing to open")]
 pub(crate) async fn watching(target: &Target, key: &str, write: Write) -> Result<Option<Box<dyn Hear>>> {
     let _ = (key, write);

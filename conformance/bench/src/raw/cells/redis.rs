@@ -1,6 +1,3 @@
-//! Redis: the script that writes a cell, as it was recorded; a subscription, and the script that
-//! reads.
-
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use redis::aio::{MultiplexedConnection, PubSub};
@@ -11,17 +8,15 @@ use super::super::redis::client;
 use super::{Hear, Pair, Result, Target, Write};
 use crate::target::NAMESPACE;
 
-/// The position of the cell in `EVALSHA`.
+/// Positions in `EVALSHA`; a read has no value.
 const CELL: usize = 3;
-/// The position of the value in a write. A read has fewer words.
 const VALUE: usize = 7;
-/// The positions, in a change of a count, of its operation's number, of the next number, and of the most writes at which a missing
-/// record is a proof.
+/// In a change of a count: its number, the next number, and the most writes at which a missing record is a proof.
 const NUMBER: usize = 8;
 const FENCE: usize = 9;
 const UNTIL: usize = 10;
 const NONCE: usize = 13;
-/// The number of other writers before a record is replaced.
+/// Other writers before a record is replaced.
 const WRITERS: u64 = 48;
 
 pub(super) async fn writing(target: &Target, key: &str, write: Write) -> Result<Box<dyn Pair>> {
@@ -42,7 +37,6 @@ pub(super) async fn writing(target: &Target, key: &str, write: Write) -> Result<
     })
 }
 
-/// A repeated command.
 struct Repeated<A> {
     connection: MultiplexedConnection,
     command: Cmd,
@@ -60,7 +54,6 @@ fn is_written((answer, _, _): (i64, i64, String)) -> Result<()> {
     if answer == 1 { Ok(()) } else { Err(format!("the raw write of a cell answered {answer}").into()) }
 }
 
-/// Changes of one count by one writer. Each is a new operation.
 struct Counting {
     connection: MultiplexedConnection,
     change: Words,
@@ -93,7 +86,7 @@ pub(super) async fn incrementing(target: &Target) -> Result<Box<dyn Pair>> {
 
 pub(super) async fn watching(target: &Target, key: &str, write: Write) -> Result<Box<dyn Hear>> {
     let sent = recorded(target, key, async |coordinator| {
-        // Exactly the cell that is written: each recipe has other names.
+        // Each recipe has other cells.
         match write {
             Write::OnVersion => drop(coordinator.counter(key)?.get().await?),
             Write::Anyhow => drop(coordinator.shared_value(key)?.read().await?),

@@ -1,5 +1,3 @@
-//! ZooKeeper: the transaction that writes a cell; a watch of its stat, and a read after a sync.
-
 use async_trait::async_trait;
 use zookeeper_client::{Acls, Client, CreateMode, Error, MultiWriteResult, OneshotWatcher};
 
@@ -70,7 +68,7 @@ impl Pair for Anyhow {
     async fn once(&mut self) -> Result<()> {
         let mut transaction = self.client.new_multi_writer();
         transaction.add_set_data(&self.path, VALUE, None)?;
-        // Both are called, and so queued, before the first is awaited.
+        // Both are queued before the first is awaited.
         let generation = self.client.check_stat(&self.directory);
         let written = transaction.commit();
         generation.await?;
@@ -98,7 +96,7 @@ struct ZookeeperWatcher {
 impl Hear for ZookeeperWatcher {
     async fn hear(&mut self, _round: u64) -> Result<()> {
         self.armed.take().ok_or("no watch is armed")?.changed().await;
-        // Armed again before the read, so that no change between them is missed.
+        // Armed before the read, so that no change between them is missed.
         self.armed = Some(self.client.check_and_watch_stat(&self.path).await?.1);
         let synced = self.client.sync(&self.directory);
         let generation = self.client.check_stat(&self.directory);
