@@ -1,4 +1,4 @@
-//! Actions of cases with a client: by recipes, and directly at the backend.
+//! Actions of cases with a client.
 
 use std::borrow::Borrow;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::exclusive::{Guard, Lock};
 use crate::testbed::{Armed, Client};
 use crate::waits::{soon, until, within};
 
-/// Returns a plain mutex. A case about the behaviour of mutexes uses the mutex of its context instead.
+/// Cases about the behaviour of mutexes use the mutex of their context.
 pub(crate) fn mutex(client: &Client, key: &str) -> Lock {
     Adapter::Mutex.lock(&client.coordinator, key, None).expect("a good key")
 }
@@ -25,7 +25,6 @@ pub(crate) fn reentrant(client: &Client, key: &str) -> Mutex {
     client.coordinator.mutex(key).expect("a good key")
 }
 
-/// Returns the operator of this client.
 pub(crate) fn operator_of(client: &Client) -> Operator {
     Operator::of(&client.coordinator).expect("connected as an operator")
 }
@@ -34,7 +33,6 @@ pub(crate) async fn acquire(mutex: &Lock) -> Guard {
     soon("acquire", mutex.acquire()).await.expect("acquired")
 }
 
-/// Acquires the mutexes of many keys, `at_a_time` of them at once.
 pub(crate) async fn acquire_many(
     client: &Client,
     keys: impl IntoIterator<Item = String>,
@@ -48,12 +46,10 @@ pub(crate) async fn try_acquire(mutex: &Lock) -> Option<Guard> {
     soon("try_acquire", mutex.try_acquire()).await.expect("answered")
 }
 
-/// Returns the listing of a mutex's queue.
 pub(crate) async fn listing(mutex: &Lock) -> Vec<QueueEntry> {
     soon("list", mutex.queue(1000)).await.expect("listed")
 }
 
-/// Acquires and releases.
 pub(crate) async fn acquire_and_release(mutex: &Lock) {
     release(acquire(mutex).await).await;
 }
@@ -62,7 +58,6 @@ pub(crate) async fn release(hold: impl Into<Hold>) {
     soon("release", hold.into().release()).await.expect("released");
 }
 
-/// Releases the holds one after the other.
 pub(crate) async fn release_all<H: Into<Hold>>(holds: impl IntoIterator<Item = H>) {
     for hold in holds {
         release(hold).await;
@@ -73,20 +68,17 @@ pub(crate) async fn close(client: &Client) {
     soon("close", client.coordinator.close()).await.expect("closed");
 }
 
-/// Waits until the queue of a recipe has this number of nodes.
 pub(crate) async fn until_standing(queue: Listing<QueueEntry>, nodes: usize) {
     let listed = || async { soon("list", queue.first(100)).await.expect("listed").len() == nodes };
     until("the queue has its nodes", listed).await;
 }
 
-/// Starts an acquisition in the background, and waits until the queue has `place` nodes.
 pub(crate) async fn queue_up(mutex: &Lock, place: usize) -> Waiter {
     let waiter = Waiter::of(mutex.acquire());
     until("the waiter is in the queue", || async { listing(mutex).await.len() >= place }).await;
     waiter
 }
 
-/// Does the same as [`queue_up`] for any recipe.
 pub(crate) async fn queued<G: Send + 'static>(
     acquisition: impl Future<Output = Result<G>> + Send + 'static,
     queue: Listing<QueueEntry>,
@@ -97,7 +89,7 @@ pub(crate) async fn queued<G: Send + 'static>(
     waiter
 }
 
-/// An acquisition in the background. A drop cancels it.
+/// A drop cancels it.
 pub(crate) struct Waiter<G = Guard>(JoinHandle<Result<G>>);
 
 impl<G: Send + 'static> Waiter<G> {
@@ -113,7 +105,6 @@ impl<G: Send + 'static> Waiter<G> {
         self.outcome().await.expect("admitted")
     }
 
-    /// Cancels the acquisition, and waits for its end.
     pub(crate) async fn cancel(mut self) {
         self.0.abort();
         let _cancelled = (&mut self.0).await;
@@ -130,12 +121,12 @@ impl<G> Drop for Waiter<G> {
     }
 }
 
-/// Awaits these futures one after the other, and returns their outputs.
+/// Awaits the futures one after the other, and returns their outputs.
 pub async fn in_turn<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
     stream::iter(futures).then(|future| future).collect().await
 }
 
-/// Creates a join, for use at the backend.
+/// Creates a join.
 pub fn join_of(queue: &Address, claim: Claim) -> Join {
     Join {
         queue: queue.clone(),
@@ -152,7 +143,6 @@ pub fn join_of(queue: &Address, claim: Claim) -> Join {
     }
 }
 
-/// Joins a free queue at the backend, and returns the admitted node.
 pub(crate) async fn admitted(client: &Client, queue: &Address, claim: Claim) -> Arc<dyn Node> {
     match enters(client, queue, claim).await {
         (true, node) => node,
@@ -160,7 +150,6 @@ pub(crate) async fn admitted(client: &Client, queue: &Address, claim: Claim) -> 
     }
 }
 
-/// Joins a held queue at the backend, and returns the waiting node.
 pub(crate) async fn waiting(client: &Client, queue: &Address, claim: Claim) -> Arc<dyn Node> {
     match enters(client, queue, claim).await {
         (true, _) => panic!("{queue} is not taken"),
@@ -168,26 +157,20 @@ pub(crate) async fn waiting(client: &Client, queue: &Address, claim: Claim) -> A
     }
 }
 
-/// Returns the first page of a queue, from the backend.
 pub(crate) async fn entries(client: &Client, queue: &Address) -> Vec<QueueEntry> {
     let page = EntryPage::new(0, 1000);
     soon("list", client.coordinator.backend().list(queue, page)).await.expect("listed")
 }
 
-/// Joins at the backend. Returns whether the node is admitted, and the node.
 pub(crate) async fn enters(client: &Client, queue: &Address, claim: Claim) -> (bool, Arc<dyn Node>) {
     enters_by(client, &join_of(queue, claim)).await
 }
 
-/// Does the same as [`enters`] with this join.
 pub(crate) async fn enters_by(client: &Client, join: &Join) -> (bool, Arc<dyn Node>) {
     entered(soon("join", client.coordinator.backend().join(join)).await)
 }
 
 /// Returns whether the node of a join is admitted, and the node.
-///
-/// # Panics
-/// If the join made no node.
 pub fn entered(joined: Result<Joined>) -> (bool, Arc<dyn Node>) {
     match joined.expect("joined") {
         Joined::Admitted(node) => (true, node),
@@ -196,10 +179,7 @@ pub fn entered(joined: Result<Joined>) -> (bool, Arc<dyn Node>) {
     }
 }
 
-/// Returns the node of a join that must be admitted at once.
-///
-/// # Panics
-/// If it is not.
+/// Returns the admitted node of a join.
 #[track_caller]
 pub fn admitted_node(joined: Result<Joined>) -> Arc<dyn Node> {
     match entered(joined) {
@@ -208,10 +188,7 @@ pub fn admitted_node(joined: Result<Joined>) -> Arc<dyn Node> {
     }
 }
 
-/// Returns the node of a join that must wait.
-///
-/// # Panics
-/// If it does not.
+/// Returns the waiting node of a join.
 #[track_caller]
 pub fn waiting_node(joined: Result<Joined>) -> Arc<dyn Node> {
     match entered(joined) {
@@ -220,7 +197,6 @@ pub fn waiting_node(joined: Result<Joined>) -> Arc<dyn Node> {
     }
 }
 
-/// Tries at the backend. Returns the node if it is admitted.
 pub(crate) async fn tries(client: &Client, join: &Join) -> Option<Arc<dyn Node>> {
     let tried = Join { patience: Patience::Try, id: NodeId::random(), ..join.clone() };
     match soon("try", client.coordinator.backend().join(&tried)).await.expect("answered") {
@@ -230,8 +206,7 @@ pub(crate) async fn tries(client: &Client, join: &Join) -> Option<Arc<dyn Node>>
     }
 }
 
-/// Waits for an admission that comes by an event: at [`QUIET_TTL`](crate::bounds::QUIET_TTL) no re-check of the waiter comes
-/// as early.
+/// At [`QUIET_TTL`](crate::bounds::QUIET_TTL) only an event comes this early.
 pub(crate) async fn promptly(node: &Arc<dyn Node>) {
     within(CLEAN_UP, "the admission", node.admitted()).await.expect("admitted");
 }
@@ -240,31 +215,24 @@ pub(crate) async fn leave(node: &Arc<dyn Node>) {
     soon("leave", node.leave()).await.expect("left");
 }
 
-/// Waits for the admission of a node, and lets the node leave.
-///
-/// # Panics
-/// If it is not admitted, or cannot leave.
+/// Awaits the admission of a node, and lets it leave.
 pub async fn take_a_turn(node: &Arc<dyn Node>) {
     soon("the admission", node.admitted()).await.expect("admitted");
     leave(node).await;
 }
 
-/// Lets the nodes leave, one after the other.
-///
-/// # Panics
-/// If a node cannot leave.
+/// Lets the nodes leave in turn.
 pub async fn leave_all(nodes: impl IntoIterator<Item = impl Borrow<Arc<dyn Node>>>) {
     for node in nodes {
         leave(node.borrow()).await;
     }
 }
 
-/// Leaves like core: repeats the request during an outage.
+/// Retries, like core.
 pub(crate) async fn leave_in_the_end(node: &Arc<dyn Node>) {
     in_the_end(|| node.leave()).await.expect("left");
 }
 
-/// Repeats a request during an outage, and returns its answer.
 pub(crate) async fn in_the_end<T, F: Future<Output = Result<T>>>(request: impl Fn() -> F) -> Result<T> {
     soon("the answer", async {
         loop {
@@ -277,19 +245,16 @@ pub(crate) async fn in_the_end<T, F: Future<Output = Result<T>>>(request: impl F
     .await
 }
 
-/// Sends a request that meets this fault, and returns its answer.
 pub(crate) async fn caught<T>(fault: &mut dyn Armed, request: impl Future<Output = T>) -> T {
     let (answer, caught) = tokio::join!(soon("the answer", request), soon("the fault", fault.caught()));
     caught.expect("caught");
     answer
 }
 
-/// Sends a request of this client that names `key` and loses its first reply. Returns the answer.
 pub(crate) async fn without_reply<T>(client: &Client, key: &str, request: impl Future<Output = T>) -> T {
     caught(&mut *client.link.drop_reply(key), request).await
 }
 
-/// Returns whether a node of this client still waits after [the time of an event](settle).
 pub(crate) async fn still_waits(client: &Client, node: &Arc<dyn Node>) -> bool {
     tokio::select! {
         biased;
@@ -298,7 +263,6 @@ pub(crate) async fn still_waits(client: &Client, node: &Arc<dyn Node>) -> bool {
     }
 }
 
-/// Returns whether a watch of this client reports nothing for [the time of an event](settle).
 pub(crate) async fn is_quiet(client: &Client, watch: &mut dyn ChangeWatch) -> bool {
     tokio::select! {
         biased;
@@ -307,13 +271,12 @@ pub(crate) async fn is_quiet(client: &Client, watch: &mut dyn ChangeWatch) -> bo
     }
 }
 
-/// Waits until a watch reports nothing: it may answer without a change.
+/// A watch may answer without a change.
 pub(crate) async fn until_quiet(client: &Client, watch: &mut dyn ChangeWatch) {
     soon("a quiet watch", async { while !is_quiet(client, watch).await {} }).await;
 }
 
-/// Waits for the time of an event: some round trips of the client, after which earlier messages of its server have arrived, and
-/// some time for events on another stream.
+/// Round trips bring the server's earlier messages. The pause is for events on another stream.
 pub(crate) async fn settle(client: &Client) {
     let unused = client.coordinator.mutex("unused").expect("a good key");
     for _ in 0..5 {

@@ -1,6 +1,3 @@
-//! Recipes that take the place of a mutex. A case about the behaviour of mutexes is played once with each
-//! adapter, on each backend.
-
 use std::fmt;
 use std::sync::Arc;
 
@@ -12,19 +9,19 @@ use serde::{Deserialize, Serialize};
 use crate::exclusive::Lock;
 use crate::taken::{TAKEN, Taken};
 
-/// The recipe with which a case about a mutex is played.
+/// The recipe that plays the part of a mutex.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Adapter {
-    /// The mutex itself.
+    /// A mutex.
     #[default]
     Mutex,
     /// A semaphore of limit 1.
     SemaphoreOfOne,
-    /// A semaphore of limit 5, of which another client always holds 4.
+    /// A semaphore of limit 5, of which another client holds 4.
     SemaphoreOfFive,
     /// The writer of a read/write lock.
     Writer,
-    /// A reentrant mutex, with a new owner for each acquisition.
+    /// A reentrant mutex, with a new owner each time.
     Reentrant,
     /// A MultiLock of one mutex.
     Multi,
@@ -33,7 +30,7 @@ pub enum Adapter {
 }
 
 impl Adapter {
-    /// All adapters; the mutex is first.
+    /// All adapters.
     pub const ALL: [Self; 7] = [
         Self::Mutex,
         Self::SemaphoreOfOne,
@@ -44,7 +41,7 @@ impl Adapter {
         Self::Quorum,
     ];
 
-    /// Returns the name in titles and in the summary.
+    /// Returns the name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Mutex => "mutex",
@@ -57,17 +54,15 @@ impl Adapter {
         }
     }
 
-    /// Returns the title of a case with this adapter: `mutex_excludes@semaphore-1`, or only the name for a plain mutex.
     pub(crate) fn title(self, case: &str) -> String {
         if self == Self::Mutex { case.to_owned() } else { format!("{case}@{self}") }
     }
 
-    /// Returns whether it is client code over the queue of a mutex, without other requests to the server.
+    /// Returns whether it is client code that uses only the queue of a mutex.
     pub fn is_client_code(self) -> bool {
         matches!(self, Self::Reentrant | Self::Multi | Self::Quorum)
     }
 
-    /// Returns the kind of its addresses.
     pub(crate) fn kind(self) -> Kind {
         match self {
             Self::Mutex | Self::Reentrant | Self::Multi | Self::Quorum => Kind::Mutex,
@@ -76,7 +71,6 @@ impl Adapter {
         }
     }
 
-    /// Returns the claim of its contenders.
     pub(crate) fn claim(self) -> Claim {
         match self {
             Self::Mutex | Self::Writer | Self::Reentrant | Self::Multi | Self::Quorum => Claim::Exclusive,
@@ -84,7 +78,6 @@ impl Adapter {
         }
     }
 
-    /// Returns the limit of its joins.
     pub(crate) fn limit(self) -> Limit {
         match self {
             Self::Mutex | Self::Writer | Self::Reentrant | Self::Multi | Self::Quorum => Limit::Stored,
@@ -93,7 +86,6 @@ impl Adapter {
         }
     }
 
-    /// Returns the operation that errors of a try name.
     pub(crate) fn try_operation(self) -> &'static str {
         match self {
             Self::Writer => "try_write",
@@ -101,8 +93,7 @@ impl Adapter {
         }
     }
 
-    /// Returns a handle for `key`. `taken` has the permits that another client must hold. If it is `None`, the caller has
-    /// acquired them.
+    /// Without `taken`, the caller has acquired the other client's permits.
     pub(crate) fn lock(
         self,
         coordinator: &Coordinator,

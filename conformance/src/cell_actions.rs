@@ -1,4 +1,4 @@
-//! Actions of cases with a cell, at the backend.
+//! Actions of cases with a cell.
 
 use latchwork_core::backend::{CellWrite, CellWritten, VersionedValue};
 use latchwork_core::{Address, CellLife, Expected, Result, Version};
@@ -6,17 +6,16 @@ use latchwork_core::{Address, CellLife, Expected, Result, Version};
 use crate::testbed::Client;
 use crate::waits::soon;
 
-/// Creates the state of a cell with this version and value.
 pub(crate) fn shown(version: Version, value: impl AsRef<[u8]>) -> VersionedValue {
     VersionedValue { version, value: value.as_ref().into() }
 }
 
-/// Creates a write of a lasting value.
+/// Creates a write of a value that stays.
 pub fn put(expected: Expected, value: impl AsRef<[u8]>) -> CellWrite {
     lasting(expected, value, CellLife::Stays)
 }
 
-/// Creates a write of a value with this life.
+/// Creates a write of a value.
 pub fn lasting(expected: Expected, value: impl AsRef<[u8]>, life: CellLife) -> CellWrite {
     CellWrite { expected, value: Some(value.as_ref().into()), life }
 }
@@ -30,10 +29,7 @@ pub(crate) async fn ask(client: &Client, cell: &Address, write: &CellWrite) -> R
     soon("write", client.coordinator.backend().write_cell(cell, write)).await
 }
 
-/// Returns the version that a write has made.
-///
-/// # Panics
-/// If the write was not made.
+/// Returns the version of a write that must be made.
 pub fn written(answer: Result<CellWritten>) -> Version {
     match answer.expect("answered") {
         CellWritten::Written(version) => version,
@@ -41,7 +37,6 @@ pub fn written(answer: Result<CellWritten>) -> Version {
     }
 }
 
-/// Returns the state of a cell that has refused a write.
 pub(crate) fn refused(answer: Result<CellWritten>) -> Option<VersionedValue> {
     match answer.expect("answered") {
         CellWritten::Refused(cell) => cell,
@@ -53,7 +48,6 @@ pub(crate) async fn write(client: &Client, cell: &Address, write: CellWrite) -> 
     written(ask(client, cell, &write).await)
 }
 
-/// Returns whether the cell of a deletion existed.
 pub(crate) fn deleted(answer: Result<CellWritten>) -> bool {
     match answer.expect("answered") {
         CellWritten::Deleted { was_there } => was_there,
@@ -61,7 +55,6 @@ pub(crate) fn deleted(answer: Result<CellWritten>) -> bool {
     }
 }
 
-/// Deletes a cell, and returns whether it existed.
 pub(crate) async fn delete(client: &Client, cell: &Address) -> bool {
     deleted(ask(client, cell, &deletion(Expected::Any)).await)
 }
@@ -74,7 +67,6 @@ pub(crate) async fn text(client: &Client, cell: &Address) -> Option<String> {
     read(client, cell).await.map(as_text)
 }
 
-/// Returns the value of a cell as text.
 pub(crate) fn as_text(cell: VersionedValue) -> String {
     String::from_utf8(cell.value.to_vec()).expect("text")
 }

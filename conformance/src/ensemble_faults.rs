@@ -1,4 +1,4 @@
-//! Faults of an ensemble: servers are cut off from each other, and killed.
+//! Faults of an ensemble.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,20 +15,18 @@ use latchwork_servers::{Ensemble, ServerError};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The number of plays on new servers if servers have diverged.
+/// A play is repeated on new servers if servers have diverged.
 const PLAYS: usize = 3;
 
-/// The time without a majority.
 const OUTAGE: Duration = Duration::from_secs(2);
 
-/// The time that two servers may need to start. ZooKeeper is the slowest: it took 10.6 s at a load of 27.
+/// ZooKeeper is the slowest: two servers took 10.6 s at a load of 27.
 const START: Duration = Duration::from_secs(15);
 
-/// The time that servers may need to elect a leader, or to notice that they are cut off (after at most three seconds without a
-/// message). The longest time was 3.7 s at a load of 27.
+/// Also until cut-off servers notice it (at most three seconds without a message). The longest was 3.7 s at a load of 27.
 const ELECTION: Duration = Duration::from_secs(5);
 
-/// The kinds of failure, one after the other. The long tier kills 24 leaders in 10 minutes.
+/// The long tier kills 24 leaders in 10 minutes.
 #[derive(Clone, Copy, Debug)]
 enum Failure {
     LeaderKilled,
@@ -37,7 +35,6 @@ enum Failure {
     MajorityLost,
 }
 
-/// The turns of the long tier.
 const TURNS: [Failure; 9] = [
     Failure::LeaderKilled,
     Failure::LeaderKilled,
@@ -50,14 +47,10 @@ const TURNS: [Failure; 9] = [
     Failure::MajorityLost,
 ];
 
-/// The failures of the short tier: one of each, the shortest at the end.
 const EACH: [Failure; 4] =
     [Failure::MajorityLost, Failure::FollowerCutOff, Failure::MinorityLost, Failure::LeaderKilled];
 
-/// Cuts off or kills single servers at random, one after the other, for `lasts`. Then all servers work again.
-///
-/// # Panics
-/// If that is not possible.
+/// Cuts off or kills single servers at random for `lasts`, and then heals all.
 pub async fn cuts_and_kills(ensemble: &Ensemble, lasts: Duration) {
     let mut chance = StdRng::seed_from_u64(rand::random());
     let ends = Instant::now() + lasts;
@@ -84,24 +77,21 @@ pub async fn cuts_and_kills(ensemble: &Ensemble, lasts: Duration) {
         sleep(time).await;
         ensemble.heal();
         cuts += 1;
-        // Time in which the servers answer.
         pause(&mut chance, SECOND / 2..SECOND * 2).await;
     }
     ensemble.leader().await.expect("a server leads again");
     eprintln!("{cuts} cuts, {kills} kills");
 }
 
-/// Plays like [`failover::play`](crate::failover::play) on an ensemble of three: leaders are killed, followers are cut off or
-/// killed, and the majority is lost and comes back. These servers lose no data, so holds must not overlap.
+/// Plays like [`failover::play`](crate::failover::play) on an ensemble of three, with losses of leaders, followers and the
+/// majority. Holds must not overlap.
 ///
-/// ZooKeeper before 3.9.3 can keep a node on only one server, permanently, after a loss of the leader under load
-/// (ZOOKEEPER-4712: a surviving server writes old transactions after newer ones, and uses them after its next start). Clients of
-/// that server wait for that node forever, or as long as its session exists; the server then logs that its data differs from
-/// the leader's. So a play that fails is not judged if the servers [have diverged](Ensemble::divergence) after the end of all
-/// sessions: it is played again on new servers. A play that reaches its end is always judged.
+/// Under load, ZooKeeper before 3.9.3 can keep a node on only one server after a loss of the leader (ZOOKEEPER-4712: a survivor
+/// writes old transactions after newer ones, and uses them at its next start). Clients of that server wait for that node. So a
+/// failed play is repeated if the servers [have diverged](Ensemble::divergence) after the end of all sessions.
 ///
 /// # Errors
-/// The verdict of the play.
+/// The verdict.
 pub fn failover(
     start: impl AsyncFn() -> Result<Ensemble, ServerError>,
     testbed_of: impl Fn(Arc<Ensemble>) -> latchwork_core::Result<ServerTestbed>,
@@ -118,7 +108,7 @@ pub fn failover(
         };
         let divergence = runtime.block_on(async {
             println!("{}", ensemble.report().await);
-            // After the end of all sessions, remaining nodes belong to no session.
+            // Remaining nodes belong to no session then.
             sleep(TTL * 3).await;
             ensemble.divergence().await
         });
@@ -152,7 +142,7 @@ impl Failure {
                 ensemble.cut(follower);
                 ensemble.wait_until_not_serving(follower).await.expect("the follower stops serving");
                 let failover = failover("follower cut off");
-                // Longer than its clients can hold without an answer.
+                // Longer than any client can hold without an answer.
                 sleep(TTL).await;
                 ensemble.heal();
                 failover

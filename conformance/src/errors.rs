@@ -2,10 +2,7 @@
 
 use latchwork_core::{Error, ErrorKind, LostReason, Result};
 
-/// Asserts that a request fails with this kind of error, and returns the error. `why` is the reason for the failure.
-///
-/// # Panics
-/// If it succeeds, or fails with another kind of error.
+/// Asserts that a request fails with this kind of error, and returns the error.
 #[track_caller]
 pub fn fails<T>(outcome: Result<T>, kind: ErrorKind, why: &str) -> Error {
     let error = outcome.map(drop).expect_err(why);
@@ -13,7 +10,6 @@ pub fn fails<T>(outcome: Result<T>, kind: ErrorKind, why: &str) -> Error {
     error
 }
 
-/// Asserts the same as [`fails`], and that the error names this key.
 #[track_caller]
 pub(crate) fn fails_for<T>(outcome: Result<T>, kind: ErrorKind, key: &str, why: &str) -> Error {
     let error = fails(outcome, kind, why);
@@ -21,25 +17,18 @@ pub(crate) fn fails_for<T>(outcome: Result<T>, kind: ErrorKind, key: &str, why: 
     error
 }
 
-/// Asserts that an argument is refused, and that the error names it.
-///
-/// # Panics
-/// If it does not hold.
+/// Asserts that an argument is refused by name.
 #[track_caller]
 pub fn refuses<T>(outcome: Result<T>, argument: &'static str) -> Error {
     fails(outcome, ErrorKind::InvalidArgument { name: argument }, "a bad argument")
 }
 
 /// Asserts that a hold or a waiter is lost for this reason.
-///
-/// # Panics
-/// If it does not hold.
 #[track_caller]
 pub fn is_lost<T>(outcome: Result<T>, reason: LostReason) -> Error {
     fails(outcome, ErrorKind::Lost(reason), "it was lost")
 }
 
-/// Asserts that the text of an error contains each of these parts.
 #[track_caller]
 pub(crate) fn says(error: &Error, parts: &[&str]) {
     let text = error.to_string();

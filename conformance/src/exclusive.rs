@@ -1,5 +1,3 @@
-//! A handle and a guard for cases about a mutex, over any recipe that one client holds at a time.
-
 use std::future::Future;
 use std::ops::Deref;
 use std::pin::Pin;
@@ -18,27 +16,24 @@ use latchwork_core::{Fenced, Hold, Owner, Result, Token};
 use crate::taken::Taken;
 use crate::wait::Wait;
 
-/// The handle of a recipe that takes the place of a mutex.
 #[derive(Clone, Debug)]
 pub(crate) enum Lock {
     Mutex(Mutex),
     Writer(RwLock),
-    /// With a new owner each time, which has the client's label, so that a listing shows the same as for a mutex.
+    /// The owner is new each time, and has the client's label, so that a listing shows the same as for a mutex.
     Owners {
         lock: Mutex,
         label: Arc<str>,
     },
-    /// As the only member.
     Multi {
         lock: MultiLock,
         mutex: Mutex,
     },
-    /// As the only member of a quorum.
     Quorum {
         lock: QuorumLock,
         mutex: Mutex,
     },
-    /// This many permits at once, in addition to the permits that another client holds.
+    /// In addition to another client's permits.
     Permits {
         semaphore: Semaphore,
         weight: u32,
@@ -47,7 +42,6 @@ pub(crate) enum Lock {
 }
 
 impl Lock {
-    /// Acquires, with the options of the request.
     pub(crate) fn acquire(&self) -> Request<Guard> {
         Request::new(self, |lock, options| {
             let wait = options.within.map_or(Wait::Forever, Wait::AtMost);
@@ -55,7 +49,6 @@ impl Lock {
         })
     }
 
-    /// Tries, with the options of the request.
     pub(crate) fn try_acquire(&self) -> Request<Option<Guard>> {
         Request::new(self, |lock, options| Box::pin(lock.take(Wait::No, options)))
     }
@@ -87,7 +80,6 @@ impl Lock {
         })
     }
 
-    /// Returns at most `most` contenders, in order.
     pub(crate) async fn queue(&self, most: usize) -> Result<Vec<QueueEntry>> {
         let others = self.others().await?;
         let queue = match self {
@@ -112,7 +104,6 @@ impl Lock {
         }
     }
 
-    /// Returns the node of the client that always holds permits.
     async fn others(&self) -> Result<Option<u64>> {
         match self {
             Self::Permits { semaphore, taken: Some(taken), .. } => {
@@ -123,7 +114,6 @@ impl Lock {
     }
 }
 
-/// The options of a request of any recipe.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Options {
     within: Option<Duration>,
@@ -135,7 +125,6 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Acquires by one of two requests, with these options.
     async fn take<G: recipes::Guard>(
         self,
         wait: Wait,
@@ -145,7 +134,6 @@ impl Options {
         wait.take(self.clone().on(tries), self.on(waits)).await
     }
 
-    /// Sets all options except `within`, which a try does not have.
     fn on<T: Acquired>(self, mut request: Acquire<T>) -> Acquire<T> {
         if let Some(time) = self.max_hold {
             request = request.max_hold(time);
@@ -166,7 +154,7 @@ impl Options {
     }
 }
 
-/// A request of any recipe: a future that starts at its first poll, as in the library.
+/// Starts at its first poll, as in the library.
 #[must_use = "an acquisition does nothing until it is awaited"]
 pub(crate) struct Request<T>(RequestState<T>);
 
@@ -234,7 +222,6 @@ impl<T> Future for Request<T> {
     }
 }
 
-/// The guard of any recipe.
 #[must_use = "a guard that is dropped at once releases at once"]
 #[derive(Debug)]
 pub(crate) struct Guard {
@@ -248,7 +235,7 @@ impl Guard {
         Self { token: Some(guard.token()), hold: guard.into() }
     }
 
-    /// Returns the guard of a permit. A permit does not fence, but the holder of the only permit has the sequence of a mutex.
+    /// The only permit has the sequence of a mutex.
     fn sole(permit: Permit) -> Self {
         Self { token: Some(permit.place()), hold: permit.into() }
     }
@@ -257,7 +244,7 @@ impl Guard {
         Self { token: guard.tokens()[0], hold: guard.into() }
     }
 
-    /// Returns the guard of a quorum. A quorum does not fence, but a quorum of one server has the sequence of its mutex.
+    /// A quorum of one has the sequence of its mutex.
     fn whole_quorum(guard: QuorumGuard) -> Self {
         let token = guard.sequences()[0].map(|sequence| Token::new(0, sequence).expect("a sequence"));
         Self { token, hold: guard.into() }

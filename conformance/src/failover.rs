@@ -1,4 +1,4 @@
-//! Processes contend while servers are killed and others take over.
+//! Processes contend while servers are killed.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -20,34 +20,32 @@ use crate::testbeds::ServerTestbed;
 
 /// The TTL of the processes.
 pub const TTL: Duration = Duration::from_secs(3);
-/// Returns the time that the machine may add to the bound of a move or a takeover. The long tier has sharp bounds: it is less
-/// than a TTL there. In the short tier four programs and their servers share the machine: a step that takes 2.9 s alone took
-/// 6.8 s there.
+/// The machine may add this. In the long tier it is below a TTL. In the short tier four programs share the machine: a step of 2.9 s
+/// alone took 6.8 s.
 pub(crate) fn noise() -> Duration {
     let alone = Duration::from_secs(2);
     if is_long() { alone } else { alone + LATE }
 }
 const LIMIT: u32 = 3;
 const TASKS: usize = 3;
-/// The number of overlaps that the report shows for each key.
+/// The report shows only the first overlaps.
 const NAMED: usize = 5;
-/// The loads, and their numbers of processes.
 const LOADS: [(&str, SoakKind, usize); 3] = [
     ("mutex", SoakKind::Exclusive, 3),
     ("rwlock", SoakKind::ReadWrite, 3),
     ("permits", SoakKind::Permits { limit: LIMIT }, 2),
 ];
 
-/// One failure of servers. Times are on the clock [`monotonic`].
+/// A failure of servers, on the clock [`monotonic`].
 #[derive(Clone, Copy, Debug)]
 pub struct Failover {
     /// The kind of failure.
     pub what: &'static str,
-    /// The time at which the servers were killed or cut off.
+    /// The time of the failure.
     pub killed: u64,
-    /// The time at which another server had taken over, or the servers were given up.
+    /// The time of the takeover, or at which the servers were given up.
     pub replaced: u64,
-    /// The time that a takeover may need on a machine without delays. `None` without a takeover.
+    /// The limit of a takeover without delays of the machine.
     pub within: Option<Duration>,
 }
 
@@ -56,7 +54,6 @@ impl Failover {
         Duration::from_nanos(self.replaced - self.killed)
     }
 
-    /// Returns a message if the takeover took longer than it may.
     fn is_late(&self) -> Option<String> {
         let (took, within) = (self.took(), self.within? + noise());
         (took > within)
@@ -64,14 +61,13 @@ impl Failover {
     }
 }
 
-/// The observations of one key.
 struct KeySummary {
     key: String,
     grants: usize,
-    // The holders at each start of a hold that overlapped.
+    // The holders at each start.
     overlaps: Vec<Vec<HoldRecord>>,
     refused: usize,
-    // For each failure, the longest time without a grant, and its bound.
+    // The longest time for each failure, and its bound.
     without: Vec<(Duration, Duration)>,
 }
 
@@ -86,7 +82,6 @@ impl fmt::Display for KeySummary {
             overlaps.len(),
             without.len()
         )?;
-        // The time nearest to the bound of its takeover.
         let nearest = without.iter().min_by_key(|(waited, bound)| bound.saturating_sub(*waited));
         if let Some((waited, bound)) = nearest {
             write!(f, "; nearest to its bound: {waited:.1?} of {bound:.1?}")?;
@@ -95,16 +90,12 @@ impl fmt::Display for KeySummary {
     }
 }
 
-/// Lets eight processes contend for a mutex, a read/write lock and permits while `failures` causes failures of servers and
-/// returns them. The failures take `lasts` or somewhat longer.
-///
-/// If `forgets`, the servers may lose acknowledged data. Then holds may overlap, which is printed, but a fence must separate
-/// their writes. Otherwise holds must not overlap.
+/// Lets eight processes contend during the `failures` of servers, for about `lasts`. If `forgets`, acknowledged data may be lost:
+/// holds may overlap, but a fence must separate their writes.
 ///
 /// # Errors
-/// An overlap; a takeover beyond [its bound](Failover::within); a time without a grant above the bound (the time of the
-/// takeover, a TTL, the delay of the server at the end of a lease, and four seconds for the machine and its servers, some of
-/// which have just started); data left on the server.
+/// An overlap; a takeover beyond [its bound](Failover::within); a time without a grant above the takeover, a TTL, the server's
+/// delay at the end of a lease, and four seconds; leftovers.
 pub fn play<F: Future<Output = Vec<Failover>>>(
     testbed: ServerTestbed,
     runtime: &Runtime,
@@ -115,18 +106,17 @@ pub fn play<F: Future<Output = Vec<Failover>>>(
     under_load(testbed, runtime, lasts, forgets, failures).and_then(|judged| judged)
 }
 
-/// The failures of one play, by their names in a test.
+/// The failures of one play.
 #[derive(Debug)]
 pub struct Plan<F> {
     failures: Vec<F>,
-    /// The time in which they happen.
+    /// The time for all failures.
     pub lasts: Duration,
 }
 
 impl<F: Copy> Plan<F> {
-    /// Creates the failures of a play. In the long tier there are 36 in ten minutes, by `turns`: each of 9 or 12 turns comes
-    /// equally often, and if more than half of the turns kill a leader, at least 20 leaders are killed. The short tier has
-    /// the failures of `short`, in the time `lasts`. There is at least one failure.
+    /// Creates a plan. The long tier takes 36 failures from `turns` in ten minutes: each of 9 or 12 turns comes equally often, and
+    /// if most kill a leader, at least 20 leaders are killed. The short tier plays `short`.
     pub fn new(turns: &[F], short: &[F], lasts: Duration) -> Self {
         match is_long() {
             true => Self {
@@ -137,10 +127,7 @@ impl<F: Copy> Plan<F> {
         }
     }
 
-    /// Causes the failures one after the other; each gets its number.
-    ///
-    /// # Panics
-    /// If the plan has no failure.
+    /// Causes the numbered failures in turn.
     pub async fn carry_out(&self, mut cause: impl AsyncFnMut(usize, F) -> Failover) -> Vec<Failover> {
         let (mut next, mut caused) = (Instant::now(), Vec::new());
         let each = self.lasts / u32::try_from(self.failures.len()).expect("few");
@@ -153,7 +140,7 @@ impl<F: Copy> Plan<F> {
     }
 }
 
-/// Runs one play, and returns its verdict. An error means that the play did not reach its end.
+/// Returns a verdict, or an error for a play without an end.
 pub(crate) fn under_load<F: Future<Output = Vec<Failover>>>(
     testbed: ServerTestbed,
     runtime: &Runtime,
@@ -162,18 +149,16 @@ pub(crate) fn under_load<F: Future<Output = Vec<Failover>>>(
     failures: impl FnOnce() -> F,
 ) -> Result<Result<(), String>, String> {
     let (name, testbed): (_, &'static ServerTestbed) = (testbed.name, Box::leak(Box::new(testbed)));
-    // In addition to the time of the takeover.
     let allowed = TTL + testbed.expiry_bound + LATE;
     let (sender, receiver) = std::sync::mpsc::channel();
     let (begun, all_begun) = tokio::sync::oneshot::channel();
     let over = CancellationToken::new();
     let is_over = over.clone();
     let playing = on_thread(move || {
-        // Failures may take longer than the given time.
         play_beside(lasts * 2, testbed, async |context| {
             let mut config = context.fixture.process_config().expect("a server has processes");
             config.ttl = TTL;
-            // The parent ends the processes after the failures, which may take longer than the given time.
+            // Failures may last longer. The parent ends the processes then.
             let seconds = (lasts * 4).as_secs();
             let mut children = Vec::new();
             for (key, kind, processes) in LOADS {
@@ -190,10 +175,8 @@ pub(crate) fn under_load<F: Future<Output = Vec<Failover>>>(
             for (_, child) in &mut children {
                 child.process.tell(Order::Release).await;
             }
-            // The last processes may wait for servers that do not work yet.
             let ended = Mutex::new(Vec::new());
             let ends = children.into_iter().map(async |(key, child)| {
-                // The bound of all children, below, is shorter.
                 let records = child.ends(patience * 2).await;
                 ended.lock().expect("not poisoned").push(key);
                 (key, records)
@@ -203,20 +186,18 @@ pub(crate) fn under_load<F: Future<Output = Vec<Failover>>>(
                 panic!("only these processes have ended: {ended:?}; on the server: {contents:#?}");
             };
             records.extend(rest);
-            // Late requests of the processes, and leftovers of a failure, are gone within a TTL.
+            // Late requests and leftovers are gone within a TTL.
             sleep(TTL).await;
             sender.send(records).expect("they are awaited");
         })
     })?;
     let failovers = runtime.block_on(async {
-        // Each process has held once before the failures start, because a connect does not survive them. An error is reported
-        // below.
+        // A connect does not survive failures, so each process holds before. An error is reported below.
         if all_begun.await.is_err() {
             return Vec::new();
         }
         sleep(TTL).await;
         let failovers = failures().await;
-        // A grant may come this late after the last failure.
         sleep(allowed).await;
         failovers
     });
@@ -247,7 +228,6 @@ pub(crate) fn under_load<F: Future<Output = Vec<Failover>>>(
     Ok(if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) })
 }
 
-/// Returns the median and the longest of at least one time.
 fn median_and_worst(times: impl Iterator<Item = Duration>) -> (Duration, Duration) {
     let mut times: Vec<_> = times.collect();
     times.sort_unstable();
@@ -286,8 +266,7 @@ fn judge(
     Ok(KeySummary { key: key.to_owned(), grants: records.len(), overlaps, refused: fenced.refused, without })
 }
 
-/// Returns the longest time without a grant, from one instant to the first grant after another. `None` if no grant came. The
-/// `grants` rise.
+/// To the first grant after `over`. The `grants` rise.
 pub(crate) fn longest_wait(grants: &[u64], begun: u64, over: u64) -> Option<Duration> {
     let next = *grants.iter().find(|from| **from > over)?;
     let within = grants.iter().copied().filter(|from| (begun..=next).contains(from));
@@ -295,7 +274,7 @@ pub(crate) fn longest_wait(grants: &[u64], begun: u64, over: u64) -> Option<Dura
     Some(Duration::from_nanos(waits.max().unwrap_or_default()))
 }
 
-/// Returns the current time for a [`Failover`].
+/// Returns the time for a [`Failover`].
 pub fn now() -> u64 {
     monotonic()
 }

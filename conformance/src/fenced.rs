@@ -1,27 +1,24 @@
-//! Replays holds that may overlap, for example after a failover that forgot a lock, against a fenced resource.
-//!
-//! Each hold writes once at its start and once before its end. The resource refuses a write with a lower token than it has
-//! seen.
+//! Replays holds against a fenced resource. Each hold writes at its start and before its end.
 
 use latchwork_core::Claim;
 
 use crate::hold_record::HoldRecord;
 
-/// The results of the writes of exclusive holds.
+/// The results of exclusive holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fenced {
-    /// The number of exclusive holds.
+    /// The number of holds.
     pub holds: usize,
-    /// The number of holds that started before an earlier hold had ended.
+    /// Holds that started before an earlier one had ended.
     pub overlaps: usize,
-    /// The number of writes that the resource refused.
+    /// The refused writes.
     pub refused: usize,
 }
 
-/// Replays the writes of all exclusive holds of one key against a resource, in their order.
+/// Replays the exclusive holds of one key.
 ///
 /// # Errors
-/// Two holds whose writes the resource accepted alternately: the fence did not separate them.
+/// Two holds whose accepted writes alternate.
 pub fn fenced(records: &[HoldRecord]) -> Result<Fenced, String> {
     let holds: Vec<_> = records.iter().filter(|record| record.claim == Claim::Exclusive).collect();
     let mut writes: Vec<_> = holds
@@ -48,7 +45,6 @@ pub fn fenced(records: &[HoldRecord]) -> Result<Fenced, String> {
             continue;
         }
         highest = token;
-        // The second write must follow the first one, without another write between them.
         if !first && last != Some(hold) {
             let between = last.map(|other: usize| holds[other]);
             return Err(format!("the fence did not separate {:#?} and {between:#?}", holds[hold]));
@@ -75,7 +71,6 @@ mod tests {
         assert_eq!(fenced(&overlapping), Ok(Fenced { holds: 3, overlaps: 1, refused: 1 }));
         let apart = [record(1, 0, 10), record(2, 11, 12)];
         assert_eq!(fenced(&apart), Ok(Fenced { holds: 2, overlaps: 0, refused: 0 }));
-        // Both writes of a hold with an older number are refused.
         let backwards = [record(5, 0, 10), record(2, 11, 12)];
         assert_eq!(fenced(&backwards), Ok(Fenced { holds: 2, overlaps: 0, refused: 2 }));
     }
@@ -91,7 +86,7 @@ mod tests {
         );
     }
 
-    /// The control: equal tokens do not fence.
+    /// The control.
     #[test]
     fn two_holds_with_one_token_are_found() {
         assert!(fenced(&[record(1, 0, 10), record(1, 5, 8)]).is_err());

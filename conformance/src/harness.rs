@@ -1,5 +1,3 @@
-//! Plays one case, or similar work, with a separate runtime, a time limit and a context.
-
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc;
@@ -13,15 +11,12 @@ use crate::played::Played;
 use crate::runtime::{STACK, runtime};
 use crate::testbed::Testbed;
 
-/// The time limit of a case, also on a busy machine. A paused clock runs fast.
 const LIMIT: Duration = Duration::from_secs(300);
-/// The time limit of a case of the long tier.
 const LONG_LIMIT: Duration = Duration::from_secs(600);
 
-/// The time in which a case that took too long must report it.
 const ENDING: Duration = Duration::from_secs(30);
 
-/// Plays one case on a separate runtime.
+/// Plays one case on its own runtime.
 ///
 /// # Errors
 /// The message of the failed assertion.
@@ -33,8 +28,7 @@ pub fn play(testbed: &'static dyn Testbed, case: &Case) -> Result<Played, String
     })
 }
 
-/// Plays a case with a limit in real time: a paused clock stops while a task is busy, so it cannot find an endless case. The
-/// thread of such a case is abandoned.
+/// In real time: a paused clock stops in an endless case, whose thread is abandoned.
 fn watched(
     limit: Duration,
     play: impl FnOnce() -> Result<Played, String> + Send + 'static,
@@ -44,10 +38,6 @@ fn watched(
     outcome.recv_timeout(limit).unwrap_or_else(|_| Err(format!("no end after {limit:?} of real time")))
 }
 
-/// Starts a thread that plays cases.
-///
-/// # Errors
-/// If the system does not start a thread.
 pub(crate) fn on_thread<T: Send + 'static>(
     play: impl FnOnce() -> T + Send + 'static,
 ) -> Result<JoinHandle<T>, String> {
@@ -55,7 +45,6 @@ pub(crate) fn on_thread<T: Send + 'static>(
     thread.spawn(play).map_err(|error| format!("the system starts no thread for the case: {error}"))
 }
 
-/// Plays a function that is not a case of the suite, as [`play`] does.
 pub(crate) fn play_with(
     testbed: &'static dyn Testbed,
     adapter: Adapter,
@@ -64,7 +53,6 @@ pub(crate) fn play_with(
     play_within(LIMIT, testbed, Context::open(testbed, adapter, false), case)
 }
 
-/// Plays like [`play_with`], with a limit of `lasts` and the usual time more.
 pub(crate) fn play_beside(
     lasts: Duration,
     testbed: &'static dyn Testbed,
@@ -93,7 +81,7 @@ fn play_within(
             tokio::time::timeout(limit, whole).await.map_err(|_| format!("took longer than {limit:?}"))
         })
     }));
-    // Tasks that a case leaves running (of a backend after a crash) must not delay the next case.
+    // Tasks that a crash leaves must not delay the next case.
     runtime.shutdown_background();
     played.unwrap_or_else(|panic| Err(message(&*panic)))
 }
@@ -110,7 +98,7 @@ fn message(panic: &(dyn Any + Send)) -> String {
 mod tests {
     use super::*;
 
-    /// As with a paused clock that does not advance.
+    /// Like a paused clock that does not advance.
     #[test]
     fn a_case_that_spins_is_reported() {
         let outcome = watched(Duration::from_millis(50), || {

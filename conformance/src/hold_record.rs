@@ -1,37 +1,35 @@
-//! Records of holds: each process reports its holds, on a clock that all processes share. The check comes afterwards and only
-//! compares numbers: it does not use the library or the programs that it is compared with.
+//! Records of holds on a clock that all processes share. The check only compares numbers.
 
 use latchwork_core::{Claim, Token};
 use serde::{Deserialize, Serialize};
 
-/// A time in which a lock was certainly held: the clock is read after the admission and before the release.
+/// A time in which a lock was certainly held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HoldRecord {
-    /// The number of the key in its soak.
+    /// The number of the key.
     #[serde(default)]
     pub key: usize,
     /// The claim.
     pub claim: Claim,
-    /// The token, if the holder's library has tokens.
+    /// The token, if any.
     #[serde(default)]
     pub token: Option<Token>,
     /// The start, on the clock [`monotonic`].
     pub from: u64,
-    /// The end, on the same clock.
+    /// The end.
     pub to: u64,
 }
 
-/// Returns nanoseconds on a clock that all processes of a machine share: Linux' `CLOCK_MONOTONIC`, which is Java's
-/// `System.nanoTime`.
+/// Returns Linux' `CLOCK_MONOTONIC` in nanoseconds, which is Java's `System.nanoTime`.
 pub fn monotonic() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     u64::try_from(now.tv_sec * 1_000_000_000 + now.tv_nsec).expect("it counts up from the machine's start")
 }
 
-/// Checks that each writer was alone, and that readers and permits together never exceeded `limit`.
+/// Checks that writers were alone, and that readers and permits kept the `limit`.
 ///
 /// # Errors
-/// The holders that held at the same time, and when.
+/// The holders at the same time.
 pub fn none_overlap(records: &[HoldRecord], limit: u32) -> Result<(), String> {
     match overlaps(records, limit).first() {
         Some(inside) => Err(format!("held at once, with a limit of {limit}: {inside:#?}")),
@@ -39,14 +37,13 @@ pub fn none_overlap(records: &[HoldRecord], limit: u32) -> Result<(), String> {
     }
 }
 
-/// Returns the holders at each start of a hold that broke the rule of [`none_overlap`]; the new holder is the last.
+/// Returns the holders at each start that broke [`none_overlap`], the new one last.
 pub fn overlaps(records: &[HoldRecord], limit: u32) -> Vec<Vec<HoldRecord>> {
     let mut entries: Vec<_> = records.iter().collect();
-    // On a paused clock a hold may start and end at one instant, before the next one.
+    // On a paused clock a hold may have no length.
     entries.sort_unstable_by_key(|record| (record.from, record.to));
     let (mut inside, mut found): (Vec<&HoldRecord>, _) = (Vec::new(), Vec::new());
     for entry in entries {
-        // A hold that ends when another starts does not overlap it.
         inside.retain(|other| other.to > entry.from);
         inside.push(entry);
         let alone = inside.iter().any(|record| record.claim == Claim::Exclusive);
@@ -65,11 +62,11 @@ fn weight(claim: Claim) -> u64 {
     }
 }
 
-/// Checks that holds are in the order of their tokens: no hold starts before a writer with a lower token has ended, no writer
-/// starts before any hold with a lower token has ended, and no two writers have one token.
+/// Checks that no hold starts before a writer with a lower token has ended, no writer before any hold with a lower token, and that
+/// no two writers have one token.
 ///
 /// # Errors
-/// The two holds that are out of order.
+/// The two holds.
 pub fn in_order_of_tokens(records: &[HoldRecord]) -> Result<(), String> {
     let mut records: Vec<_> = records.iter().collect();
     records.sort_by_key(|record| (record.token, record.from));
@@ -131,7 +128,7 @@ mod tests {
         }
     }
 
-    /// Of a hold whose process was killed, only the start is known.
+    /// The end of a killed process's hold is unknown.
     #[test]
     fn a_hold_of_no_time_is_inside_another() {
         let long = record(Exclusive, 2, 10, 20);
@@ -169,7 +166,7 @@ mod tests {
             record(Exclusive, 4, 30, 31),
         ];
         assert_eq!(in_order_of_tokens(&good), Ok(()));
-        // A downgraded writer keeps its token, and a later reader may hold at the same time. It may die at its start.
+        // A downgraded writer keeps its token, may hold with a later reader, and may die at its start.
         let downgraded = [good[0], record(Shared, 1, 12, 20), good[1], record(Exclusive, 4, 30, 31)];
         assert_eq!(in_order_of_tokens(&downgraded), Ok(()));
         assert_eq!(in_order_of_tokens(&[good[0], record(Shared, 1, 10, 10), good[1]]), Ok(()));
@@ -177,8 +174,6 @@ mod tests {
             in_order_of_tokens(&[good[0], record(Shared, 1, 12, 20), record(Exclusive, 4, 19, 31)]).is_err()
         );
         for bad in [
-            // A writer before a reader that came first, a reader before a writer that did, two
-            // writers turned round, one token twice.
             [good[0], record(Exclusive, 2, 11, 12), record(Shared, 1, 13, 14)],
             [good[0], record(Exclusive, 2, 20, 30), record(Shared, 3, 11, 12)],
             [good[0], record(Exclusive, 3, 11, 12), record(Exclusive, 2, 13, 14)],

@@ -1,11 +1,10 @@
-//! The suite that every Latchwork backend passes, with the servers and faults that it needs.
+//! The suite that every Latchwork backend passes.
 //!
-//! A backend crate adds a test target with `harness = false` that calls [`main`] with its [`Testbed`](testbed::Testbed). Each
-//! case is a separate test, named after the clause of the contract that it checks. A case runs on a
-//! [`Fixture`](testbed::Fixture): a separate place on the server, and clients whose links can be cut. At the end of a case,
-//! nothing may be left on the server.
+//! A test target with `harness = false` calls [`main`] with a [`Testbed`](testbed::Testbed). Each case is a test on a
+//! [`Fixture`](testbed::Fixture): a separate place on the server, and clients whose links can be cut. At its end, nothing may be
+//! left there.
 
-// docs.rs shows which feature an item needs. Other builds ignore this.
+// docs.rs shows which feature an item needs.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod actions;

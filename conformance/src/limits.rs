@@ -1,20 +1,20 @@
-//! Texts at the place of a semaphore's stored limit that are not a limit.
+//! Stored texts that are not a limit of a semaphore.
 
 use crate::actions::join_of;
 use crate::waits::soon;
 use latchwork_core::backend::{Backend, EntryPage, ExpectedLimit, Join, Joined, Patience};
 use latchwork_core::{Address, Claim, Error, ErrorKind, Limit};
 
-/// The place of a stored limit on a server, written and read without the library.
+/// The place of a stored limit, without the library.
 pub trait StoredLimit {
-    /// Writes a text there.
+    /// Writes a text.
     fn write(&mut self, text: &str) -> impl Future<Output = ()>;
 
     /// Reads the text.
     fn read(&mut self) -> impl Future<Output = String>;
 }
 
-/// Returns stored texts, and how an error shows each.
+/// Each with the text in the error.
 fn none() -> Vec<(String, String)> {
     let as_it_is = ["abc", "", "-5", "+5", "0", "0x5", "5 ", "1e3", "inf", "nan", "5000000000"];
     let mut none: Vec<_> = as_it_is.into_iter().map(|text| (text.to_owned(), text.to_owned())).collect();
@@ -28,21 +28,14 @@ pub fn permit(queue: &Address, limit: Limit, patience: Patience) -> Join {
     Join { limit, patience, ..join_of(queue, Claim::Permits(1)) }
 }
 
-/// Asserts that an error shows the stored text and how to fix it.
-///
-/// # Panics
-/// If it is another error.
+/// Asserts that an error shows the stored text and the fix.
 pub fn shows_bad_limit(error: &Error, shown: &str) {
     assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
     let text = error.to_string();
     assert!(text.contains(&format!("\"{shown}\"")) && text.contains("set_limit"), "{shown:?}: {text}");
 }
 
-/// Asserts that a stored text that is not a limit is a `Conflict` that shows it. The text stays, no node is left, and
-/// `set_limit` fixes it.
-///
-/// # Panics
-/// If the backend behaves otherwise.
+/// Asserts that each bad text is a `Conflict` and stays, that no node is left, and that `set_limit` fixes it.
 pub async fn bad_limits_are_reported_and_stay(
     backend: &dyn Backend,
     queue: &Address,
@@ -68,10 +61,7 @@ pub async fn bad_limits_are_reported_and_stay(
     }
 }
 
-/// Asserts that a waiter ends at once when the stored text is not a limit, and that a holder keeps its hold.
-///
-/// # Panics
-/// If it does not.
+/// Asserts that a bad text ends a wait at once, and no hold.
 pub async fn a_bad_limit_ends_a_wait_and_no_hold(
     backend: &dyn Backend,
     queue: &Address,

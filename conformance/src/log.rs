@@ -1,4 +1,4 @@
-//! Reads the log of the library in a test, and compares it with the vocabulary.
+//! The log of the library in a test.
 
 mod text;
 
@@ -16,19 +16,18 @@ use tracing::{Event, Level, Metadata, Subscriber};
 
 pub use self::text::Text;
 
-/// The time limit of a wait for an event.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// One line of the log.
+/// A line of the log.
 #[derive(Clone, Debug)]
 pub struct Line {
     /// The level.
     pub level: Level,
-    /// The name of the event, or of the span that starts. For a detail outside the vocabulary, its place in the sources.
+    /// The name of the event or span; of a detail outside the vocabulary, its place in the sources.
     pub name: &'static str,
     /// The text.
     pub message: String,
-    /// The fields, as text.
+    /// The fields.
     pub fields: BTreeMap<String, String>,
 }
 
@@ -40,12 +39,12 @@ impl Line {
         line
     }
 
-    /// Returns the text of a field; empty if the field is missing.
+    /// Returns the text of a field, or an empty text.
     pub fn field(&self, name: &str) -> &str {
         self.fields.get(name).map_or("", String::as_str)
     }
 
-    /// Returns whether the vocabulary has exactly this line.
+    /// Returns whether the vocabulary has this line.
     pub fn is_known(&self) -> bool {
         let as_event = EVENTS.iter().any(|event| {
             let mut fields: Vec<_> = event.fields().collect();
@@ -72,17 +71,15 @@ impl Visit for Line {
 
 type Lines = Arc<watch::Sender<Vec<Line>>>;
 
-/// A listener for the lines of this library.
+/// A listener for the library's lines.
 #[derive(Debug)]
 pub struct Log {
     lines: Lines,
-    // The thread listens until this is dropped.
     _listening: Option<DefaultGuard>,
 }
 
 impl Log {
-    /// Listens on this thread until it is dropped. A test on a current-thread runtime sees the lines of all its clients, and no
-    /// lines of a test on another thread.
+    /// Listens on this thread until a drop: on a current-thread runtime to all clients of one test.
     pub fn listen() -> Self {
         enable_all_threads();
         let lines = Lines::default();
@@ -90,10 +87,7 @@ impl Log {
         Self { lines, _listening: Some(listening) }
     }
 
-    /// Listens on all threads of this process until it is dropped, or until the next call: for a case that is alone.
-    ///
-    /// # Panics
-    /// If the process has another subscriber.
+    /// Listens on all threads until a drop or the next call. Panics if the process has another subscriber.
     pub fn everywhere() -> Self {
         assert!(
             enable_all_threads(),
@@ -104,20 +98,17 @@ impl Log {
         Self { lines, _listening: None }
     }
 
-    /// Returns all lines up to now.
+    /// Returns the lines.
     pub fn lines(&self) -> Vec<Line> {
         self.lines.borrow().clone()
     }
 
-    /// Returns the number of lines with this name up to now.
+    /// Returns the number of lines with this name.
     pub fn count(&self, name: &str) -> usize {
         self.lines.borrow().iter().filter(|line| line.name == name).count()
     }
 
-    /// Waits until the event of this name has come `count` times, and returns the last of them.
-    ///
-    /// # Panics
-    /// If it does not come in time.
+    /// Awaits the `count`-th event of this name, and returns it.
     pub async fn nth(&self, name: &str, count: usize) -> Line {
         let mut lines = self.lines.subscribe();
         let said = |lines: &Vec<Line>| lines.iter().filter(|line| line.name == name).count() >= count;
@@ -127,7 +118,7 @@ impl Log {
         self.lines().into_iter().filter(|line| line.name == name).nth(count - 1).expect("waited for")
     }
 
-    /// Returns the lines at info and above that differ from the vocabulary.
+    /// Returns lines at info and above outside the vocabulary.
     pub fn undocumented(&self) -> Vec<Line> {
         self.lines().into_iter().filter(|line| line.level <= Level::INFO && !line.is_known()).collect()
     }
@@ -141,28 +132,25 @@ impl Drop for Log {
     }
 }
 
-/// Enables the log statements of this library on all threads, so that the subscriber of a thread misses none. Returns whether
-/// [`Log::everywhere`] works: false if the process has another subscriber.
+/// Enables the library's log statements on all threads. Returns false if the process has another subscriber.
 ///
-/// `tracing` asks once for each log statement whether a subscriber wants it. While the process has a single subscriber, it asks
-/// only the subscriber of the first thread. If that thread has no subscriber, the statement stays disabled on all threads.
+/// `tracing` asks once for each statement: with a single subscriber only on the first thread. Without one there, the statement
+/// stays disabled on all threads.
 pub fn enable_all_threads() -> bool {
     static IS_OURS: LazyLock<bool> = LazyLock::new(|| {
         let is_ours = tracing::subscriber::set_global_default(Ear(Arc::clone(everywhere()))).is_ok();
-        // Another thread may have asked while the subscriber was being set.
+        // Another thread may have asked before.
         tracing::callsite::rebuild_interest_cache();
         is_ours
     });
     *IS_OURS
 }
 
-/// Returns the listener of [`Log::everywhere`].
 fn everywhere() -> &'static Arc<Mutex<Option<Lines>>> {
     static EVERYWHERE: LazyLock<Arc<Mutex<Option<Lines>>>> = LazyLock::new(Arc::default);
     &EVERYWHERE
 }
 
-/// Receives events, and the starts of spans.
 struct Ear(Arc<Mutex<Option<Lines>>>);
 
 impl Ear {
@@ -180,7 +168,6 @@ impl Subscriber for Ear {
 
     fn new_span(&self, span: &Attributes<'_>) -> Id {
         self.hear(|| Line::of(span.metadata(), |line| span.record(line)));
-        // This listener does not distinguish spans.
         Id::from_u64(1)
     }
 
@@ -205,7 +192,7 @@ mod tests {
         tracing::info!(name: "latchwork.first_on_another_thread", "seen");
     }
 
-    /// Runs in a separate process, in which no other test has enabled the log statements.
+    /// Other tests of this process enable the log statements.
     #[test]
     fn a_statement_that_another_thread_reaches_first_is_heard() {
         if !crate::own_process!() {

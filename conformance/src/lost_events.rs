@@ -1,4 +1,4 @@
-//! A relay that loses events on their way to a waiter.
+//! A relay that loses events of a waiter.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -9,26 +9,22 @@ use tokio::sync::watch;
 use crate::patience::soon;
 use crate::recorder::Recorder;
 
-/// The state of a relay between the server and a waiter.
+/// The state of the relay.
 #[derive(Debug, Default)]
 pub struct LostEvents {
-    /// Whether the relay loses events.
+    /// Whether events are lost.
     pub losing: AtomicBool,
-    /// The number of lost events.
+    /// The lost events.
     pub lost: AtomicUsize,
     /// How often the waiter has started to watch the holder's node.
     pub watched: watch::Sender<usize>,
-    /// The name of that node; empty at the start.
+    /// The name of that node; empty at first.
     pub node: Mutex<String>,
 }
 
 impl LostEvents {
-    /// Asserts that a waiter whose event is lost finds its admission by a re-check, which counts, and that a waiter whose event
-    /// arrives counts none. `node` returns the name of the only node of the mutex `a`. `recorder` has the metrics of the
-    /// waiter.
-    ///
-    /// # Panics
-    /// If it does not hold.
+    /// Asserts that only a waiter whose event is lost counts a re-check that finds its admission. `node` names the only node of the
+    /// mutex `a`.
     pub async fn are_made_up_for(
         &self,
         [holder, waiting]: [Coordinator; 2],

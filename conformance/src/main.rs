@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
-    // Cases with client processes start this executable again.
+    // Child processes start this executable again.
     if let Some(code) = latchwork_conformance::contender_main(&cli::backends::connectors()) {
         return code;
     }

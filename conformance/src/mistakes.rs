@@ -1,4 +1,4 @@
-//! Compares the guide's tables of mistakes with the errors that a test makes.
+//! Compares the guide's tables of mistakes with errors.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,15 +6,12 @@ use std::sync::Arc;
 use latchwork_core::backend::LAYOUT;
 use latchwork_core::{Config, Connector, Error, ErrorKind, Move, MoveConfig, connect};
 
-/// The rows of a table that were not compared yet: the mistake, the kind of error, a part of its text.
+/// The rows that were not compared yet: mistake, kind of error, part of its text.
 #[derive(Debug)]
 pub struct Mistakes(BTreeMap<&'static str, [&'static str; 2]>);
 
 impl Mistakes {
-    /// Reads the table under this heading of a page. The section must have no other table.
-    ///
-    /// # Panics
-    /// If there is no such table, or if it does not have three columns.
+    /// Reads the only table under a heading of a page.
     pub fn of(page: &'static str, heading: &str) -> Self {
         let (_, section) = page.split_once(&format!("\n{heading}\n")).expect("the page has the heading");
         let section = section.split("\n#").next().unwrap_or_default();
@@ -29,9 +26,6 @@ impl Mistakes {
     }
 
     /// Asserts that the error of a mistake equals its row.
-    ///
-    /// # Panics
-    /// If it does not, or if the table has no such row (any more).
     pub fn made(&mut self, mistake: &str, error: &Error) {
         let [kind, says] =
             self.0.remove(mistake).unwrap_or_else(|| panic!("the guide's table has no row for: {mistake}"));
@@ -39,19 +33,13 @@ impl Mistakes {
         assert!(error.to_string().contains(says), "{mistake}: {error}");
     }
 
-    /// Asserts that each row was compared.
-    ///
-    /// # Panics
-    /// If a row was not.
+    /// Asserts that all rows were compared.
     pub fn all_made(self) {
         assert!(self.0.is_empty(), "no test makes the mistakes of these rows of the guide: {:?}", self.0);
     }
 }
 
-/// Asserts that the text of an error contains these words, and not the password of the tests.
-///
-/// # Panics
-/// If it does not hold.
+/// Asserts that an error contains these words, and not the tests' password.
 pub fn says(error: &Error, words: &[&str]) {
     println!("{error}");
     let text = format!("{error} {error:#?}");
@@ -59,10 +47,7 @@ pub fn says(error: &Error, words: &[&str]) {
     assert!(!text.contains("hunter2"), "{text}");
 }
 
-/// Makes each mistake of the table about namespaces, in namespaces derived from the namespace of `config`.
-///
-/// # Panics
-/// If an error does not equal its row, if a row is left, or if the server does not answer.
+/// Makes each mistake of the table about namespaces.
 pub async fn namespaces_are_named(mut table: Mistakes, connector: Arc<dyn Connector>, config: &Config) {
     let connectors = [connector];
     let beside = |name: &str| {
@@ -100,7 +85,6 @@ pub async fn namespaces_are_named(mut table: Mistakes, connector: Arc<dyn Connec
     table.all_made();
 }
 
-/// Returns the name of a kind of error, with its argument.
 fn kind_of(error: &Error) -> String {
     match error.kind() {
         ErrorKind::InvalidArgument { name } => format!("`InvalidArgument` ({name})"),
@@ -142,7 +126,6 @@ mod tests {
         table.all_made();
     }
 
-    /// A connector with this name and these options.
     #[derive(Debug)]
     struct Declares(&'static str, &'static [&'static str]);
 
@@ -181,7 +164,6 @@ mod tests {
 
         use super::*;
 
-        /// The features of a build.
         #[derive(Clone, Copy, Debug)]
         struct Build {
             redis: bool,
@@ -216,7 +198,7 @@ mod tests {
                 }
             }
 
-            /// Returns URLs, and the row of the guide's table for each in this build.
+            /// `None` if this build accepts the URL.
             fn rows(self) -> [(&'static str, Option<&'static str>); 8] {
                 let lacks = |has: bool| (!has).then_some("the feature of the backend");
                 let tls = |has: bool| lacks(has).or((!self.tls).then_some("`tls`, and the URL asks for TLS"));
@@ -234,7 +216,6 @@ mod tests {
             }
         }
 
-        /// The connector of a build without the feature `tls`.
         #[derive(Debug)]
         struct WithoutTls(Arc<dyn Connector>);
 

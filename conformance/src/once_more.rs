@@ -1,4 +1,4 @@
-//! Runs cases of the suite again in one test, on other servers or with other clients.
+//! Runs cases of the suite again in one test.
 
 use libtest_mimic::Arguments;
 use tokio::runtime::Runtime;
@@ -9,36 +9,26 @@ use crate::testbed::Testbed;
 use crate::testbeds::ServerTestbed;
 use crate::{cases, play, run};
 
-/// The cases about a server's clocks.
 const OF_CLOCKS: [&str; 2] =
     ["lease_alive_is_renewed_in_the_background", "lease_deadline_is_known_before_another_is_admitted"];
 
-/// The prefixes of clauses about queues.
 const OF_QUEUES: [&str; 4] = ["NODE-", "MUTEX-", "RWLOCK-", "SEMAPHORE-"];
 
-/// Parts of the names of long cases, which only the long tier plays.
 const LASTING: [&str; 3] = ["under_chaos", "cancel_thousands", EACH_FUTURE];
 
-/// Cases with hundreds of waits. Without the fast path they get the time of the long tier.
+/// Hundreds of waits, which take long without the fast path.
 const EACH_FUTURE: &str = "node_cancel_every_future";
 
-/// Plays these cases at the same time. The test runs in a separate process, because the report of each case goes to standard
-/// output.
-///
-/// # Panics
-/// If the list is empty, or a case fails.
+/// Plays these cases at the same time. The test needs its own process, because each report goes to standard output.
 pub fn play_all(runtime: &Runtime, testbed: ServerTestbed, cases: Vec<Case>) {
     let testbed: &'static dyn Testbed = Box::leak(Box::new(testbed));
-    // The summary has a column for each backend, so these results are not stored.
+    // The summary has one column for a backend, so these results are not stored.
     let ended = run(Arguments::default(), testbed, cases);
     runtime.block_on(testbed.close());
     assert!(!ended.rows.is_empty() && ended.has_passed(), "a case failed");
 }
 
-/// Asserts that a lease is renewed, and ends in time, on a server with its default clocks.
-///
-/// # Panics
-/// If it does not.
+/// Asserts that a lease is renewed, and ends in time, at default clocks.
 pub fn a_lease_is_kept_and_ends_at_default_clocks(runtime: &Runtime, testbed: ServerTestbed) {
     let testbed: &'static ServerTestbed = Box::leak(Box::new(testbed));
     for name in OF_CLOCKS {
@@ -48,11 +38,7 @@ pub fn a_lease_is_kept_and_ends_at_default_clocks(runtime: &Runtime, testbed: Se
     runtime.block_on(testbed.close());
 }
 
-/// Returns the cases for clients that use only the plain protocol. In the short tier, these are the short cases about queues
-/// that may play at the same time, each with one recipe. The long tier has all cases.
-///
-/// # Panics
-/// If the suite has no such case.
+/// Returns the cases for the plain protocol: in the short tier the short ones about queues with one recipe.
 pub fn without_fast_path() -> Vec<Case> {
     let mut cases = cases::all();
     let mut slow = cases.iter_mut().filter(|case| case.name.starts_with(EACH_FUTURE)).peekable();

@@ -1,4 +1,4 @@
-//! Checks the log and the errors of a service during outages of a real server.
+//! The log and the errors of a service during outages of a server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,15 +10,15 @@ use crate::log::Log;
 use latchwork_servers::proxy::{Direction, Proxy};
 use latchwork_servers::{Kind, Options, Server};
 
-/// On a busy machine a server may stall for a second. Connects use this timeout too.
+/// A server of a busy machine may stall for a second, also at a connect.
 const REQUEST: Duration = Duration::from_secs(3);
-/// Longer than all outages: a lost lease would add other lines to the log.
+/// A lost lease would add lines to the log.
 const TTL: Duration = Duration::from_secs(20);
 
-/// Words; the text of an error must contain one of them.
+/// An error must contain one of these words.
 pub type Words = &'static [&'static str];
 
-/// The words of a backend for the three kinds of outage.
+/// The words of a backend for each outage.
 #[derive(Clone, Copy, Debug)]
 pub struct OutageWords {
     /// Connections were closed.
@@ -29,13 +29,8 @@ pub struct OutageWords {
     pub refused: Words,
 }
 
-/// Asserts that outages are reported. A client connects through a proxy, which closes its connections, then becomes silent, and
-/// then disappears. The log must have each outage with host, port and cause, and its end. The error of each request must have
-/// host and port, the time that it tried, and the cause. All events at info and above must be in the guide's tables. Call it
-/// on a current-thread runtime.
-///
-/// # Panics
-/// If an outage is not reported so, or if no server starts.
+/// A proxy closes the connections, becomes silent, and disappears. Asserts that the log has each outage with host, port, cause and
+/// end, and each error host, port, time and cause. Needs a current-thread runtime.
 pub async fn are_reported(kind: Kind, connector: Arc<dyn Connector>, says: OutageWords) {
     let server = Server::start(kind, Options::new().own()).await.unwrap_or_else(|error| panic!("{error}"));
     let proxy = Proxy::start(server.addr()).await.expect("a port");
@@ -68,14 +63,13 @@ pub async fn are_reported(kind: Kind, connector: Arc<dyn Connector>, says: Outag
     drop(proxy);
     log.nth("latchwork.disconnected", 3).await;
     named(&outage(&client).await, &host, says.refused);
-    // A close cannot reach the server: the lease frees everything.
+    // A close cannot reach the server.
     latchwork_core::crash(&client).await;
     let undocumented = log.undocumented();
     assert!(undocumented.is_empty(), "not in the guide's tables: {undocumented:#?}");
 }
 
-/// Returns the error of one request. It is a listing, because that has no deadline except the request timeout. A try also has a
-/// later one, which may come first on a busy machine.
+/// A try has a second deadline, which may come first on a busy machine.
 async fn outage(client: &Coordinator) -> Error {
     let mutex = client.mutex("a").expect("a good key");
     let error = mutex.queue().first(1).await.expect_err("no server answers");

@@ -1,14 +1,11 @@
-//! Runs a test in a separate process, for tests that read or set state of the whole process.
-
 use std::process::Command;
 
-/// Names the test that a child process runs.
 const VARIABLE: &str = "LATCHWORK_OWN_PROCESS";
 
-/// Runs the test that contains the call again, as the only test of a new process.
+/// Runs the calling test again, as the only test of a new process.
 ///
-/// Returns true in that process. In the first process it returns false after the child has passed; a child that
-/// fails makes the caller panic with the child's output. The test program must use the standard test harness.
+/// Returns true there. The first process returns false after the child has passed, and otherwise panics. The program must use the
+/// standard test harness.
 ///
 /// ```no_run
 /// #[test]
@@ -27,7 +24,7 @@ macro_rules! own_process {
     }};
 }
 
-/// Returns whether [`own_process!`](crate::own_process) lets the test run here. `here` is the path of an item inside the test.
+/// `here` is the path of an item in the test.
 #[doc(hidden)]
 pub fn is_own_process(here: &str) -> bool {
     let test = test_of(here);
@@ -42,17 +39,16 @@ pub fn is_own_process(here: &str) -> bool {
         .expect("the test program starts again");
     let (stdout, stderr) = (String::from_utf8_lossy(&child.stdout), String::from_utf8_lossy(&child.stderr));
     assert!(child.status.success(), "{test} failed in its own process:\n{stdout}\n{stderr}");
-    // A wrong name selects no test, and a program without a test passes.
+    // A wrong name selects no test, and that passes.
     assert!(stdout.contains("test result: ok. 1 passed"), "{test} is not a test of this program:\n{stdout}");
     false
 }
 
-/// Returns the name of the only test of this process or of its parent process.
+/// Returns the name of the only test of this process, or of its parent.
 pub fn own_process_test() -> Option<String> {
     std::env::var(VARIABLE).ok()
 }
 
-/// Returns the name of a test in the harness, from the path of an item inside it.
 fn test_of(here: &str) -> &str {
     let path = here.split_once("::").map_or(here, |(_, path)| path);
     let path = path.strip_suffix("::here").unwrap_or(path);
@@ -78,7 +74,7 @@ mod tests {
         assert_eq!(std::env::var(VARIABLE).as_deref(), Ok("own_process::tests::child_runs_only_this_test"));
     }
 
-    /// The control: its child fails.
+    /// The control.
     #[test]
     #[should_panic(expected = "failed in its own process")]
     fn failure_of_the_child_is_reported() {

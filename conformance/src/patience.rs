@@ -1,4 +1,4 @@
-//! Waits with a bound, for tests of backends. Only an endless wait reaches the bound.
+//! Waits of backends' tests.
 
 use std::time::Duration;
 
@@ -7,19 +7,12 @@ use crate::waits::within;
 /// The bound of each wait.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Awaits a future that must complete.
-///
-/// # Panics
-/// If it does not complete within [`PATIENCE`].
+/// Awaits a future within [`PATIENCE`].
 pub async fn soon<F: Future>(what: F) -> F::Output {
     within(PATIENCE, "the awaited future", what).await
 }
 
-/// Polls until a condition holds that has no event. (The cases have another function, whose futures move between threads; the
-/// condition here may borrow the data that it changes.)
-///
-/// # Panics
-/// If it does not hold within [`PATIENCE`].
+/// Polls a condition without an event, within [`PATIENCE`]. The condition may borrow the data that it changes.
 pub async fn until(mut holds: impl AsyncFnMut() -> bool) {
     soon(async {
         while !holds().await {

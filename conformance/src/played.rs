@@ -1,10 +1,8 @@
-//! The result of a case.
-
-/// The result of a case that did not fail.
+/// The result of a case without a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Played {
-    /// The case passed.
+    /// It passed.
     Whole,
-    /// The testbed reported that it does not support the case.
+    /// The testbed does not support it, for this reason.
     LeftOut(&'static str),
 }

@@ -1,4 +1,4 @@
-//! The metrics of one case, without clients of other cases.
+//! The metrics of one case.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use latchwork_core::seen::MetricKind;
 use metrics::{Counter, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, SharedString, Unit};
 
-/// Records the metrics of the clients and handles that are created within its [`scope`](Recorder::scope).
+/// Records metrics of clients and handles from within its [`scope`](Recorder::scope).
 #[derive(Clone, Default)]
 pub struct Recorder(Arc<Mutex<Recorded>>);
 
@@ -23,11 +23,11 @@ struct Recorded {
 /// A registered series.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// The name of the metric.
+    /// The metric.
     pub name: String,
-    /// The kind of the metric.
+    /// Its kind.
     pub kind: MetricKind,
-    /// Names and values of the labels.
+    /// Its labels.
     pub labels: Vec<(String, String)>,
 }
 
@@ -37,16 +37,14 @@ impl Recorder {
         Self::default()
     }
 
-    /// Runs a future that creates clients and handles. They count here for their whole life.
+    /// Runs a future whose clients and handles count here for their whole life.
     pub async fn scope<F: Future>(&self, future: F) -> F::Output {
         let mut future = pin!(future);
         poll_fn(|context| metrics::with_local_recorder(self, || future.as_mut().poll(context))).await
     }
 
-    /// Returns the sum of a metric over all series with these labels. For a histogram, returns its number of values.
-    ///
-    /// # Panics
-    /// If there is no such series: a sum of zero would hide that.
+    /// Returns the sum of a metric over series with these labels, or the number of a histogram's values. There must be such a
+    /// series.
     pub fn sum(&self, metric: &str, labels: &[(&str, &str)]) -> f64 {
         let recorded = self.recorded();
         let has = |key: &Key| {
@@ -60,7 +58,7 @@ impl Recorder {
         found.iter().map(|(_, (kind, value))| figure(*kind, value)).sum()
     }
 
-    /// Returns all series.
+    /// Returns the series.
     pub fn series(&self) -> Vec<Series> {
         let recorded = self.recorded();
         let series = recorded.series.iter().map(|(key, (kind, _))| Series {
@@ -71,7 +69,7 @@ impl Recorder {
         series.collect()
     }
 
-    /// Returns the described metrics: kind, unit and help.
+    /// Returns kind, unit and help of the described metrics.
     pub fn described(&self) -> BTreeMap<String, (MetricKind, Option<Unit>, String)> {
         self.recorded().described.clone()
     }
@@ -97,7 +95,6 @@ fn figure(kind: MetricKind, value: &AtomicU64) -> f64 {
     if kind == MetricKind::Gauge { f64::from_bits(value) } else { value as f64 }
 }
 
-/// Counts the values of a histogram.
 struct Values(Arc<AtomicU64>);
 
 impl HistogramFn for Values {

@@ -1,4 +1,4 @@
-//! The results of a run, stored as JSON.
+//! Results of a run, as JSON.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -10,10 +10,10 @@ use crate::adapter::Adapter;
 use crate::case::Case;
 use crate::played::Played;
 
-/// The environment variable that names the folder in which a run stores its results.
+/// The folder in which runs store results.
 pub const VARIABLE: &str = "LATCHWORK_REPORTS";
 
-/// The result of one case with one adapter on one backend.
+/// The result of a play on a backend.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Row {
     /// The backend.
@@ -23,15 +23,14 @@ pub struct Row {
     /// The adapter.
     #[serde(default)]
     pub adapter: Adapter,
-    /// The clause of the case.
+    /// The clause.
     pub clause: String,
-    /// The failure, or `None` if it did not fail.
+    /// The failure.
     pub failure: Option<String>,
-    /// The missing feature of the testbed, if the case was left out.
+    /// The missing feature, if the case was left out.
     #[serde(default)]
     pub left_out: Option<String>,
-    /// The reason if the failure is excused: a pause of the machine that is longer than the case allows. The second play has
-    /// another row.
+    /// The pause of the machine that excuses the failure. The second play has another row.
     #[serde(default)]
     pub excused: Option<String>,
     /// The duration in seconds.
@@ -39,7 +38,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Creates the row of a result of `case`.
+    /// Creates the row of a result.
     pub fn new(backend: &str, case: &Case, outcome: &Result<Played, String>, took: Duration) -> Self {
         let (failure, left_out) = match outcome {
             Ok(Played::Whole) => (None, None),
@@ -58,13 +57,13 @@ impl Row {
         }
     }
 
-    /// Returns the name of the test: the case and its adapter.
+    /// Returns the name of the test.
     pub fn title(&self) -> String {
         self.adapter.title(&self.case)
     }
 }
 
-/// Stores the rows of a run in a new file in the folder that [`VARIABLE`] names. Does nothing if the variable is not set.
+/// Stores rows in a new file of the folder [`VARIABLE`], if it is set.
 ///
 /// # Errors
 /// If the folder cannot be written.
@@ -73,15 +72,14 @@ pub fn store(rows: &[Row]) -> io::Result<()> {
     let folder = PathBuf::from(folder);
     fs::create_dir_all(&folder)?;
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis();
-    // Several runs may store reports in one folder.
     let file = folder.join(format!("{}-{now}-{}.json", first.backend, std::process::id()));
     fs::write(file, serde_json::to_string_pretty(rows)?)
 }
 
-/// Returns the rows of one report, or of all reports in a folder.
+/// Returns the rows of a report, or of a folder of reports.
 ///
 /// # Errors
-/// If a file cannot be read, or is not a report.
+/// If a file is not a report.
 pub fn read(path: &Path) -> io::Result<Vec<Row>> {
     if !path.is_dir() {
         let text = fs::read_to_string(path).map_err(|error| named(path, error))?;
@@ -90,7 +88,7 @@ pub fn read(path: &Path) -> io::Result<Vec<Row>> {
     let files: io::Result<Vec<_>> = fs::read_dir(path)?.map(|file| Ok(file?.path())).collect();
     let mut files = files?;
     files.retain(|file| file.extension().is_some_and(|extension| extension == "json"));
-    // Then the reports of a backend are in the order of their runs.
+    // In the order of their runs.
     files.sort();
     let rows: io::Result<Vec<_>> = files.iter().map(|file| read(file)).collect();
     Ok(rows?.concat())

@@ -1,17 +1,17 @@
-//! Chooses the cases of a run: all, or the ones that its patterns match.
+//! The cases of a run.
 
 use std::str::FromStr;
 
 use crate::case::Case;
 use crate::cases;
 
-/// The environment variable with the patterns of a run. Spaces separate them.
+/// Holds the patterns of a run, separated by spaces.
 pub const VARIABLE: &str = "LATCHWORK_CASES";
 
-/// The servers that share the cases of client code.
+/// They share the cases of client code.
 const IN_ROTATION: [&str; 3] = ["redis", "zookeeper", "etcd"];
 
-/// The names of the testbeds that are topologies: several servers, TLS, or a login.
+/// Topologies: several servers, TLS, or a login.
 pub const TOPOLOGIES: [&str; 10] = [
     "zookeeper-3",
     "etcd-3",
@@ -25,21 +25,21 @@ pub const TOPOLOGIES: [&str; 10] = [
     "etcd-auth",
 ];
 
-/// Returns whether a testbed of this name is a topology.
+/// Returns whether the backend is a topology.
 pub fn is_topology(backend: &str) -> bool {
     TOPOLOGIES.contains(&backend)
 }
 
-/// A tier of the tests: the part of the suite that a run plays.
+/// The part that a run plays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tier {
-    /// Each case on each server, except the cases of tier 2. [Client code](Case::is_client_code) plays on one of the three
-    /// servers. Memory and other backends play everything.
+    /// Each case except tier 2's. [Client code](Case::is_client_code) plays on one of three servers. Other backends play
+    /// everything.
     #[default]
     One,
-    /// On servers [chaos](Case::faults), and on a topology [the cases in which it differs](cases::ON_EVERY_TOPOLOGY).
+    /// [Chaos](Case::faults) on servers, and [the differences](cases::ON_EVERY_TOPOLOGY) on topologies.
     Two,
-    /// Each case with each adapter.
+    /// All cases.
     Three,
 }
 
@@ -56,8 +56,7 @@ impl FromStr for Tier {
     }
 }
 
-/// Returns whether a run of this tier plays this case on the backend of this name. A topology plays its cases of tier 2 in
-/// tier 1 too. With `LATCHWORK_LONG`, each backend plays all cases.
+/// Returns whether a run of this tier plays this case. A topology plays the same in tiers 1 and 2. With `LATCHWORK_LONG`, all play.
 pub fn is_played_on(case: &Case, backend: &str, tier: Tier) -> bool {
     if tier == Tier::Three || cases::is_long() {
         return true;
@@ -71,19 +70,18 @@ pub fn is_played_on(case: &Case, backend: &str, tier: Tier) -> bool {
     case.faults == (tier == Tier::Two) && (!case.is_client_code() || turn_of(case) == backend)
 }
 
-/// Returns the server that plays a case of client code. It depends only on the title, so a new case does not move others.
+/// A new case does not move others.
 fn turn_of(case: &Case) -> &'static str {
     let sum: usize = case.title().bytes().map(usize::from).sum();
     IN_ROTATION[sum % IN_ROTATION.len()]
 }
 
-/// A part of a case's title or clause. A pattern with `*` (any characters) or `?` (one character) is compared with the whole
-/// title or clause.
+/// A part of a title or clause; with `*` or `?`, the whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern(String);
 
 impl Pattern {
-    /// Returns whether the pattern matches the case's title or clause. Upper and lower case are equal.
+    /// Returns whether it matches, in any case of letters.
     pub fn fits(&self, case: &Case) -> bool {
         [case.title(), case.clause.to_lowercase()].iter().any(|text| match self.0.contains(['*', '?']) {
             true => fits_whole(self.0.as_bytes(), text.as_bytes()),
@@ -115,15 +113,15 @@ fn fits_whole(pattern: &[u8], text: &[u8]) -> bool {
     }
 }
 
-/// The cases that a run plays.
+/// The chosen cases.
 #[derive(Clone, Debug, Default)]
 pub struct Selection(Vec<Pattern>);
 
 impl Selection {
-    /// Chooses the cases that one of the patterns matches; all cases if there is no pattern.
+    /// Chooses matching cases; all without a pattern.
     ///
     /// # Errors
-    /// If a pattern matches no case of this tier.
+    /// If a pattern matches none.
     pub fn new(patterns: Vec<Pattern>) -> Result<Self, String> {
         let cases = cases::all();
         match patterns.iter().find(|pattern| !cases.iter().any(|case| pattern.fits(case))) {
@@ -137,7 +135,7 @@ impl Selection {
         }
     }
 
-    /// Chooses the cases that [`VARIABLE`] names; all cases if it is not set.
+    /// Chooses by [`VARIABLE`]; all if it is not set.
     ///
     /// # Errors
     /// As [`new`](Selection::new).
@@ -152,14 +150,14 @@ impl Selection {
         self.0.is_empty() || self.0.iter().any(|pattern| pattern.fits(case))
     }
 
-    /// Returns the chosen cases that [are played](is_played_on) on this backend, in the order of the suite.
+    /// Returns the chosen cases that [are played](is_played_on) on this backend.
     pub fn cases_on(&self, backend: &str, tier: Tier) -> Vec<Case> {
         let mut cases = self.cases();
         cases.retain(|case| is_played_on(case, backend, tier));
         cases
     }
 
-    /// Returns the chosen cases, in the order of the suite.
+    /// Returns the chosen cases.
     pub fn cases(&self) -> Vec<Case> {
         let mut cases = cases::all();
         cases.retain(|case| self.contains(case));
@@ -190,7 +188,6 @@ mod tests {
         assert_eq!(chosen(&["key-exact", "*_under_chaos"]).unwrap().len(), clause.len() + 3);
     }
 
-    /// Each case plays on each server in tier 1 or 2, and client code on one server.
     #[test]
     fn rotation_loses_no_case_and_shares_adapters_evenly() {
         let mut turns = std::collections::BTreeMap::new();

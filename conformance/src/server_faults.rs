@@ -1,4 +1,4 @@
-//! Chaos on a testbed with failing servers.
+//! Chaos with failing servers.
 
 use std::time::Duration;
 
@@ -16,14 +16,13 @@ use crate::testbeds::ServerTestbed;
 use latchwork_servers::Server;
 
 const SECOND: Duration = Duration::from_secs(1);
-/// The time that the chaos continues after the servers have recovered.
+/// Without further faults.
 const AFTERMATH: Duration = Duration::from_secs(10);
 
-/// Runs chaos and the `faults` of the servers at the same time. The faults must end within some seconds of the given time,
-/// which is longer in the long tier.
+/// Runs chaos with `faults`, which must end within seconds of their argument.
 ///
 /// # Errors
-/// The failures of the chaos, or that the system starts no thread for it.
+/// The failures of the chaos.
 pub fn chaos_beside<F: Future<Output = ()>>(
     testbed: ServerTestbed,
     kind: SoakKind,
@@ -39,14 +38,7 @@ pub fn chaos_beside<F: Future<Output = ()>>(
     playing.join().expect("it catches panics").map(drop)
 }
 
-/// Kills and restarts, or stops and continues, a server that keeps its data, at random. The server works again at most a few
-/// seconds after `lasts`.
-///
-/// # Cancel safety
-/// Not cancel safe: it may leave the server dead or stopped.
-///
-/// # Panics
-/// If that is not possible: this process must have started the server.
+/// Restarts or stalls a server of this process for `lasts`. Not cancel safe: a drop may leave it dead or stopped.
 pub async fn restarts_and_stalls(server: &Server, lasts: Duration) {
     let mut chance = StdRng::seed_from_u64(rand::random());
     let ends = Instant::now() + lasts;

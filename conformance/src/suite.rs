@@ -1,5 +1,3 @@
-//! Runs the cases of a testbed, each as a separate test.
-
 use std::fmt;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -21,22 +19,21 @@ use crate::selection::{self, Selection};
 use crate::testbed::Testbed;
 use crate::witness;
 
-/// The number of cases that run at once on a real server: more than the number of cores, because most of them wait. With 40 on
-/// each of three servers, a server on two cores was silent for longer than the TTL of a lease.
+/// More than cores, because most cases wait. With 40 on each of three servers, a server on two cores was silent for longer than a
+/// TTL.
 const AT_ONCE: usize = 12;
-/// The same on a topology: a run is short there.
+/// A run is short there.
 const AT_ONCE_ON_A_TOPOLOGY: usize = 16;
 
-/// The exit code of a run in which no case failed, but a case was excused and has no other result.
+/// The exit code of a run with excused cases and no failure.
 pub const EXCUSED: u8 = 3;
 
 /// The testbeds of a run.
 #[derive(Clone, Copy)]
 pub struct Beds {
-    /// The testbed of cases that run at the same time.
+    /// For cases at the same time.
     pub shared: &'static dyn Testbed,
-    /// A server for the cases that must be alone on it. Without it, such a case stops all others. A case about the log or the
-    /// metrics always stops all others, because these belong to the whole process.
+    /// For cases that must be alone. Otherwise these stop all others, as cases about the log or metrics always do.
     pub alone: Option<&'static dyn Testbed>,
 }
 
@@ -55,18 +52,17 @@ impl From<&'static dyn Testbed> for Beds {
     }
 }
 
-/// The results of a run.
+/// The results.
 #[derive(Debug)]
 pub struct Ended {
-    /// The result of each case that was not filtered out.
+    /// One row for each played case.
     pub rows: Vec<Row>,
-    /// Success if each case passed.
+    /// Success if all passed.
     pub code: ExitCode,
 }
 
-/// Runs the suite against one testbed, as the `main` of a test target with `harness = false`. A backend crate needs nothing
-/// more. The arguments of `cargo test` and [`selection::VARIABLE`](crate::selection::VARIABLE) choose the cases. The suite
-/// starts the same program again for a case with client processes.
+/// Runs the suite against one testbed, as the `main` of a test target. The arguments of `cargo test` and
+/// [`selection::VARIABLE`](crate::selection::VARIABLE) choose the cases.
 ///
 /// ```no_run
 /// // tests/conformance.rs
@@ -99,18 +95,15 @@ pub fn main(
     })
 }
 
-/// Runs `cases`, each as a separate test.
-///
-/// A pause of the machine that is longer than the bounds of a [clock case](Case::clock) allow excuses the failure of the
-/// case. An excused case plays once more at the end. The run ends with [`EXCUSED`] if it is excused again.
+/// Runs `cases`, each as a test. A long pause of the machine excuses a [clock case](Case::clock), which plays again at the end; a
+/// second excuse ends the run with [`EXCUSED`].
 pub fn run(mut arguments: Arguments, beds: impl Into<Beds>, mut cases: Vec<Case>) -> Ended {
     let stage = Arc::new(Stage::new(beds.into()));
     witness::begin();
     if !arguments.list {
         stage.warm_up();
     }
-    // The longest first, since the run waits for the case that ends last. A waiting case that must be alone takes a
-    // thread of the harness, but no processor. A case that stops all others comes at the end, when few are left.
+    // A waiting case takes a thread of the harness, but no processor. Cases that stop all others come when few are left.
     cases.sort_by_key(|case| (stage.stops_others(case), !case.alone, !case.lasting));
     let waiting = cases.iter().filter(|case| case.alone && !stage.stops_others(case)).count();
     arguments.test_threads.get_or_insert(at_once(stage.beds.shared) + waiting);
@@ -130,13 +123,12 @@ pub fn run(mut arguments: Arguments, beds: impl Into<Beds>, mut cases: Vec<Case>
 }
 
 impl Ended {
-    /// Returns whether each case passed.
+    /// Returns whether all passed.
     pub fn has_passed(&self) -> bool {
         self.code == ExitCode::SUCCESS
     }
 }
 
-/// The result of the second play of the excused cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Again {
     Passed,
@@ -144,14 +136,12 @@ enum Again {
     Failed,
 }
 
-/// The servers of a run, and the results of its cases.
 struct Stage {
     beds: Beds,
     rows: Mutex<Vec<Row>>,
     excused: Mutex<Vec<Case>>,
-    /// Cases that may run with others hold it as readers. A case that must be alone on the shared server holds it as writer.
+    /// A case that must be alone is the writer, other cases are readers.
     quiet: RwLock<()>,
-    /// Held by the case that uses the server for single cases.
     alone: Mutex<()>,
 }
 
@@ -166,27 +156,24 @@ impl Stage {
         }
     }
 
-    /// Plays a case on each server before the others begin. A new server loads its code with its first requests. On a busy
-    /// machine that takes longer than some leases last.
+    /// On a busy machine, the first requests to a new server take longer than some leases last.
     fn warm_up(&self) {
         let first = cases::all().into_iter().find(|case| case.name == "node_wait_a_handoff_is_an_event");
         let first = first.expect("a case of the suite");
         for testbed in
             [Some(self.beds.shared), self.beds.alone].into_iter().flatten().filter(|bed| !bed.is_paused())
         {
-            // The result does not count: the cases that follow meet the same fault.
+            // The cases that follow meet the same fault.
             if let Err(why) = play(testbed, &first) {
                 eprintln!("{}: the warm-up case failed: {why}", testbed.name());
             }
         }
     }
 
-    /// Returns whether no other case of this process may play at the same time.
     fn stops_others(&self, case: &Case) -> bool {
         case.alone && (self.beds.alone.is_none() || case.clause.starts_with("SEEN-"))
     }
 
-    /// Plays a case in its place, and stores its row. [`play_excused`](Self::play_excused) plays an excused one again.
     fn play(&self, case: &Case) -> Result<(), String> {
         let (outcome, row) = self.play_once(case);
         let is_excused = row.excused.is_some();
@@ -198,7 +185,6 @@ impl Stage {
         outcome
     }
 
-    /// Plays the excused cases once more, one by one, now that the other cases have ended.
     fn play_excused(&self) -> Again {
         let mut again = Again::Passed;
         for case in std::mem::take(&mut *lock(&self.excused)) {
@@ -218,7 +204,6 @@ impl Stage {
         again
     }
 
-    /// Returns the outcome and its row. The row says if a pause of the machine excuses a failure.
     fn play_once(&self, case: &Case) -> (Result<(), String>, Row) {
         let timed = |testbed| {
             let started = Instant::now();
@@ -241,7 +226,7 @@ impl Stage {
             }
         };
         let still = witness::stood_still_since(started);
-        // A paused clock does not advance during a pause of the machine.
+        // A paused clock does not advance then.
         let stood_still = !shared.is_paused() && still > NOISE;
         let outcome = outcome.map_err(|why| match stood_still {
             true => {
@@ -257,8 +242,7 @@ impl Stage {
     }
 }
 
-/// Whether a pause of the machine excuses the failure of a case. Cases about load, a close or being alone measure what
-/// the library does to the machine, so nothing excuses them.
+/// The other cases measure the library's own effect on the machine.
 fn is_excusable(case: &Case) -> bool {
     case.keeps_time() && !case.alone && case.clause != "LEASE-CLOSE"
 }
@@ -267,10 +251,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns the number of cases that run at once on a testbed.
 fn at_once(testbed: &dyn Testbed) -> usize {
     match testbed.is_paused() {
-        // These cases compute all the time.
+        // They compute all the time.
         true => thread::available_parallelism().map_or(1, usize::from),
         false if selection::is_topology(testbed.name()) => AT_ONCE_ON_A_TOPOLOGY,
         false => AT_ONCE,
@@ -303,7 +286,6 @@ mod tests {
         assert!(cases::all().iter().all(|case| !(case.alone && is_excusable(case))));
     }
 
-    /// A stage on memory, with this case to play once more after an excuse.
     fn excused(play: for<'a> fn(&'a crate::Context) -> futures_util::future::BoxFuture<'a, ()>) -> Stage {
         let testbed: &'static dyn Testbed = Box::leak(Box::new(MemoryTestbed::new()));
         let stage = Stage::new(testbed.into());

@@ -1,4 +1,4 @@
-//! Combines the reports of one or more runs: a short form, and one table of backends x cases x adapters.
+//! Combines reports of runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -9,35 +9,34 @@ use crate::cases;
 use crate::report::Row;
 use crate::selection::{self, Selection, Tier};
 
-/// The numbers of results.
+/// Numbers of results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Cases that passed.
+    /// Passed cases.
     pub passed: usize,
-    /// Cases that failed, or that have no expected result.
+    /// Failed cases, or cases without an expected result.
     pub failed: usize,
     /// Cases that failed during a pause of the machine, without a later result.
     pub excused: usize,
-    /// Cases that the testbed does not support.
+    /// Cases without support by the testbed.
     pub left_out: usize,
-    /// Cases that were neither expected nor run.
+    /// Cases neither expected nor run.
     pub not_run: usize,
 }
 
-/// The expected results: one of each case of the selection on each backend.
+/// The expected results: the cases on each backend.
 #[derive(Clone, Debug, Default)]
 pub struct Expected {
-    /// The backends, in addition to the ones with a result.
+    /// Backends in addition to those with a result.
     pub backends: Vec<String>,
-    /// The backends with only their cases of tier 2, unless they are in `backends`.
+    /// Backends with only cases of tier 2.
     pub parts: Vec<String>,
     /// The expected cases.
     pub cases: Selection,
-    /// The backends that are shown as left out, unless they have a result.
+    /// Backends that are left out, unless they have a result.
     pub left_out: Vec<String>,
 }
 
-/// The state of one case on one backend.
 enum Cell<'a> {
     Passed(&'a Row),
     Failed(&'a str),
@@ -47,16 +46,13 @@ enum Cell<'a> {
     NotRun,
 }
 
-/// The number of slowest plays in the short form.
 const SLOWEST: usize = 10;
-/// The most lines of a list in the short form. The matrix has all of them.
 const LISTED: usize = 4;
 
-/// The summary of reports.
+/// The summary.
 #[derive(Debug)]
 pub struct Summary {
     rows: BTreeMap<(String, Adapter, String), Row>,
-    /// Each failure that a pause of the machine excuses. The case may have a later result.
     excused: Vec<Row>,
     backends: BTreeSet<String>,
     parts: BTreeSet<String>,
@@ -66,8 +62,8 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Combines rows. If a case has several rows, a failure counts, otherwise the last row; an excused failure does not count.
-    /// Cases of the long tier are included in the long tier, or if they have a result.
+    /// Combines rows. A failure of a case counts, otherwise its last row; excused failures do not count. Cases of the long tier
+    /// count only in it, or with a result.
     pub fn of(rows: impl IntoIterator<Item = Row>, expected: Expected) -> Self {
         let mut backends: BTreeSet<_> = expected.backends.into_iter().collect();
         let parts: BTreeSet<_> = expected.parts.into_iter().filter(|name| !backends.contains(name)).collect();
@@ -84,7 +80,6 @@ impl Summary {
                 merged.insert(key, row);
             }
         }
-        // A backend with a result is shown, even if it was declared as left out.
         let left_out = expected.left_out.into_iter().filter(|name| !backends.contains(name)).collect();
         let mut cases = cases::of_both_tiers();
         let names: BTreeSet<_> = merged.keys().map(|(case, ..)| case.as_str()).collect();
@@ -112,7 +107,6 @@ impl Summary {
         self.expected.contains(case) && selection::is_played_on(case, backend, tier)
     }
 
-    /// Returns a backend's name, and for a part the number of played cases.
     fn title(&self, backend: &String) -> String {
         if !self.parts.contains(backend) {
             return backend.clone();
@@ -122,8 +116,7 @@ impl Summary {
         format!("{backend}\n{played} of {}", self.cases.len())
     }
 
-    /// Returns the sums. A missing expected result is a failure, so that no case is silently left out. The row of a case that
-    /// does not exist any more does not count.
+    /// Returns the sums. A missing expected result is a failure.
     pub fn counts(&self) -> Counts {
         self.counts_of(self.plays())
     }
@@ -146,8 +139,7 @@ impl Summary {
         counts
     }
 
-    /// Returns the short form: a table of contracts x backends, the slowest plays, the cases that were left out or excused, and the
-    /// failures in full. Without failures it has at most 60 lines.
+    /// Returns the short form: at most 60 lines without failures.
     pub fn brief(&self) -> String {
         let mut text = format!("{}\n", self.contracts());
         let mut slowest: Vec<_> = self.rows.values().filter(|row| row.left_out.is_none()).collect();
@@ -174,7 +166,6 @@ impl Summary {
         text
     }
 
-    /// Returns an excused failure, with the later result of the case.
     fn excuse(&self, row: &Row) -> String {
         let why = row.excused.as_deref().unwrap_or_default();
         let last = self.rows.get(&(row.case.clone(), row.adapter, row.backend.clone()));
@@ -186,12 +177,11 @@ impl Summary {
         format!("  {}::{}: {why}, {since}", row.backend, row.title())
     }
 
-    /// Returns a table of contracts x backends: the numbers of plays that passed, failed, were excused or left out.
     fn contracts(&self) -> comfy_table::Table {
         let mut table = comfy_table::Table::new();
         table.load_style(comfy_table::presets::NOTHING);
         let mut header = vec!["contract".to_owned()];
-        // One word in each line keeps the columns narrow.
+        // Keeps the columns narrow.
         header.extend(self.backends.iter().map(|backend| backend.replace('-', "\n")));
         table.set_header(header);
         let mut contracts = Vec::new();
@@ -219,7 +209,6 @@ impl Summary {
         table
     }
 
-    /// Returns the failures in full, and the missing results.
     fn failures(&self) -> String {
         let (mut failures, mut missing) = (String::new(), String::new());
         for (case, backend) in self.plays() {
@@ -239,8 +228,7 @@ impl Summary {
         }
     }
 
-    /// Returns the whole matrix: a table of cases x backends with a line for each adapter, the failures, and the cases that no
-    /// backend has played. [`counts`](Summary::counts) has the sums.
+    /// Returns the table of cases x backends, the failures, and the cases without any play.
     pub fn matrix(&self) -> String {
         let mut table = comfy_table::Table::new();
         table.load_style(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
@@ -249,7 +237,6 @@ impl Summary {
         header.extend(self.left_out.iter().cloned());
         table.set_header(header);
         let mut nowhere = Vec::new();
-        // One row of the table for each case, with a line for each adapter.
         for plays in self.cases.chunk_by(|case, next| case.name == next.name) {
             let not_run = |case: &Case, backend| matches!(self.cell(case, backend), Cell::NotRun);
             if plays.iter().all(|case| self.backends.iter().all(|backend| not_run(case, backend))) {
@@ -269,7 +256,6 @@ impl Summary {
                     Cell::Failed(_) => "FAILED".to_owned(),
                     Cell::Excused => "excused".to_owned(),
                     Cell::Missing => "MISSING".to_owned(),
-                    // Most cells of a part's column.
                     Cell::NotRun if self.parts.contains(backend) => "·".to_owned(),
                     Cell::NotRun => "not run".to_owned(),
                 }));
@@ -301,12 +287,11 @@ impl Summary {
     }
 }
 
-/// Returns the contract of a clause: its first word.
 fn contract(clause: &str) -> &str {
     clause.split('-').next().unwrap_or(clause)
 }
 
-/// Returns `7`, or `7 -2` if two were left out; failed and excused cases come first. Empty if no case was run.
+/// `7`, or `7 -2` with two left out.
 fn shown(counts: Counts) -> String {
     let Counts { passed, failed, excused, left_out, .. } = counts;
     let part = |count: usize, text: String| (count > 0).then_some(text);
@@ -319,7 +304,6 @@ fn shown(counts: Counts) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
-/// Adds a heading and the first lines of a list. The matrix has all lines.
 fn list(text: &mut String, heading: &str, lines: impl ExactSizeIterator<Item = String>) {
     let left = lines.len().saturating_sub(LISTED);
     if lines.len() > 0 {

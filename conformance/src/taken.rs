@@ -1,14 +1,13 @@
-//! Permits that another client always holds while a semaphore takes the place of a mutex.
+//! Permits of another client, while a semaphore takes the place of a mutex.
 
 use std::collections::HashMap;
 
 use latchwork_core::recipes::Permit;
 use latchwork_core::{Coordinator, Result};
 
-/// The number of these permits, of five.
+/// Of five.
 pub(crate) const TAKEN: u32 = 4;
 
-/// The permits that a separate client holds, of each key of a case, until the end of the case.
 #[derive(Debug)]
 pub(crate) struct Taken {
     coordinator: Coordinator,
@@ -20,7 +19,6 @@ impl Taken {
         Self { coordinator, permits: tokio::sync::Mutex::default() }
     }
 
-    /// Acquires the permits of `key` once, and returns the number of their node.
     pub(crate) async fn take(&self, key: &str) -> Result<u64> {
         let mut permits = self.permits.lock().await;
         if let Some(permit) = permits.get(key) {
@@ -32,7 +30,7 @@ impl Taken {
         Ok(node)
     }
 
-    /// Releases all of them. They must have been held until now: otherwise the semaphore was not a mutex in this case.
+    /// If a permit is lost, the semaphore was not a mutex in this case.
     pub(crate) async fn give_back(&self) -> Result<()> {
         for (key, permit) in self.permits.lock().await.drain() {
             let released = permit.release().await;

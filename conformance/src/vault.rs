@@ -1,4 +1,4 @@
-//! A provider of logins with a password that changes.
+//! A login with a password that changes.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use latchwork_core::{Credentials, CredentialsProvider, Result};
 
-/// The login of the user `app`. Counts its requests.
+/// The login of `app`.
 #[derive(Clone)]
 #[expect(missing_debug_implementations, reason = "its text would contain the password")]
 pub struct Vault(Arc<(Mutex<String>, AtomicUsize)>);
 
 impl Vault {
-    /// Creates a login with this first password.
+    /// Creates a login.
     pub fn new(password: &str) -> Self {
         Self(Arc::new((Mutex::new(password.to_owned()), AtomicUsize::new(0))))
     }
@@ -22,7 +22,7 @@ impl Vault {
         *self.0.0.lock().unwrap_or_else(PoisonError::into_inner) = password.to_owned();
     }
 
-    /// Returns how often clients have asked for the login.
+    /// Returns the number of requests for the login.
     pub fn asked(&self) -> usize {
         self.0.1.load(Ordering::SeqCst)
     }

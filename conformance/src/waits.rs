@@ -1,4 +1,4 @@
-//! Waits with a bound: a case that waits for longer fails.
+//! Waits with a bound.
 
 use std::future::Future;
 use std::task::Poll;
@@ -10,7 +10,6 @@ use tokio::time::timeout;
 
 use crate::bounds::{CLEAN_UP, LATE, PATIENCE};
 
-/// Awaits `future` for at most `bound`.
 pub(crate) async fn within<F: Future>(bound: Duration, what: &str, future: F) -> F::Output {
     match timeout(bound, future).await {
         Ok(output) => output,
@@ -18,13 +17,11 @@ pub(crate) async fn within<F: Future>(bound: Duration, what: &str, future: F) ->
     }
 }
 
-/// Awaits a future that must complete, with the usual bound.
 pub(crate) async fn soon<F: Future>(what: &str, future: F) -> F::Output {
     within(PATIENCE, what, future).await
 }
 
-/// Runs tasks that report each of their holds. Each report has a bound. All of them together have no bound,
-/// because a slow machine takes longer.
+/// Each report of a hold has a bound, but not all of them: a machine may be slow.
 pub(crate) async fn contend<F: Future<Output = ()> + Send + 'static>(
     tasks: usize,
     mut contender: impl FnMut(usize, UnboundedSender<()>) -> F,
@@ -38,14 +35,12 @@ pub(crate) async fn contend<F: Future<Output = ()> + Send + 'static>(
     }
 }
 
-/// Polls `future` this many times, each time after a wake-up, and then drops it. Returns `None` if it was not complete by then.
-/// With it, a case visits the await points one by one.
+/// Polls `future` this many times, each after a wake-up, and then drops it: a case visits the await points one by one.
 pub(crate) async fn after_polls<F: Future>(polls: usize, future: F) -> Option<F::Output> {
     stepping(polls, false, future).await
 }
 
-/// Does the same as [`after_polls`], but drops the future after one more wake-up without a poll, so that the cause of the
-/// wake-up is lost with it.
+/// One more wake-up, whose cause is lost.
 pub(crate) async fn after_polls_and_a_wake<F: Future>(polls: usize, future: F) -> Option<F::Output> {
     stepping(polls, true, future).await
 }
@@ -67,12 +62,10 @@ async fn stepping<F: Future>(polls: usize, and_a_wake: bool, future: F) -> Optio
     soon("the next step", stepping).await
 }
 
-/// Polls until a condition holds that has no event.
 pub(crate) async fn until<F: Future<Output = bool>>(what: &str, holds: impl FnMut() -> F) {
     until_within(CLEAN_UP, what, holds).await;
 }
 
-/// As [`until`], for at most `bound`.
 pub(crate) async fn until_within<F: Future<Output = bool>>(
     bound: Duration,
     what: &str,
@@ -86,13 +79,11 @@ pub(crate) async fn until_within<F: Future<Output = bool>>(
     .await;
 }
 
-/// A client's lease is live, or soon again: a busy machine may have had it
-/// suspended.
+/// A busy machine may have suspended it.
 pub(crate) async fn is_live(coordinator: &Coordinator) {
     lease_state(coordinator, LATE, |state| state == LeaseState::Live).await;
 }
 
-/// Waits until a client's lease is in a state for which `is` holds, at most for `bound`.
 pub(crate) async fn lease_state(
     coordinator: &Coordinator,
     bound: Duration,

@@ -1,7 +1,4 @@
-//! A thread that only reads the clock, to detect pauses of the machine.
-//!
-//! The bounds of cases allow a busy machine [`NOISE`]. A longer pause of the machine ends leases and misses deadlines without a
-//! fault of the backend. The failure report says so.
+//! Detects pauses of the machine. A pause longer than [`NOISE`] ends leases and misses deadlines without a fault of the backend.
 
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::thread;
@@ -9,17 +6,13 @@ use std::time::{Duration, Instant};
 
 use crate::bounds::NOISE;
 
-/// The time between two reads of the clock.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The observations of the thread.
 static SEEN: Mutex<Standstills> = Mutex::new(Standstills { looked: None, still: Vec::new() });
 static LOOKS: Once = Once::new();
 
 struct Standstills {
-    /// The time of the last read.
     looked: Option<Instant>,
-    /// Start and end of each pause that was longer than [`NOISE`].
     still: Vec<(Instant, Instant)>,
 }
 
@@ -33,7 +26,7 @@ impl Standstills {
         self.looked = Some(now);
     }
 
-    /// Returns the longest pause from an instant until now. During a pause, the last read of the thread is old.
+    /// During a pause, the last read is old.
     fn longest(&self, begin: Instant, now: Instant) -> Duration {
         let under_way = self.looked.map(|looked| (looked, now));
         let all = self.still.iter().copied().chain(under_way);
@@ -45,7 +38,6 @@ fn seen() -> MutexGuard<'static, Standstills> {
     SEEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Starts the thread, unless it runs already.
 pub(crate) fn begin() {
     LOOKS.call_once(|| {
         thread::spawn(|| {
@@ -57,7 +49,7 @@ pub(crate) fn begin() {
     });
 }
 
-/// Returns the longest pause of the machine since an instant. Values up to [`NOISE`] have no meaning.
+/// Values up to [`NOISE`] have no meaning.
 pub(crate) fn stood_still_since(begin: Instant) -> Duration {
     seen().longest(begin, Instant::now())
 }
@@ -79,7 +71,6 @@ mod tests {
         assert_eq!(seen.longest(begin, at(5_430)), Duration::from_secs(4));
         assert_eq!(seen.longest(at(3_420), at(5_430)), Duration::from_secs(2));
         assert!(seen.longest(at(5_420), at(5_430)) < NOISE);
-        // It has not looked again yet.
         assert_eq!(seen.longest(at(5_420), at(8_420)), Duration::from_secs(3));
     }
 }

@@ -1,4 +1,4 @@
-//! NODE-: attempts that are repeated, late or dropped, and their leftovers.
+//! NODE-: repeated, late and dropped attempts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,6 @@ use crate::errors::fails;
 use crate::testbed::Client;
 use crate::waits::{after_polls, soon, until, within};
 
-/// A node that is admitted, at once or by the first look of its wait.
 async fn held(joined: Joined) -> Arc<dyn Node> {
     match joined {
         Joined::Admitted(node) => node,
@@ -51,7 +50,7 @@ cases! {
         let waiter = Waiter::of(context.mutex(&client, key).acquire());
         soon("the link catches the join", parked.caught()).await.expect("caught");
         waiter.cancel().await;
-        // The clean-up of the cancelled attempt is over when this client can join again.
+        // It joins again only after the clean-up.
         acquire_and_release(&context.mutex(&client, key)).await;
         soon("the late join is delivered", parked.deliver()).await;
         assert!(listing(&context.mutex(&other, key)).await.is_empty(), "a ghost");
@@ -80,7 +79,7 @@ cases! {
         let (one, two) = (context.quiet().await, context.quiet().await);
         let key = "a-repeated-join";
         let queue = context.queue_of(Kind::Mutex, key);
-        // The first join of a key may make more than its node.
+        // The first join may also make permanent data.
         leave(&enters(&one, &queue, Claim::Exclusive).await.1).await;
         let unanswered = async |client: &Client, join: &Join| {
             let answer = without_reply(client, key, client.coordinator.backend().join(join)).await;
@@ -155,24 +154,22 @@ cases! {
     /// acquires dropped at many different instants leave no node and no stuck waiter
     async fn node_cancel_at_any_instant(context) {
         let [client, other] = context.clients().await;
-        // The delay makes each request a separate await point, with an instant before and after the server's work.
+        // Each request becomes an await point, with an instant before and after the server's work.
         client.link.delay(Duration::from_millis(20));
         let (mutex, theirs) = (context.mutex(&client, "a"), context.mutex(&other, "a"));
         let (mut steps, ttl) = (0, client.ttl());
         loop {
-            // The free lock, then one that is handed on while it is waited for.
             drop(after_polls(steps, mutex.acquire()).await.map(|guard| guard.expect("acquired")));
             let held = acquire(&theirs).await;
             let releasing = async {
                 let here = until("the waiter is in the queue", || async { listing(&theirs).await.len() == 2 });
-                // The acquisition may have been dropped before it was in the queue.
                 let _ = tokio::time::timeout(Duration::from_millis(200), here).await;
                 held.release().await.expect("released");
             };
             let (waited, ()) = tokio::join!(after_polls(steps, mutex.acquire()), releasing);
             let done = waited.is_some();
             drop(waited.map(|guard| guard.expect("acquired")));
-            // No waiter may be blocked by a dropped acquisition, not even until the end of a lease.
+            // The lock must be free before the end of a lease.
             let next = within(ttl / 2, "the next admission", theirs.acquire()).await.expect("acquired");
             next.release().await.expect("released");
             if done {
@@ -196,7 +193,7 @@ cases! {
             let released = after_polls(steps, guard.release()).await;
             assert!(steps == 0 || !guard.is_held(), "a release must start at its first poll");
             drop(guard);
-            // By the leave, and not by the lease's end.
+            // By the leave, not the lease's end.
             let next = within(client.ttl() / 2, "the next admission", context.mutex(&other, "a").acquire()).await.expect("acquired");
             next.release().await.expect("released");
             if let Some(outcome) = released {

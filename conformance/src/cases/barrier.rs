@@ -23,20 +23,17 @@ fn double(client: &Client, parties: u32) -> DoubleBarrier {
     client.coordinator.double_barrier("a", parties).expect("a good key")
 }
 
-/// Waits at the barrier in the background.
 fn waiting(client: &Client, parties: u32) -> Waiter<()> {
     let barrier = barrier(client, parties);
     Waiter::of(async move { barrier.wait().await })
 }
 
-/// Both enter at once.
 async fn enter(one: &Client, two: &Client) -> (Inside, Inside) {
     let (first, second) = (double(one, 2), double(two, 2));
     let (first, second) = soon("enter", async { tokio::join!(first.enter(), second.enter()) }).await;
     (first.expect("entered"), second.expect("entered"))
 }
 
-/// Waits until a queue has this number of nodes.
 async fn until_standing(client: &Client, queue: &Address, expected: usize) {
     until("they stand", || async { entries(client, queue).await.len() == expected }).await;
 }
@@ -53,7 +50,7 @@ cases! {
             async move {
                 let barrier = barrier(client, 3);
                 for round in 1..=ROUNDS {
-                    // Another comes last in each round.
+                    // A different member comes last in each round.
                     tokio::time::sleep(Duration::from_millis((number + round) as u64 % 3 * 20)).await;
                     came.fetch_add(1, Ordering::AcqRel);
                     barrier.wait().await.expect("passed");
@@ -81,7 +78,7 @@ cases! {
         let gives_up = barrier(&comes, 3);
         let error = tokio::time::timeout(NOISE, gives_up.wait()).await;
         assert!(error.is_err(), "two passed a barrier of three");
-        // Its place is given back in the background, and counts until then.
+        // Its place counts until it is given back in the background.
         context.end_lease(&dies).await;
         until_standing(&waits, &queue, 0).await;
         let others = [&waits, &comes].map(|client| waiting(client, 3));
@@ -101,7 +98,6 @@ cases! {
         for _ in 0..3 {
             let (first, second) = enter(&one, &two).await;
             assert!(first.is_held() && second.is_held());
-            // One member does not enter alone, and two do not enter while another is inside.
             let others = [(); 2].map(|()| {
                 let barrier = double(&late, 2);
                 Waiter::of(async move { barrier.enter().await })

@@ -1,5 +1,4 @@
-//! NODE-CANCEL: futures of every recipe, dropped at random instants and at each of their await
-//! points.
+//! NODE-CANCEL: futures dropped at random instants and at each await point.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,12 +20,10 @@ use crate::context::{Context, SEED};
 use crate::recorder::Recorder;
 use crate::waits::{after_polls, after_polls_and_a_wake, soon, until, within};
 
-/// The number of dropped acquisitions on a paused clock and in the long tier.
 const DROPS: usize = 10_000;
-/// The number on a server in the short tier, because each needs processor time of the server too.
+/// A server needs processor time for each.
 const FEWER: usize = 2_500;
-// Many, so that most dropped acquisitions have been sent: the join of a client waits until its own departures from a queue are
-// complete.
+// Many: a join waits for its client's own departures, and most dropped acquisitions must be sent.
 const CLIENTS: usize = 16;
 const TASKS: usize = 48;
 
@@ -39,17 +36,15 @@ cases! {
         let drops = if context.testbed.is_paused() || is_long() { DROPS } else { FEWER };
         let mut clients = Vec::new();
         for number in 0..CLIENTS {
-            // A slow answer of a busy server to a try must not fail the case.
+            // A slow answer to a try must not fail the case.
             let client = context.client_by(QUIET_TTL, |config| config.request_timeout = BOUND).await;
             if context.testbed.is_paused() {
-                // A request takes no time there otherwise, and there would be no instant between it
-                // and its reply.
+                // A request needs an instant before its reply.
                 client.link.delay(Duration::from_millis(number as u64 % 4 + 2));
             }
             clients.push(client);
         }
-        // The tasks of a client may act for the same two owners, so that one takes over when
-        // another is dropped.
+        // With a shared owner, one task takes over when another is dropped.
         let owners = [(); CLIENTS].map(|()| ["one", "other"].map(Owner::new));
         let inside = Arc::new(Inside::default());
         let dropped = Arc::new(AtomicUsize::new(0));
@@ -73,7 +68,6 @@ cases! {
             task.await.unwrap_or_else(|error| panic!("{SEED}={seed}: {error}"));
         }
         if context.testbed.is_paused() {
-            // The store counts the requests of this case: most dropped acquisitions must have been sent.
             let requests = context.requests().await;
             assert!(requests >= 2 * drops as u64, "{requests} requests: most acquisitions were dropped before they were sent");
         }
@@ -82,7 +76,7 @@ cases! {
                 release(within(BOUND, "the next admission", lock.acquire()).await.expect("acquired")).await;
             }
         }
-        // While all clients live: the end of a lease takes nothing back here.
+        // All clients live: no end of a lease takes nodes back.
         for lock in all_locks(&clients[0]) {
             until("the queue is empty", || async { listing(&lock).await.is_empty() }).await;
         }
@@ -131,7 +125,6 @@ cases! {
     }
 }
 
-/// Drops every future with this adapter at each of its await points.
 async fn every_future(context: &Context, adapter: Adapter) {
     let (mut points, mut futures) = (0, 0);
     for (number, future) in table().enumerate().filter(|(_, future)| future.adapter == adapter) {
@@ -142,7 +135,7 @@ async fn every_future(context: &Context, adapter: Adapter) {
             site.client.link.delay(Duration::from_millis(20));
         }
         for (contended, woken) in [(false, false), (true, false), (false, true), (true, true)] {
-            // A real server is asked often enough by half of them.
+            // On a real server half of them are enough.
             if (future.waits || !contended) && (context.testbed.is_paused() || !woken) {
                 points += recorder.scope(at_every_await_point(&site, future, Way { contended, woken })).await;
             }
@@ -159,17 +152,15 @@ async fn every_future(context: &Context, adapter: Adapter) {
     assert!(futures > 0 && delayed, "{points} await points in {futures} futures: Link::delay has no effect");
 }
 
-/// How a future is dropped.
 #[derive(Clone, Copy)]
 struct Way {
-    /// While another holds, and gives it up then.
+    /// Another client holds, and then releases.
     contended: bool,
-    /// Once it has been woken, before it knows why.
+    /// After a wake, before a poll.
     woken: bool,
 }
 
-/// Drops it after one poll, two polls, … until it is done by then. Answers how often it was
-/// dropped.
+/// Drops it after one poll, two polls, and so on. Returns the number of drops.
 async fn at_every_await_point(site: &Site<'_>, public: &PublicFuture, way: Way) -> usize {
     let Way { contended, woken } = way;
     let name = public.name;
@@ -177,7 +168,7 @@ async fn at_every_await_point(site: &Site<'_>, public: &PublicFuture, way: Way) 
         let held = if contended { Some(acquire(&site.theirs).await) } else { None };
         let Prepared(future) = soon("the preparation", (public.prepare)(site)).await;
         let over = Arc::new(Notify::new());
-        // A separate task, so that only the awaited event wakes it.
+        // Only the awaited event may wake it.
         let stepping = tokio::spawn({
             let over = Arc::clone(&over);
             async move {
@@ -192,7 +183,6 @@ async fn at_every_await_point(site: &Site<'_>, public: &PublicFuture, way: Way) 
         if let Some(held) = held {
             tokio::select! {
                 () = until("the waiter is in the queue", || async { listing(&site.theirs).await.len() == 2 }) => {}
-                // The future was dropped before it was in the queue, or it never waits.
                 () = over.notified() => {}
             }
             held.release().await.expect("released");
@@ -201,7 +191,6 @@ async fn at_every_await_point(site: &Site<'_>, public: &PublicFuture, way: Way) 
         let how = format!("{name}, {}, after {polls} polls", if contended { "contended" } else { "free" });
         let how = if woken { format!("{how} and a wake") } else { how };
         let who = format!("{how}: the next admission");
-        // Neither another client nor the same one may wait for the dropped acquisition.
         for lock in [&site.theirs, &site.own] {
             within(BOUND, &who, lock.acquire()).await.expect("acquired").release().await.expect("released");
         }

@@ -23,7 +23,6 @@ pub(super) async fn read(value: &SharedValue) -> Option<VersionedValue> {
     soon("read", value.read()).await.expect("read")
 }
 
-/// Returns the value as text; `None` without a value.
 pub(super) async fn text(value: &SharedValue) -> Option<String> {
     read(value).await.map(as_text)
 }
@@ -40,7 +39,6 @@ async fn set(value: &SharedValue, expected: Expected, text: &str) -> Compared {
     soon("compare_and_set", value.compare_and_set(expected, text)).await.expect("answered")
 }
 
-/// Watches until it shows this text, and answers the versions that it showed on the way.
 pub(super) async fn until_it_shows(watch: &mut Watch<Option<VersionedValue>>, text: &str) -> Vec<Version> {
     let mut versions = Vec::new();
     loop {
@@ -106,7 +104,6 @@ cases! {
                     assert_eq!(refused(ask(&two, &cell, &write).await), Some(now.clone()), "{write:?}");
                 }
             }
-            // The version that another client reads is as good.
             let read = cell_actions::read(&two, &cell).await;
             assert_eq!(read, Some(now));
             last = read.map(|read| read.version);
@@ -129,7 +126,6 @@ cases! {
         let (it, theirs, beside) = (value(&client, "a"), value(&other, "a"), value(&client, "b"));
         let (mut versions, mut learned) = (Vec::new(), Vec::new());
         for round in 0..5 {
-            // Made with each condition, by each client.
             let made = match round % 3 {
                 0 => write(&it, "same").await,
                 1 => write(&theirs, "same").await,
@@ -141,7 +137,6 @@ cases! {
             versions.push(made);
             if round % 2 == 0 {
                 versions.push(write(&it, "same").await);
-                // Changes of another cell of the kind do not affect this one.
                 write(&beside, "other").await;
                 delete(&beside).await;
             }
@@ -155,7 +150,6 @@ cases! {
             let deleted = refused(ask(&client, it.address(), &deletion(Expected::Version(*old))).await);
             assert_eq!(deleted.expect("it is there").version, last, "{old:?}");
         }
-        // A version is good though others of its kind were made since.
         write(&beside, "another").await;
         let Compared::Stored(next) = set(&it, Expected::Version(last), "next").await else { panic!("it was the last") };
         assert!(delete(&beside).await);
@@ -190,7 +184,6 @@ cases! {
                 seen = match set(&it, expected, &(now + 1).to_string()).await {
                     Compared::Stored(version) => {
                         made += 1;
-                        // During this, other cells of the kind are made and deleted.
                         let beside = value(client, &format!("beside-{number}"));
                         write(&beside, "").await;
                         delete(&beside).await;
@@ -256,7 +249,6 @@ cases! {
         write(&value(&closes, "a"), "of a client that closed").await;
         write(&value(&dies, "b"), "of one that died").await;
         close(&closes).await;
-        // What went with it is gone by then.
         context.kill(&dies).await;
         for (key, expected) in [("a", "of a client that closed"), ("b", "of one that died")] {
             let it = value(&stays, key);

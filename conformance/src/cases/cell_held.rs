@@ -1,4 +1,4 @@
-//! CELL-HELD: cells that are written under a hold.
+//! CELL-HELD: cells written under a hold.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::cell_actions::{self, deleted, deletion, lasting, put, refused, shown,
 use crate::errors::{fails, fails_for, is_lost};
 use crate::waits::soon;
 
-/// Far longer than the way of another client's requests.
+/// Longer than other clients' requests.
 const SLOW: Duration = Duration::from_millis(300);
 
 cases! {
@@ -98,14 +98,13 @@ cases! {
             let node = admitted(&one, &queue, Claim::Exclusive).await;
             one.link.delay(SLOW);
             context.remove(&queue, node.state().sequence()).await;
-            // In memory it hears of that at once.
+            // Memory reports it at once.
             assert!(node.state().lost().is_none() || context.testbed.is_paused());
             is_lost(soon("write", node.write_cell(&cell, &write)).await, LostReason::Revoked);
             assert_eq!(soon("the loss", node.state().until_lost()).await, LostReason::Revoked);
             one.link.heal();
             assert_eq!(cell_actions::read(&two, &cell).await.map(|cell| cell.version), Some(now), "{write:?}");
         }
-        // Nor is a cell made.
         let (node, absent) = (admitted(&one, &queue, Claim::Exclusive).await, context.queue_of(Kind::Counter, "a"));
         context.remove(&queue, node.state().sequence()).await;
         is_lost(soon("write", node.write_cell(&absent, &put(Expected::Any, "no"))).await, LostReason::Revoked);
@@ -118,12 +117,12 @@ cases! {
     async fn cell_held_late_write_is_not_made_in_the_next_hold(context) {
         let two = context.client().await;
         for (key, is_removed) in [("fenced", true), ("over", false)] {
-            // No renewal names its node while the write is to be caught.
+            // No renewal may name its node.
             let one = context.doomed().await;
             let (guard, mine, theirs) = (acquire(&mutex(&one, key)).await, value(&one, key), value(&two, key));
             write(&theirs, "before").await;
             let mut late = one.link.park(key);
-            // A server drops the late request if the session reconnects.
+            // If the session reconnects, a server drops the late request.
             one.link.refuse();
             let answer = caught(&mut *late, mine.write_while(&guard, "late")).await;
             fails(answer, ErrorKind::OutcomeUnknown, "its connection was lost");
@@ -145,7 +144,7 @@ cases! {
     /// a write under a hold of another key is made if the backend promises it, and is otherwise refused as unsupported
     async fn cell_held_by_another_key_is_written_or_refused(context) {
         let client = context.client().await;
-        // Several: in a cluster some of them may happen to be in one slot with the value.
+        // In a cluster, one may share the value's slot.
         let (it, promised) = (value(&client, "a"), client.coordinator.capabilities().held_writes);
         let mut refused = 0;
         for key in ["m", "n", "o"] {

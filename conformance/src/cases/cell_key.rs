@@ -1,4 +1,4 @@
-//! KEY-KINDS, KEY-EXACT: the keys of cells.
+//! Keys of cells.
 
 use latchwork_core::{Address, Claim, Expected, Key, Kind};
 
@@ -11,7 +11,6 @@ use crate::cell_actions::{self, ask, deleted, deletion, put, refused, shown, wri
 use crate::testbed::Client;
 use crate::waits::soon;
 
-/// The kinds of recipes that store cells.
 const KINDS: [Kind; 4] = [Kind::Value, Kind::Counter, Kind::Ids, Kind::Latch];
 
 cases! {

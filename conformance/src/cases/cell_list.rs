@@ -1,4 +1,4 @@
-//! CELL-LIST: the cells of a kind, page by page.
+//! CELL-LIST: the cells of a kind, by pages.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -69,7 +69,7 @@ cases! {
             ("stays".to_owned(), CellLife::Stays),
         ]);
         if context.testbed.capabilities().idle_cells {
-            // Long enough for two listings of a busy server, with the keys of other cases.
+            // Time for two listings of a busy server.
             let times = [("long", TimeToIdle::LONGEST), ("odd", Duration::from_millis(600_250))];
             for (key, time) in times {
                 write(&client, &cell(key), "here", CellLife::Stays).await;

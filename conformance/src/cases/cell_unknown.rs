@@ -20,15 +20,15 @@ cases! {
     /// a write whose reply is lost is reported as unknown, or the backend finds out its outcome; it is made once, with
     /// each condition, with and without a hold
     async fn cell_unknown_write_is_reported_and_made_once(context) {
-        // No renewal names the node while a reply is to be lost.
+        // No renewal may name the node.
         let (one, two) = (context.quiet().await, context.client().await);
-        // A request that watches the node must not be the one whose reply is lost. In a cluster both keys are in one slot.
+        // A request that watches the node must not be the one without a reply. In a cluster both keys share a slot.
         let holds = if one.coordinator.capabilities().held_writes { "holds" } else { "unknown" };
         let node = admitted(&one, &context.queue_of(Kind::Mutex, holds), Claim::Exclusive).await;
-        // The first held write loads its script on Redis. Otherwise the lost reply could be the one that asks for it.
+        // The first held write loads its script on Redis.
         let held = context.queue_of(Kind::Value, "unknown");
         written(soon("write", node.write_cell(&held, &put(Expected::Any, "first"))).await);
-        // There the first request may be a guess that the server refuses. If its reply is lost, nothing is made.
+        // The server may refuse a guess. Then nothing is made.
         let guesses = one.coordinator.backend().name() == "zookeeper" && one.coordinator.capabilities().idle_cells;
         for (key, is_held) in [("unheld", false), ("unknown", true)] {
             let cell = context.queue_of(Kind::Value, key);
@@ -38,12 +38,12 @@ cases! {
                 put(Expected::Any, "value-two"),
                 deletion(Expected::Any),
                 put(Expected::Absent, "value-four"),
-                // The last of this cell: on Redis the client goes on to renew it, which names the cell too.
+                // Last: on Redis later renewals name the cell too.
                 lasting(Expected::Any, "value-five", CellLife::Lease),
             ];
             for asked in asked {
                 let was = read(&two, &cell).await.map(|cell| cell.version);
-                // On Redis a renewal after the last reconnect may name the cell of a leased write before the write is sent.
+                // On Redis a renewal may name the cell first, but not the value.
                 let named = asked.value.as_deref().map_or(key, |value| std::str::from_utf8(value).expect("text"));
                 let mut lost = one.link.drop_reply(named);
                 let asking = async {
@@ -54,7 +54,7 @@ cases! {
                 };
                 let newer = async {
                     soon("drop", lost.caught()).await.expect("dropped");
-                    // The bytes that were dropped may be an earlier reply: then the server makes it a moment later.
+                    // The dropped bytes may be an earlier reply, and the write may follow.
                     let is_made = async || {
                         let made = read(&two, &cell).await;
                         made.as_ref().map(|cell| &cell.value) == asked.value.as_ref()
@@ -75,7 +75,6 @@ cases! {
                 }
                 let now = read(&two, &cell).await.map(|cell| cell.version);
                 assert_eq!(now, Some(newer), "{asked:?} was made a second time, over a newer write");
-                // The expected version is used up.
                 if let Some(was) = was {
                     assert!(refused(ask(&two, &cell, &put(Expected::Version(was), "no")).await).is_some());
                 }
@@ -98,7 +97,6 @@ cases! {
             let before = Expected::Version(write(&one, &cell, put(Expected::Any, "before")).await);
             let asked = if is_deletion { deletion(before) } else { put(before, "late") };
             let mut late = one.link.park("late");
-            // A server drops the late request if the session reconnects.
             one.link.refuse();
             let answer = caught(&mut *late, ask(&one, &cell, &asked)).await;
             fails(answer, ErrorKind::OutcomeUnknown, "its connection was lost");
@@ -152,14 +150,14 @@ cases! {
             context.leave_out("the fixture cannot hold replies");
         }
         one.link.cut();
-        // Over HTTP/2 a request may have gone out as soon as a connection was accepted.
+        // Over HTTP/2 a request may go out at a connect.
         let knows = backend.name() != "etcd";
         let mut never = BTreeSet::new();
         for number in 0..9 {
             let unsent = format!("unsent {number}");
             match ask(&one, &cell, &put(Expected::Any, &unsent)).await.expect_err("the link is cut").kind() {
                 ErrorKind::Unavailable => _ = never.insert(unsent),
-                // It may have been under way when the cut showed.
+                // It may have been under way at the cut.
                 kind => assert_eq!(kind, ErrorKind::OutcomeUnknown),
             }
             if never.len() == 3 {

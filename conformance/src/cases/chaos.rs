@@ -1,5 +1,4 @@
-//! Random faults: clients contend while their links break, stall, and lose and delay requests, and
-//! while clients die and come back.
+//! Random faults of links, and clients that die and return.
 
 mod clients;
 mod work;
@@ -25,21 +24,19 @@ use crate::hold_record::{HoldRecord, in_order_of_tokens, none_overlap};
 use crate::testbed::Client;
 use crate::waits::{soon, within};
 
-/// The text that marks requests about one of the keys.
+/// Marks the requests of chaos.
 const KEY: &str = "chaos";
 const KEYS: usize = 12;
 const CLIENTS: usize = 12;
 const TASKS: usize = 4;
 const LIMIT: u32 = 3;
-/// The durations: on a paused clock, and on a real clock in the long tier and in the short one. The rarest fault that chaos must find
-/// (the node of a late join) was missed by one of 20 runs of ten minutes, and by none of 250 runs of thirty minutes.
+/// The rarest fault that chaos must find (the node of a late join) was missed by one of 20 runs of ten paused minutes, and by none
+/// of 250 of thirty.
 const PAUSED: Duration = Duration::from_secs(1800);
 const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_secs(12);
-/// A client that was refused a connection tries again so soon.
 const AGAIN: Duration = Duration::from_millis(100);
-/// A holder checks this often whether it still holds: less often on a paused clock, where these looks are most of the
-/// work, and where half an hour is played. An overlap that is shorter, and ends with a loss, may stay unseen.
+/// On a paused clock these checks are most of the work. A shorter overlap that ends with a loss may stay unseen.
 const LOOK: Duration = Duration::from_millis(5);
 const PAUSED_LOOK: Duration = Duration::from_millis(20);
 
@@ -66,14 +63,12 @@ cases! {
     }
 }
 
-/// The observations of one chaos run.
 struct Chaos {
     kind: SoakKind,
     began: Instant,
     ends: Instant,
     ttl: Duration,
     look: Duration,
-    // Of each key.
     records: Mutex<[Vec<HoldRecord>; KEYS]>,
     lost: AtomicUsize,
     failed: AtomicUsize,
@@ -89,8 +84,6 @@ fn length(context: &Context) -> Duration {
     }
 }
 
-/// Runs chaos for `lasts`, and checks the result. It panics if holds overlapped or were out of the order of their tokens, if a node of
-/// an idle client stays, if a task is not served after the end, or if there were too few faults.
 pub(crate) async fn chaos(context: &Context, kind: SoakKind, lasts: Duration) {
     let seed = context.seed();
     let first = well(context, &context.config(SHORT_TTL)).await;
@@ -98,8 +91,7 @@ pub(crate) async fn chaos(context: &Context, kind: SoakKind, lasts: Duration) {
         let mut chance = StdRng::seed_from_u64(seed.wrapping_add(number as u64));
         (newcomer(context, &mut chance).await, chance)
     });
-    // Before its time begins: on a busy machine, connecting over TLS takes as long as a life, and none
-    // would end within it.
+    // On a busy machine, connecting over TLS takes as long as a life.
     let newborn = join_all(newborn).await;
     let began = Instant::now();
     let chaos = Arc::new(Chaos {
@@ -119,9 +111,8 @@ pub(crate) async fn chaos(context: &Context, kind: SoakKind, lasts: Duration) {
     });
     let last = join_all(lives).await;
     let holds = chaos.judge();
-    // Nothing that was sent before is under way any more.
+    // Earlier requests have arrived.
     sleep(chaos.ttl * 2).await;
-    // After the end, leftovers disappear within a TTL, and all tasks are served.
     for client in [first].into_iter().chain(last) {
         let recovery = context.recovery(&client);
         for key in 0..KEYS {
@@ -138,13 +129,11 @@ pub(crate) async fn chaos(context: &Context, kind: SoakKind, lasts: Duration) {
         context.testbed.name()
     );
     assert!(holds > KEYS, "nobody got anything");
-    // Every third client crashes at least once; whether a hold is lost in a short run is a matter
-    // of luck.
+    // In a short run no hold may be lost.
     assert!(crashes >= CLIENTS / 3 && given_up > 0, "too few faults: the run has no result");
     assert!(lasts < LONG || lost.min(failed) > 0, "too few faults: the run has no result");
 }
 
-/// A client, and the label that it is known by.
 async fn newcomer(context: &Context, chance: &mut StdRng) -> (Client, String) {
     let label = format!("client-{:x}", chance.random::<u64>());
     let mut config = context.config(SHORT_TTL);
@@ -152,7 +141,6 @@ async fn newcomer(context: &Context, chance: &mut StdRng) -> (Client, String) {
     (well(context, &config).await, label)
 }
 
-/// A client whose link is well. Where faults lie between servers, it may have to try again.
 async fn well(context: &Context, config: &Config) -> Client {
     let connecting = async {
         loop {
@@ -166,14 +154,12 @@ async fn well(context: &Context, config: &Config) -> Client {
 }
 
 impl Chaos {
-    /// The verdict on all that was held, and how often that was.
     fn judge(&self) -> usize {
         let records = std::mem::take(&mut *self.records.lock().unwrap_or_else(PoisonError::into_inner));
         for records in &records {
             judged(none_overlap(records, LIMIT));
             if !matches!(self.kind, SoakKind::Permits { .. }) {
-                // Permits are admitted in the order of their tokens too, but a light one may leave
-                // first.
+                // A light permit may leave before an earlier one.
                 judged(in_order_of_tokens(records));
             }
         }

@@ -1,4 +1,4 @@
-//! CLIENT- and LAYOUT-: the connected clients and their layouts.
+//! CLIENT- and LAYOUT-: connected clients and layouts.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -16,39 +16,35 @@ use crate::errors::{fails, says};
 use crate::testbed::{Client, Fault};
 use crate::waits::{soon, until, until_within, within};
 
-/// The pause between two tries to raise a layout. A client stays connected for the same time.
+/// Between two tries, and for the stay of a client.
 pub(super) const PAUSE: Duration = Duration::from_millis(5);
-/// Clients that come and go, forty at the most, have done so within this.
+/// For forty clients.
 pub(super) const MANY_COME: Duration = Duration::from_secs(60);
 
-/// All clients of the namespace, by number.
 pub(super) async fn listed(by: &Client) -> Vec<ClientRecord> {
     soon("the clients", by.coordinator.clients().first(1000)).await.expect("listed")
 }
 
-/// The record of a client, if it is listed.
 async fn record(by: &Client, of: &Client) -> Option<ClientRecord> {
     listed(by).await.into_iter().find(|record| record.label == of.coordinator.label())
 }
 
-/// The TTL of clients that stay connected while [`brief_build`]s come and go: a renewal may be late.
+/// A renewal may be late while clients come and go.
 pub(super) const STAYING_TTL: Duration = Duration::from_millis(7_500);
 const _: () = assert!(
     STAYING_TTL.as_millis() < CLEAN_UP.as_millis(),
     "a node that a close leaves to its lease expires in time"
 );
 
-/// A client as of another build, with a label.
 pub(super) async fn build(context: &Context, layout: u32, label: &str) -> Result<Client, Error> {
     build_for(context, STAYING_TTL, layout, label).await
 }
 
-/// Connects like [`build`] with a short TTL, for a client that may be refused or cut off: its leftovers disappear soon.
+/// Leftovers of a refused client disappear soon.
 pub(super) async fn brief_build(context: &Context, layout: u32, label: &str) -> Result<Client, Error> {
     build_for(context, SHORT_TTL, layout, label).await
 }
 
-/// An operator's client of another build.
 pub(super) async fn operator_build(context: &Context, layout: u32) -> Client {
     context.client_with(&context.config(STAYING_TTL).as_of_layout(layout).as_operator()).await
 }
@@ -59,7 +55,6 @@ async fn build_for(context: &Context, ttl: Duration, layout: u32, label: &str) -
     soon("connect", context.fixture.client(&config.as_of_layout(layout))).await
 }
 
-/// The text of the stamp, and its version.
 async fn stamp(context: &Context, by: &Client) -> (String, u64) {
     let cell = stamp_address(&context.fixture.config().namespace).expect("a good namespace");
     let cell =
@@ -67,12 +62,10 @@ async fn stamp(context: &Context, by: &Client) -> (String, u64) {
     (String::from_utf8_lossy(&cell.value).into_owned(), cell.version.number())
 }
 
-/// Returns whether the text of a stamp has the older layout, with or without an announcement.
 fn says_older(text: &str) -> bool {
     text.split('&').any(|field| field == format!("layout={LAYOUT}"))
 }
 
-/// Whether a stamp's text says this layout, and announces no other.
 fn says_layout(text: &str, layout: u32) -> bool {
     text.split('&').any(|field| field == format!("layout={layout}")) && !text.contains("next=")
 }
@@ -114,7 +107,6 @@ cases! {
     "CLIENT-GONE" clock =>
     /// a dead client is listed for at most its TTL and the bound; idle clients stay listed
     async fn client_gone_within_its_lease_after_a_death(context) {
-        // A late renewal must not end the client.
         let watching = context.client_with(&context.config(STAYING_TTL)).await;
         let dead = context.mortal().await;
         let before = (record(&watching, &watching).await, record(&watching, &dead).await);
@@ -248,8 +240,7 @@ cases! {
         let first = build(context, LAYOUT, "first").await.expect("the first");
         let newer = operator_build(context, LAYOUT + 1).await;
         let is_raised = AtomicBool::new(false);
-        // While an older client is connected, the layout is not raised. After the announcement, which may be taken back,
-        // older clients are refused.
+        // The announcement of a raise may be taken back. During it, older clients are refused.
         let is_older = |client: Client| async move { says_older(&stamp(context, &client).await.0) };
         let comes = |label| come_and_go(context, label, &is_raised, is_older);
         let raises = async {
@@ -272,8 +263,7 @@ cases! {
     }
 }
 
-/// Clients connect one after the other until `is_over`, or are refused. Each stays for a moment, and then its place
-/// must be right still.
+/// Each client stays for a moment, and then `is_right` must hold.
 pub(super) async fn come_and_go<F: Future<Output = bool>>(
     context: &Context,
     label: &str,
@@ -299,7 +289,6 @@ pub(super) async fn raise(operator: &Client) -> Result<u32, Error> {
     soon("raise", operator_of(operator).raise_layout()).await
 }
 
-/// Waits until a client is registered again, and returns its new number.
 async fn again(context: &Context, operator: &Client, idle: &Client, last: u64) -> u64 {
     within(context.recovery(idle) + CLEAN_UP, "it registers anew", async {
         loop {

@@ -1,4 +1,4 @@
-//! LEASE-CLOSE of a client with thousands of holds: other clients do not wait for the whole close.
+//! LEASE-CLOSE with thousands of holds: other clients do not wait for all of it.
 
 use std::time::Duration;
 
@@ -16,14 +16,12 @@ use crate::exclusive::{Guard, Lock};
 use crate::testbed::Client;
 use crate::waits::within;
 
-/// The number of holds: twice the number that may end in one step.
 const MANY: usize = 2 * IN_ONE_STEP;
-/// The round-trip time of the closing client. It makes the close longer than a second, so that the case can observe it, also if the
-/// machine pauses. The close has enough time for a round trip of 128 ms; the rest is for a busy machine.
+/// Makes the close longer than a second, so that a pause of the machine does not hide it. The close has time for round trips of 128
+/// ms; the rest is for a busy machine.
 const ROUND_TRIP: Duration = Duration::from_millis(70);
-/// The number of its locks that are checked in one turn.
+/// Locks that one turn checks.
 const LOOKS: usize = 16;
-/// Between two turns.
 const PAUSE: Duration = Duration::from_millis(5);
 
 cases! {
@@ -31,7 +29,7 @@ cases! {
     /// while a client with thousands of holds closes, tries of another client are answered, and the holds are released
     /// in bursts: some locks are free while others are still held; at the end all are free
     async fn lease_close_of_many_holds_blocks_no_client(context) {
-        // The time of all its last requests: a backend may send them one after the other.
+        // A backend may send its last requests in sequence.
         let timeout = 3 * NOISE;
         let client = context.client_by(LONG_TTL, |config| config.request_timeout = timeout).await;
         let other = context.client().await;
@@ -60,7 +58,6 @@ cases! {
         eprintln!("{}: a turn of the other client took at most {worst:?}", context.testbed.name());
         assert!(bursts, "no lock was free while others were held: the release was not in bursts");
         assert!(held.iter().all(|guard| !guard.is_held()), "told");
-        // By the close, and not by the end of the lease.
         all_are_free(&other, client.ttl() / 2).await;
     }
 
@@ -88,12 +85,12 @@ fn one_of_many(client: &Client, number: usize) -> Lock {
     mutex(client, &format!("many-{}", number % MANY))
 }
 
-/// Within this another client is answered. On a paused clock it is less than the stall of the control.
+/// Less than the stall of the control.
 fn answered(context: &Context) -> Duration {
     if context.testbed.is_paused() { NOISE } else { 2 * NOISE }
 }
 
-/// How many of some, from this number on, another client gets at once.
+/// Counts how many of [`LOOKS`] locks are free.
 async fn look(other: &Client, from: usize, answered: Duration) -> usize {
     let tries = (from..from + LOOKS).map(|number| async move {
         let mine =

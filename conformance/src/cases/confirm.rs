@@ -1,4 +1,4 @@
-//! NODE-CONFIRM: an acquisition that asks for replicas succeeds only after this number of replicas has it.
+//! NODE-CONFIRM: acquisitions that ask for replicas.
 
 use latchwork_core::ErrorKind;
 
@@ -30,7 +30,6 @@ cases! {
         assert_eq!(error.key(), Some("a"));
         until("its node is gone", || async { listing(&there).await.is_empty() }).await;
         acquire_and_release(&there).await;
-        // Not asked for.
         soon("a plain one", here.acquire().min_replicas(0)).await.expect("acquired").release().await.expect("released");
     }
 }

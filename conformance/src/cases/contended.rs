@@ -1,4 +1,4 @@
-//! NODE-WAIT in a long queue: the cost of a grant with a hundred waiters, and with a thousand.
+//! NODE-WAIT in a long queue: the cost of a grant.
 
 use std::fmt;
 use std::ops::Range;
@@ -18,25 +18,21 @@ use crate::testbed::Client;
 use crate::waits::{soon, within};
 
 const CLIENTS: usize = 10;
-/// The number of grants that are counted together.
 const STRETCH: usize = 50;
-/// Requests that a grant may cost more in the longer queue: the next waiter may look once too
-/// early.
+/// The next waiter may look once too early.
 const TOLERANCE: f64 = 1.0;
-/// A bound for a case that hangs: a machine with one busy core needs more than a minute until all waiters have joined the queue
-/// and watch it.
+/// One busy core needs more than a minute for all waiters.
 const GATHERING: Duration = Duration::from_secs(240);
 
-/// A TTL with re-checks that are rarer than a slow run of the case is long: a thousand waiters that look once a TTL would
-/// never be quiet. A ZooKeeper with default settings grants no more than [`QUIET_TTL`].
+/// Re-checks of a thousand waiters must be rarer than a slow run is long. A ZooKeeper with default settings grants no more than
+/// [`QUIET_TTL`].
 fn rare(context: &Context) -> Duration {
     if context.config(QUIET_TTL).backend == "zookeeper" { QUIET_TTL } else { Duration::from_secs(3600) }
 }
 
-/// How the waiters of a contended key wait.
 struct ContendedKey {
     kind: Kind,
-    /// The number of waiters that join at once: one, if their order matters. A thousand at once would be a case about joins.
+    /// One if their order matters.
     at_a_time: usize,
 }
 
@@ -47,7 +43,6 @@ const MUTEX: ContendedKey = ContendedKey { kind: Kind::Mutex, at_a_time: 50 };
 const READERS_AND_WRITERS: ContendedKey = ContendedKey { kind: Kind::RwLock, at_a_time: 1 };
 const SEMAPHORE: ContendedKey = ContendedKey { kind: Kind::Semaphore, at_a_time: 50 };
 
-/// Takes the whole lock, so that all others wait.
 async fn takes_all(client: Coordinator, kind: Kind) -> Result<Hold> {
     Ok(match kind {
         Kind::Mutex => client.mutex(KEY)?.acquire().await?.into(),
@@ -56,7 +51,6 @@ async fn takes_all(client: Coordinator, kind: Kind) -> Result<Hold> {
     })
 }
 
-/// The wait of the one with this number.
 async fn waits(client: Coordinator, kind: Kind, number: usize) -> Result<Hold> {
     Ok(match kind {
         Kind::RwLock if number.is_multiple_of(2) => client.rwlock(KEY)?.read().await?.into(),
@@ -86,11 +80,10 @@ cases! {
     }
 }
 
-/// The cost of a grant.
 #[derive(Clone, Copy)]
 struct Cost {
     requests: f64,
-    /// The most requests that may have other reasons than grants.
+    /// Requests with other reasons than grants.
     upkeep: f64,
 }
 
@@ -124,7 +117,6 @@ async fn costs_do_not_grow(context: &Context, recipe: &ContendedKey, [few, many]
     }
 }
 
-/// Starts this number of waiters, and releases them one by one. Returns the cost of a grant in each stretch.
 async fn released_one_by_one(
     context: &Context,
     recipe: &ContendedKey,
@@ -137,7 +129,7 @@ async fn released_one_by_one(
     );
     let (ttl, mut clients) = (rare(context), Vec::new());
     for _ in 0..CLIENTS {
-        // A request that is sent again, since a busy machine did not answer in time, would count twice.
+        // A repeated request would count twice.
         let patient =
             |config: &mut Config| config.request_timeout = config.request_timeout.max(QUIET_TTL / 4);
         clients.push(context.client_by(ttl, patient).await);
@@ -151,7 +143,6 @@ async fn released_one_by_one(
         let waits = waits(clients[number % CLIENTS].coordinator.clone(), recipe.kind, number);
         let admitted = admitted.clone();
         tokio::spawn(async move {
-            // The receiver is gone if the case has failed.
             let _ = admitted.send(waits.await);
         });
         if (number + 1).is_multiple_of(recipe.at_a_time) {
@@ -184,15 +175,13 @@ async fn released_one_by_one(
     costs
 }
 
-/// Returns the requests of re-checks. There are none before a TTL has passed. After that, each waiter may have made one during a
-/// stretch, for its own node and for the node before it.
+/// After a TTL, each waiter may re-check once in a stretch, for its node and the one before.
 fn rechecks(waiters: usize, since_they_came: Duration, ttl: Duration) -> f64 {
     if since_they_came < ttl { 0.0 } else { (2 * waiters) as f64 }
 }
 
-/// Waits until all waiters watch their predecessors. A node is in the queue before that, and no event
-/// reports the watch: it is quiet when no request comes for an eighth of the time in which the waiters
-/// joined, so that a slow machine gets more time.
+/// No event reports that a waiter watches its predecessor. So it waits until no request comes for an eighth of the joining time,
+/// which is longer on a slow machine.
 async fn settled(context: &Context, joined_in: Duration) {
     let quiet = (joined_in / 8).max(Duration::from_millis(200));
     let servers = context.fixture.config().hosts.len().max(1) as u64;
@@ -201,7 +190,7 @@ async fn settled(context: &Context, joined_in: Duration) {
         loop {
             tokio::time::sleep(quiet).await;
             let now = context.requests().await;
-            // During this, leases are renewed, and a server may count this question too.
+            // Leases are renewed, and a server may count this question.
             if now - before <= 3 * servers {
                 return;
             }
@@ -211,12 +200,11 @@ async fn settled(context: &Context, joined_in: Duration) {
     .await;
 }
 
-/// Waits until the queue has this number of nodes.
 async fn gathered(client: &Client, queue: &Address, nodes: usize) {
     let (mut after, mut seen) = (0, 0);
     within(GATHERING, "all waiters are in the queue", async {
         loop {
-            // Nodes stay until the first release, so only new ones are read.
+            // Nodes stay, so only new ones are read.
             let page = EntryPage::new(after, 1000);
             let entries = client.coordinator.backend().list(queue, page).await.expect("listed");
             seen += entries.len();

@@ -1,4 +1,4 @@
-//! A task that contends by each recipe, with and without an owner, drops most acquisitions, and knows all other holders.
+//! A task that contends by each recipe, drops most acquisitions, and knows all holders.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,16 +15,14 @@ use crate::testbed::Client;
 use crate::wait::Wait;
 use crate::waits::{after_polls, soon, within};
 
-/// Two keys, so that most dropped acquisitions have been sent: the join of a client waits until its own departures from that queue are
-/// complete.
+/// Two, because a join waits for the client's own departures from its queue.
 const KEYS: [&str; 2] = ["a", "b"];
 const PERMITS: u32 = 3;
-/// The longest wait. A renewal at [`QUIET_TTL`](crate::bounds::QUIET_TTL) comes after a third of it and is a re-check on some servers,
-/// so it can hide a forgotten waiter there; on memory it cannot.
+/// A renewal at [`QUIET_TTL`](crate::bounds::QUIET_TTL) comes after a third of it, and may be a re-check that hides a forgotten
+/// waiter.
 pub(super) const BOUND: Duration = Duration::from_secs(12);
 const GOOD: &str = "a good key";
 
-/// Returns an exclusive handle of each contended queue.
 pub(super) fn all_locks(client: &Client) -> Vec<Lock> {
     let coordinator = &client.coordinator;
     let of_key = |key| {
@@ -39,12 +37,11 @@ pub(super) fn all_locks(client: &Client) -> Vec<Lock> {
     KEYS.into_iter().flat_map(of_key).collect()
 }
 
-/// Returns the key of a mutex for owners. It is separate, because several tasks of an owner may hold it.
+/// Several tasks of an owner may hold it.
 fn owned(key: &str) -> String {
     format!("owned-{key}")
 }
 
-/// The kind of an acquisition.
 #[derive(Clone, Copy, Debug)]
 enum Acquisition {
     Mutex,
@@ -54,11 +51,9 @@ enum Acquisition {
     Permits(u32),
 }
 
-/// The holders, as they know it themselves.
 #[derive(Debug, Default)]
 pub(super) struct Inside(Mutex<Vec<Occupant>>);
 
-/// One hold, from its admission until before its release.
 #[derive(Clone, Debug)]
 struct Occupant {
     number: u64,
@@ -68,7 +63,6 @@ struct Occupant {
 }
 
 impl Occupant {
-    /// Returns whether the two holds may overlap. Permits are also counted.
     fn bears(&self, other: &Self) -> bool {
         let one_owner = self.owner.is_some() && self.owner == other.owner;
         match (self.recipe, other.recipe) {
@@ -101,7 +95,7 @@ impl Inside {
     }
 
     fn now(&self) -> MutexGuard<'_, Vec<Occupant>> {
-        // The one that found two inside says so; the others need not.
+        // The task that panics reports it.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -110,10 +104,8 @@ impl Inside {
     }
 }
 
-/// A task that acquires this and that, and drops most of it before it is over.
 pub(super) struct Contender {
     pub(super) client: Client,
-    /// The owners for which it acts in some acquisitions.
     pub(super) owners: [Owner; 2],
     pub(super) chance: StdRng,
     pub(super) inside: Arc<Inside>,
@@ -146,9 +138,8 @@ impl Contender {
             Some(Ok(Some(hold))) => hold,
             Some(Ok(None)) => return,
             Some(Err(error)) => {
-                // Another task of the owner reads.
                 let deadlock = occupant.owner.is_some() && matches!(occupant.recipe, Acquisition::Write);
-                // Errors of a short deadline: before the first answer, or while others hold.
+                // A short deadline may pass before the first answer.
                 let expected = [ErrorKind::Timeout, ErrorKind::Unavailable, ErrorKind::Deadlock];
                 assert!(
                     expected[..2 + usize::from(deadlock)].contains(&error.kind()),
@@ -157,7 +148,7 @@ impl Contender {
                 return;
             }
         };
-        // An owner may stay while another hold of it ends, and the next is let in.
+        // The owner then stays inside while the next is admitted.
         let stays = occupant.owner.is_some() && self.chance.random_ratio(1, 4);
         let number = occupant.number;
         self.inside.enter(occupant);
@@ -183,7 +174,6 @@ impl Contender {
         }
     }
 
-    /// Returns the owner of an acquisition. Some readers and writers have one, and others do not.
     fn owner(&mut self, recipe: Acquisition) -> Option<Owner> {
         let acts = match recipe {
             Acquisition::Mutex | Acquisition::Permits(_) => false,

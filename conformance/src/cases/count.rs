@@ -1,4 +1,4 @@
-//! COUNTER-, IDS- and LATCH-: numbers in cells, changed at most once by each operation.
+//! COUNTER-, IDS- and LATCH-: numbers in cells.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -23,8 +23,7 @@ use crate::testbed::{Armed, Client, Fault};
 use crate::waits::{after_polls, soon, until};
 
 const PROCESSES: usize = 4;
-/// What several processes add to. Only requests that are about it name it: a server's script may have a
-/// `sum`.
+/// A server's script may contain `sum`.
 const BY_PROCESSES: &str = "addedbyprocesses";
 
 fn counter(client: &Client, key: &str) -> Counter {
@@ -39,8 +38,6 @@ async fn get(counter: &Counter) -> i64 {
     soon("get", counter.get()).await.expect("read")
 }
 
-/// Clients that add, each `adds` times; the reply to each add of a number that `lost` divides is
-/// lost.
 async fn add_all(clients: &[Client], adds: usize, lost: usize) {
     let adding = clients.iter().map(|client| async move {
         let counter = counter(client, "sum");
@@ -55,13 +52,13 @@ async fn add_all(clients: &[Client], adds: usize, lost: usize) {
     join_all(adding).await;
 }
 
-/// Whether the reply that is to be lost is lost by now: as it came, or with its connection before.
+/// The reply may also be lost with its connection.
 fn is_lost(armed: &mut dyn Armed) -> bool {
-    // It is there, or not, however much its task has done in this turn.
+    // The task's budget must not matter.
     tokio::task::unconstrained(armed.caught()).now_or_never().is_some()
 }
 
-/// Lets four processes add this often. The reply to the first add is lost, and about each `lost`-th reply after it.
+/// Loses the first reply, and about each `lost`-th after it.
 async fn add_by_processes(context: &Context, adds: u64, lost: u64) {
     if processes(context, LONG_TTL).is_none() {
         return;
@@ -69,9 +66,9 @@ async fn add_by_processes(context: &Context, adds: u64, lost: u64) {
     let adding = (0..PROCESSES).map(|_| async {
         let way = context.fixture.process_link().await.expect("a way");
         let (mut config, link) = way.expect("a fixture with processes must return a process link");
-        // Each add gets an answer, also on a slow server with other requests first.
+        // Each add gets an answer from a slow server.
         (config.ttl, config.request_timeout) = (QUIET_TTL, CONNECT);
-        // Armed before the start: the process may end before its report is read.
+        // The process may end before its report is read.
         let mut armed = link.drop_reply(BY_PROCESSES);
         let mut process =
             Child::start(&config, &Counting::Adds { key: BY_PROCESSES.to_owned(), times: adds });
@@ -100,7 +97,6 @@ async fn add_by_processes(context: &Context, adds: u64, lost: u64) {
     sum.delete().await.expect("deleted");
 }
 
-/// Lets four processes take ids, and kills each of them this often.
 async fn take_ids_and_die(context: &Context, deaths: usize) {
     // A killed process is registered until its lease ends.
     let Some(config) = processes(context, QUIET_TTL) else { return };
@@ -139,7 +135,6 @@ async fn take_ids_and_die(context: &Context, deaths: usize) {
     ids.delete().await.expect("deleted");
 }
 
-/// Four clients add `adds` times each, with lost replies.
 async fn adds_are_applied_once(context: &Context, adds: usize, lost: usize) {
     let clients: [_; 4] = context.clients().await;
     add_all(&clients, adds, lost).await;
@@ -160,7 +155,6 @@ async fn count_down(latch: &CountDownLatch) -> u32 {
     soon("count_down", latch.count_down()).await.expect("counted")
 }
 
-/// Waits for a latch in the background.
 fn opens(latch: &CountDownLatch) -> Waiter<()> {
     let latch = latch.clone();
     Waiter::of(async move { latch.wait().await })
@@ -201,7 +195,7 @@ cases! {
         one.link.delay(Duration::from_millis(4));
         let (mut done, mut dropped) = (0, 0);
         for polls in (1..8).cycle().take(40) {
-            // Alternating, so that many find another version than they expect.
+            // Many adds must find another version than they expect.
             done += soon("add", theirs.add(1)).await.map(|_| 1).expect("added");
             match after_polls(polls, mine.add(1)).await {
                 Some(added) => done += added.map(|_| 1).expect("added"),
@@ -331,7 +325,7 @@ cases! {
         let (one, two) = (context.client().await, context.mortal().await);
         let (mine, theirs) = (latch(&one, "sum", 3), latch(&two, "sum", 3));
         assert_eq!(count_down(&mine).await, 2);
-        // The next request is a write, on what this one has seen.
+        // The next request is a write, based on this answer.
         assert_eq!(without_reply(&one, "sum", mine.count_down()).await.expect("found out"), 1);
         let waiting = opens(&theirs);
         drop(value(&two, "other").watch().await.expect("a second watch: the first is active"));

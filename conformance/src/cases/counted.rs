@@ -1,4 +1,4 @@
-//! CELL-COUNT: changes of counts that a server makes itself, directly at the backend.
+//! CELL-COUNT: changes of counts by the server.
 
 use latchwork_core::backend::decide::count::request::{CountOutcome, CountRequest, Decided};
 use latchwork_core::backend::decide::count::{Change, Changed, Count, Operation, WRITERS};
@@ -14,7 +14,7 @@ use crate::testbed::Client;
 use crate::waits::soon;
 
 const WRITER: u64 = 0xf00d;
-/// A key that is too long to be in another request by chance.
+/// Too long to be in other requests by chance.
 const KEY: &str = "countsofitsown";
 
 fn request(writer: u64, number: u64, change: Change) -> CountRequest {
@@ -38,8 +38,7 @@ async fn count(client: &Client, cell: &Address) -> Count {
     text(client, cell).await.map_or_else(Count::default, |text| text.parse().expect("a count"))
 }
 
-/// Returns whether the server of this client changes counts itself. A backend without that must answer without a request, and not
-/// change the cell.
+/// Without the operation, a backend must answer without a request.
 async fn changes_counts(client: &Client, cell: &Address) -> bool {
     let asked = client.link.asked();
     let answer = send(client, cell, request(1, 2, Change::Add(0))).await.expect("answered");
@@ -50,9 +49,8 @@ async fn changes_counts(client: &Client, cell: &Address) -> bool {
     answer.is_some()
 }
 
-/// Its client, and the cell of a counter.
 async fn fixture(context: &Context) -> Option<(Client, Address)> {
-    // The renewals of a lease are requests too, and come seldom at this TTL.
+    // Renewals count as requests.
     let client = context.quiet().await;
     let cell = client.coordinator.counter(KEY).expect("a good key").address().clone();
     changes_counts(&client, &cell).await.then_some((client, cell))
@@ -106,7 +104,7 @@ cases! {
         assert_eq!(first.outcome, CountOutcome::Applied(1));
         for writer in 0..WRITERS as u64 {
             let other = CountRequest { since: None, ..request(1000 + writer, 2, Change::Add(1)) };
-            // The list of records is full before the last of these writers.
+            // The list of records is full before the last of them.
             if let Decided { outcome: CountOutcome::Untold, writes } = decided(&client, &cell, other).await {
                 let since = Some(writes);
                 let sum = outcome(&client, &cell, CountRequest { since, ..other }).await;

@@ -1,4 +1,4 @@
-//! The RwLock: writers that turn readers, and owners.
+//! The RwLock: downgrades and owners.
 
 use std::sync::Arc;
 
@@ -205,8 +205,7 @@ cases! {
             let writer = soon("write", here.write()).await.expect("acquired");
             let turned = after_polls(polls, writer.downgrade()).await;
             drop(turned.map(|turned| turned.expect("downgraded")));
-            // A try by another: nothing that is left may be in its way for longer than the way
-            // there.
+            // Leftovers may stay until their removal arrives.
             until("it is free again", || async {
                 match soon("try", there.try_write()).await.expect("answered") {
                     Some(free) => free.release().await.is_ok(),
@@ -239,13 +238,12 @@ cases! {
             assert_eq!(let_in(&waiting), 0, "a writer was admitted while another writer held");
             assert!(soon("try", lock.try_read()).await.expect("answered").is_none(), "beside a writer");
             held.release().await.expect("released");
-            // Whichever that is: a server may take one client's requests in any order.
+            // A server may reorder one client's requests.
             let (next, _, others) = soon("the next", futures_util::future::select_all(waiting)).await;
             (held, waiting) = (next.expect("no panic").expect("acquired"), others);
         }
         held.release().await.expect("released");
-        // The same holds, of an owner that is named: together. So it is the name that made the
-        // difference.
+        // The control: the same holds with a named owner.
         let held = soon("write", lock.write().by(&owner)).await.expect("acquired");
         let again = soon("write", lock.write().by(&owner)).await.expect("acquired again");
         assert_eq!((again.token(), entries(&lock).await.len()), (held.token(), 1));

@@ -23,18 +23,15 @@ pub(super) async fn campaign(election: &Election, data: &str) -> Leadership {
     soon("campaign", election.campaign(data.as_bytes())).await.expect("leads")
 }
 
-/// Stands in the background, as the `place`-th in the queue.
 pub(super) async fn stand(election: &Election, data: &str, place: usize) -> Waiter<Leadership> {
     queued(election.campaign(data.as_bytes()), election.queue(), place).await
 }
 
-/// The data of the leader and of the candidates, in order.
 pub(super) async fn queue(election: &Election) -> Vec<String> {
     let entries = soon("list", election.queue().first(100)).await.expect("listed");
     entries.iter().map(|entry| text(&entry.data)).collect()
 }
 
-/// Returns the data of the current leader.
 pub(super) async fn leads(election: &Election) -> Option<String> {
     let leading = soon("leader", election.leader()).await.expect("read");
     leading.map(|leading| text(&leading.data))
@@ -44,10 +41,8 @@ pub(super) fn text(data: &[u8]) -> String {
     String::from_utf8(data.to_vec()).expect("text")
 }
 
-/// The number of counted rounds.
 const ROUNDS: u64 = 20;
 
-/// How many requests the server gets for this, [`ROUNDS`] times.
 async fn cost<F: Future<Output = ()>>(context: &Context, round: impl Fn() -> F) -> u64 {
     // The first round creates permanent data of the key.
     round().await;
@@ -77,8 +72,7 @@ cases! {
         let leader = campaign(&election, "it").await;
         let proclaim = || async { soon("proclaim", leader.proclaim(b"again")).await.expect("leads") };
         let proclaimed = cost(context, proclaim).await;
-        // The count includes renewals of the lease. ZooKeeper also counts packets without a wait: the join of a member lists in the
-        // same trip, and a node with new data is watched again.
+        // ZooKeeper also counts packets without a wait: a join's listing, and the new watch of changed data.
         let few = ROUNDS / 5 + upkeep(1, began.elapsed());
         let beside = if client.coordinator.backend().name() == "zookeeper" { ROUNDS } else { 0 };
         let costs = format!("{held} of a mutex, {led} of an election, {joined} of a group");
@@ -106,7 +100,6 @@ cases! {
         let second = second.guard().await;
         assert!(!third.is_finished() && first.token() < second.token(), "{:?} {:?}", first.token(), second.token());
         assert_eq!(leads(&one).await.as_deref(), Some("second"));
-        // Dropped, not resigned.
         let term = second.token();
         drop(second);
         let third = third.guard().await;
@@ -126,7 +119,7 @@ cases! {
         let second = stand(&election(&middle), "second", 3).await;
         let third = stand(&election(&last), "third", 4).await;
         let bound = context.over(&next);
-        // The first candidate goes first, so that the leader's death must be seen beyond its place.
+        // The leader's death must be seen beyond the dead candidate.
         let dead_clients = [&next, &middle, &leads_first];
         for dead in dead_clients {
             latchwork_core::crash(&dead.coordinator).await;
@@ -158,7 +151,7 @@ cases! {
         two.link.cut();
         tokio::time::sleep(two.ttl() / 3).await;
         let resigned = without_reply(&one, "a", leader.release()).await;
-        // It is unknown whether the first try has removed the node, or another client before it.
+        // The first try or another client may have removed the node.
         let is_unknown = |error: &latchwork_core::Error| error.kind() == ErrorKind::OutcomeUnknown;
         assert!(resigned.as_ref().err().is_none_or(is_unknown), "{resigned:?}");
         two.link.heal();
@@ -184,7 +177,6 @@ cases! {
                     2 => {
                         let removed = removes.force_release(leader.token().sequence());
                         assert!(soon("force_release", removed).await.expect("removed"));
-                        // Dropped here, when the loss is reported.
                         std::future::pending().await
                     }
                     _ => ControlFlow::Break("done"),
@@ -196,7 +188,6 @@ cases! {
         assert!(terms.is_sorted_by(|one, next| one < next), "{terms:?}");
         assert_eq!(leads(&removes).await, None);
 
-        // The call is dropped while it leads, and the case keeps the leader.
         let (keep, mut kept) = tokio::sync::mpsc::unbounded_channel();
         let leading = tokio::spawn(async move {
             let work = |leader| {
@@ -219,7 +210,6 @@ cases! {
         let leader = campaign(&election(&one), "one").await;
         let standing = stand(&election(&two), "two", 2).await;
         let lost = leader.lost();
-        // One proclamation comes late, when another leads.
         let mut late = one.link.park("a");
         let meanwhile = async {
             soon("catch", late.caught()).await.expect("caught");
@@ -229,7 +219,6 @@ cases! {
             soon("deliver", late.deliver()).await;
             next
         };
-        // The candidate proclaims it again while it leads.
         let (_proclaimed, next) = tokio::join!(soon("proclaim", leader.proclaim(b"late")), meanwhile);
         is_lost(soon("proclaim", leader.proclaim(b"no")).await, LostReason::Revoked);
         assert_eq!(soon("its loss", lost).await, Ended::Lost(LostReason::Revoked));

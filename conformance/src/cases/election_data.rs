@@ -1,4 +1,4 @@
-//! ELECTION-DATA: what candidates and leaders say of themselves.
+//! ELECTION-DATA: data of candidates and leaders.
 
 use latchwork_core::recipes::Leader;
 use latchwork_core::{ErrorKind, Key};

@@ -1,4 +1,4 @@
-//! ELECTION-OBSERVE: observers of leaders.
+//! ELECTION-OBSERVE: observers.
 
 use std::time::Duration;
 
@@ -17,23 +17,19 @@ async fn observe(client: &Client) -> Watch<Option<Leader>> {
     soon("observe", election(client).watch()).await.expect("observed")
 }
 
-/// Returns the next report of an observer.
 async fn seen(observer: &mut Watch<Option<Leader>>) -> Option<Leader> {
-    // An observer re-checks once in its TTL: this is earlier.
+    // Before the re-check.
     within(CLEAN_UP, "news", observer.changed()).await.expect("observed")
 }
 
-/// Returns the data of the next leader that an observer reports, or `None` without a leader.
 async fn next(observer: &mut Watch<Option<Leader>>) -> Option<String> {
     seen(observer).await.map(|leading| text(&leading.data))
 }
 
-/// All terms that are seen until one leads with this data.
 async fn terms_until(observer: &mut Watch<Option<Leader>>, data: &str) -> Vec<Token> {
     let mut terms = Vec::new();
     loop {
-        // It looks once it is connected again. It reads twice on etcd, and a server that is slow without a failure may
-        // take a request timeout for each.
+        // After a reconnect, etcd's observer reads twice, and each may take a request timeout.
         let leading = within(CLEAN_UP + 2 * ANSWER, "news", observer.changed()).await.expect("observed");
         terms.extend(leading.as_ref().map(|leading| leading.term));
         if leading.is_some_and(|leading| text(&leading.data) == data) {
@@ -46,7 +42,6 @@ cases! {
     "ELECTION-OBSERVE" =>
     /// an observer sees each leader, its proclamations, and the absence of a leader, as they happen
     async fn election_observe_sees_leaders_and_gaps(context) {
-        // An observer re-checks once in its TTL, which is longer than this case.
         let observing = context.quiet().await;
         let [one, two] = context.clients().await;
         let mut observer = observe(&observing).await;
@@ -62,7 +57,6 @@ cases! {
         assert_eq!(next(&mut observer).await, None);
         let leader = campaign(&election(&two), "two").await;
         assert_eq!(next(&mut observer).await.as_deref(), Some("two"));
-        // A waiting candidate is not reported: the next report comes when it leads.
         let standing = stand(&election(&one), "three", 2).await;
         drop(leader);
         let third = standing.guard().await;
@@ -88,7 +82,7 @@ cases! {
         let bound = context.over(&followed);
         context.kill(&followed).await;
         let second = within(bound, "the next leader", standing.outcome()).await.expect("leads");
-        // The gap without a leader may be reported before.
+        // The gap without a leader may come first.
         assert_eq!(terms_until(&mut observer, "next").await, [second.token()]);
         assert!(first.token() < second.token() && !first.is_held());
         second.release().await.expect("resigned");
@@ -150,7 +144,6 @@ cases! {
             let asked = context.requests().await - before;
             assert!(asked < OBSERVERS as u64 / 2, "{asked} requests for one change");
         }
-        // The last one goes on alone.
         observers.truncate(1);
         leader.release().await.expect("resigned");
         assert_eq!(next(&mut observers[0]).await, None);

@@ -1,4 +1,4 @@
-//! CELL-EPHEMERAL: cells that hang on a lease.
+//! CELL-EPHEMERAL: cells that live as long as a lease.
 
 use futures_util::future::join_all;
 use latchwork_core::backend::CellWritten;
@@ -26,11 +26,10 @@ cases! {
     "CELL-EPHEMERAL" clock =>
     /// the client that wrote an ephemeral cell keeps it alive; the cell is gone at once after the close of the client
     async fn cell_ephemeral_lives_as_long_as_its_client(context) {
-        // A renewal may be late.
         let writes = context.client_with(&context.config(2 * SHORT_TTL)).await;
         let (reads, cell) = (context.client().await, cell(context));
         write(&writes, &cell, "here", CellLife::Lease).await;
-        // A cell that is not kept alive would be gone by then.
+        // Without renewals the cell would be gone.
         tokio::time::sleep(writes.ttl() + context.fixture.expiry_bound() + NOISE).await;
         assert_eq!(text(&reads, &cell).await.as_deref(), Some("here"));
         let mut watch = watching(&reads, &cell).await;
@@ -63,7 +62,7 @@ cases! {
     /// with each write, and an earlier version is refused
     async fn cell_ephemeral_is_decided_by_the_last_write(context) {
         let (clients, reads): ([_; 2], _) = (context.clients().await, context.client().await);
-        // By which client's lease a cell lives, if it does not stay.
+        // The client of the lease. `None` stays.
         let owners = [None, Some(0), Some(1)];
         let mut cells = Vec::new();
         for (from, before) in owners.into_iter().enumerate() {
@@ -124,7 +123,7 @@ cases! {
         let again = lasting(Expected::Absent, "after", CellLife::Lease);
         let after = match in_the_end(|| one.coordinator.backend().write_cell(&cell, &again)).await {
             Ok(CellWritten::Written(version)) => version,
-            // An earlier request was made, whose answer was lost.
+            // The first request was made without an answer.
             Ok(CellWritten::Refused(Some(cell))) => cell.version,
             other => panic!("{other:?}"),
         };

@@ -1,6 +1,4 @@
-//! Every future of core that a user can await: the table that the cases
-//! `node_cancel_every_future_of_…` go through. `tests/complete.rs` compares it with core's sources,
-//! so that none is forgotten.
+//! The futures of core. `tests/across/complete/futures.rs` compares this table with core's sources.
 
 mod row;
 mod site;
@@ -22,17 +20,14 @@ use crate::adapter::Adapter;
 use crate::exclusive::Guard;
 use crate::testbed::Client;
 
-/// Returns the names in the table, as `Type::function`, or as the function.
+/// Returns the names in the table.
 pub fn names() -> impl Iterator<Item = &'static str> {
     table().map(|future| future.name)
 }
 
-/// A deadline that is not to come.
 const LATE: Duration = Duration::from_secs(30);
-/// The wait for an event that does not come.
 const BRIEF: Duration = Duration::from_millis(10);
 
-/// Every row.
 pub(crate) fn table() -> impl Iterator<Item = &'static PublicFuture> {
     VERBS.iter().copied().flatten().chain(WAITING).chain(OTHERS).chain(LONGER)
 }
@@ -51,7 +46,7 @@ const VERBS: &[&[PublicFuture]] = &[
     verb!("Election" Mutex election campaign try_campaign(b"it")),
 ];
 
-/// Calls that wait while another holds.
+/// They wait while another client holds.
 const WAITING: &[PublicFuture] = futures! { true; |site, it|
     "MultiLock::try_acquire" Multi: site.multi_of_two() => it.try_acquire();
     "QuorumLock::acquire" Quorum: site.quorum_of(2).await => it.acquire();
@@ -67,7 +62,6 @@ const WAITING: &[PublicFuture] = futures! { true; |site, it|
     "connect_lazy" Mutex: lazy(site) => it.acquire();
 };
 
-/// Calls that wait for no holder.
 const OTHERS: &[PublicFuture] = futures! { false; |site, it|
     "Hold::release" Multi: held(site.multi_of_two().acquire()).await => it.release();
     "QuorumLock::acquire" Quorum: site.quorum_of(3).await => it.acquire();
@@ -111,7 +105,7 @@ const OTHERS: &[PublicFuture] = futures! { false; |site, it|
     "WriteGuard::downgrade" Writer: held(site.rwlock().write()).await => it.downgrade();
     "WriteGuard::downgrade" Writer: held(site.rwlock().write().by(&site.owner)).await => it.downgrade();
     "Hold::release" Mutex: held(site.mutex().acquire()).await => it.release();
-    // It is kept for a least time, and given back by hand or by a drop before that is over.
+    // `min_hold` outlasts the release and the drop.
     "Hold::release" Mutex: held(site.mutex().acquire().min_hold(BRIEF)).await => it.release();
     "Hold::release" Writer: held(site.rwlock().read()).await => it.release();
     "Hold::release" Writer: held(site.rwlock().write()).await => it.release();
@@ -137,7 +131,7 @@ const OTHERS: &[PublicFuture] = futures! { false; |site, it|
     "Coordinator::close_now" Mutex: busy(site).await => it.coordinator.close_now();
 };
 
-/// Several calls, or calls that answer nothing for a while.
+/// Several calls, or calls without an answer.
 const LONGER: &[PublicFuture] = &[
     future!("Watch::changed", Mutex, false, |site| changes(site.election().watch().await)),
     future!("Watch::changed", Mutex, false, |site| changes(site.group().watch().await)),
@@ -155,7 +149,7 @@ const LONGER: &[PublicFuture] = &[
             is_silent(watch.changed()).await.expect("nothing has changed");
         }
     }),
-    // A task of the owner that waits for another of its tasks, in every order of their ends.
+    // One task of the owner waits for another.
     future!("Mutex::acquire", Reentrant, true, |site| {
         let (lock, owner) = (site.mutex(), site.owner.clone());
         async move {
@@ -185,7 +179,6 @@ const LONGER: &[PublicFuture] = &[
     }),
 ];
 
-/// The hold that a future needs before it is made.
 async fn held<T>(acquisition: impl Future<Output = Result<T>>) -> T {
     acquisition.await.expect("acquired")
 }
@@ -201,39 +194,34 @@ async fn open_latch(site: &Site<'_>) -> CountDownLatch {
     site.latch()
 }
 
-/// A mutex of a client that has not connected yet.
 fn lazy(site: &Site<'_>) -> Mutex {
     let lazy = connect_lazy(&site.context.testbed.connectors(), &site.config());
     lazy.expect("a good configuration").mutex(site.key.as_str()).expect("a good key")
 }
 
-/// The state of a node of no server.
 fn node(site: &Site<'_>) -> NodeWriter {
     let lease = site.client.coordinator.lease();
     NodeWriter::new(LeaseWriter::new(lease.clock().clone(), lease.ttl(), lease.clock().now()), 1)
 }
 
-/// The first answer of a watch, and then perhaps another.
 async fn changes<T: Clone + PartialEq + Send + Sync + 'static>(watch: Result<Watch<T>>) {
     let mut watch = watch.expect("watched");
     watch.changed().await.expect("seen");
     let _another = timeout(BRIEF, watch.changed()).await;
 }
 
-/// The answer where there should be none.
 async fn is_silent<T>(future: impl Future<Output = T>) -> std::result::Result<(), T> {
     timeout(BRIEF, future).await.map_or(Ok(()), Err)
 }
 
-/// Returns an operator of a namespace without other clients, which may stay retired.
+/// The namespace may stay retired.
 async fn operator_elsewhere(site: &Site<'_>) -> Operator {
     let mut config = site.context.fixture.config();
-    // The testbed knows that a stamp stays there.
+    // The testbed expects a stamp there.
     config.namespace.push_str("-2");
     operator_of(&site.context.client_with(&config.as_operator()).await)
 }
 
-/// A client that holds one thing and waits for another.
 struct Busy {
     coordinator: Coordinator,
     _has: (Guard, Guard, Waiter, Client),

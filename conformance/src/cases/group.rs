@@ -1,4 +1,4 @@
-//! GROUP-: members, and clients that see them.
+//! GROUP-: members, and their watches.
 
 use futures_util::future::join_all;
 use latchwork_core::recipes::{Group, GroupChanges, GroupMember, Membership, Watch};
@@ -42,17 +42,15 @@ async fn watch(client: &Client) -> Watch<Vec<GroupMember>> {
     soon("watch", group(client).watch()).await.expect("watched")
 }
 
-/// Watches until these are the members.
 async fn until_members(watch: &mut Watch<Vec<GroupMember>>, expected: &[&str]) {
     while data(&watch.changed().await.expect("watched")) != expected {}
 }
 
-/// Does the same as [`until_members`] before the re-check of a watch.
+/// Before the re-check.
 async fn told_members(watch: &mut Watch<Vec<GroupMember>>, expected: &[&str]) {
     within(CLEAN_UP, "the watch reports the members", until_members(watch, expected)).await;
 }
 
-/// Returns the members that joined, changed and left.
 async fn changes(watch: &mut Watch<Vec<GroupMember>>) -> [Vec<String>; 3] {
     let changes = within(CLEAN_UP, "the changes", watch.changes()).await.expect("watched");
     let GroupChanges { joined, changed, left } = changes;
@@ -67,7 +65,6 @@ cases! {
     "GROUP-MEMBERS" =>
     /// all clients see members in the order of joining, with label and data, as they join, change and leave
     async fn group_members_are_seen_in_the_order_of_joining(context) {
-        // A watch re-checks once in its TTL, which is longer than this case.
         let watching = context.quiet().await;
         let [one, two] = context.clients().await;
         let mut watch = watch(&watching).await;
@@ -161,7 +158,7 @@ cases! {
     /// a group with more members than one page is listed whole
     async fn group_members_of_several_pages(context) {
         const MEMBERS: usize = 501;
-        // A busy machine answers hundreds of requests late.
+        // A busy machine answers many requests late.
         let slow = || context.client_by(QUIET_TTL, |config| config.request_timeout = config.request_timeout.max(QUIET_TTL / 4));
         let (one, two) = (slow().await, slow().await);
         let joining = join_all((0..MEMBERS).map(|number| {
@@ -217,7 +214,7 @@ cases! {
         update(&first, "changed").await;
         let third = join(&one, "third").await;
         leave(&second).await;
-        // By then the outage is noticed, and the re-check of the watch is later.
+        // The outage is noticed by then, before the re-check.
         tokio::time::sleep(CLEAN_UP).await;
         watching.link.heal();
         let healed = soon("the gap is healed", watch.changes()).await.expect("watched");

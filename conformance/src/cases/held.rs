@@ -1,5 +1,4 @@
-//! LEASE-ALIVE in a soak: many holds of one client, many of them dropped at once again and again,
-//! its way cut at random.
+//! LEASE-ALIVE in a soak: many holds, drops and cuts.
 
 use std::time::Duration;
 
@@ -16,11 +15,9 @@ use crate::exclusive::Guard;
 use crate::testbed::Client;
 use crate::waits::lease_state;
 
-/// The number of acquisitions at once.
 const AT_A_TIME: usize = 200;
 
-/// The time for which all are held between two rounds. A paused clock advances only while all tasks wait, so without this it would
-/// stop.
+/// A paused clock advances only while all tasks wait.
 const BETWEEN: Duration = Duration::from_millis(100);
 
 cases! {
@@ -78,8 +75,8 @@ fn all_held(held: &[Guard], round: usize) {
     assert!(lost.is_empty(), "round {round}: {} holds were lost, one of them: {}", lost.len(), lost[0]);
 }
 
-/// Cuts the link at random. The server is never silent for a third of a TTL, and the next cut comes after all renewals. A client with
-/// doubling pauses between dials, such as ZooKeeper's, may be disconnected for twice the time of a cut.
+/// Never silent for a third of a TTL, and all renewals come before the next cut. ZooKeeper's client pauses before a dial, and may
+/// be disconnected for twice the time of a cut.
 async fn cut_at_random(client: &Client, mut chance: StdRng) -> std::convert::Infallible {
     let ttl = client.ttl();
     loop {

@@ -1,4 +1,4 @@
-//! CELL-IDLE: cells that expire when they are not used.
+//! CELL-IDLE: cells that expire without use.
 
 use std::time::Duration;
 
@@ -17,10 +17,9 @@ use crate::errors::{fails, fails_for, refuses};
 use crate::testbed::Client;
 use crate::waits::{soon, within};
 
-/// As short as it may be so that a machine which is not very busy uses a cell in time.
+/// A machine that is not very busy uses a cell in time.
 const IDLE: Duration = SHORT_TTL;
 
-/// Returns a time after which an unused cell would be gone.
 fn used_for(context: &Context, idle: Duration) -> Duration {
     2 * idle + context.fixture.expiry_bound()
 }
@@ -37,7 +36,7 @@ fn cell(context: &Context, key: &str) -> Address {
     context.queue_of(Kind::Value, key)
 }
 
-/// Returns whether the backend has idle cells. If not, checks that it refuses them by name, and writes nothing.
+/// Without idle cells a backend must refuse them by name, and write nothing.
 async fn has_idle_cells(context: &Context, client: &Client) -> bool {
     if context.testbed.capabilities().idle_cells {
         return true;
@@ -55,8 +54,7 @@ async fn has_idle_cells(context: &Context, client: &Client) -> bool {
     false
 }
 
-/// Reads and writes a cell with ever longer times to idle, until no use is late. A cell whose uses were
-/// further apart than its time has gone rightly, which happens on a machine or a server that is very busy.
+/// On a very busy machine a cell may expire rightly, so the time to idle grows.
 async fn stays_while_used(context: &Context, clients: [&Client; 2], cell: &Address) {
     for idle in [IDLE, 2 * IDLE, 4 * IDLE] {
         if stays_for(context, clients, cell, idle).await {
@@ -69,11 +67,10 @@ async fn stays_while_used(context: &Context, clients: [&Client; 2], cell: &Addre
     )
 }
 
-/// Reads a cell, and then writes it, for longer than its time each, three times within that. Answers
-/// `false` where a use was late.
+/// Returns `false` if a use was late.
 async fn stays_for(context: &Context, clients: [&Client; 2], cell: &Address, idle: Duration) -> bool {
     let life = idle_for(idle);
-    // The time from before the last use until now, which is not shorter than the time at the server.
+    // From before the use, so it is not too short.
     let mut used = Instant::now();
     let mut last = write(clients[0], cell, put(Expected::Any, "0", life)).await;
     let until = Instant::now() + used_for(context, idle);
@@ -98,7 +95,6 @@ async fn stays_for(context: &Context, clients: [&Client; 2], cell: &Address, idl
                 assert!(last < next);
                 last = next;
             }
-            // Refused, or written and gone before the answer.
             _ if used.elapsed() >= idle => return false,
             other => panic!("{other:?}, although the cell was used {:?} ago", used.elapsed()),
         }
@@ -169,7 +165,7 @@ cases! {
         if !has_idle_cells(context, &other).await {
             return;
         }
-        // Until all of them are read none may go.
+        // None may expire before its read.
         let time = 2 * IDLE;
         let lives = [idle_for(time), CellLife::Stays, CellLife::Lease];
         let mut cells = Vec::new();
@@ -180,7 +176,6 @@ cases! {
                 }
             }
         }
-        // All at once: until its read, an idle cell is not used.
         join_all(cells.iter().map(async |(cell, before, after, is_any)| {
             let first = write(&closes, cell, put(Expected::Any, "before", *before)).await;
             let expected = if *is_any { Expected::Any } else { Expected::Version(first) };
@@ -204,9 +199,8 @@ cases! {
     /// a write under a hold may set an idle time: the cell outlives the hold, and expires when it is not used
     async fn cell_idle_under_a_hold_outlives_it(context) {
         let (one, two, cell) = (context.patient(LONG_TTL).await, context.patient(LONG_TTL).await, cell(context, "a"));
-        // It is to be read twice before it goes.
         let time = 2 * IDLE;
-        // Of the cell's key: on a Redis Cluster a hold writes on its own server alone.
+        // Of the cell's key: a hold on a Redis Cluster writes only on its server.
         let queue = context.queue_of(Kind::Mutex, "a");
         let node = admitted(&one, &queue, Claim::Exclusive).await;
         let held = soon("write", node.write_cell(&cell, &put(Expected::Absent, "held", idle_for(time)))).await;

@@ -167,7 +167,7 @@ cases! {
     }
 }
 
-/// Clients of two namespaces, the second to be closed by the case.
+/// The case closes the second.
 pub(super) async fn of_two_namespaces(context: &Context) -> [Client; 2] {
     let mut config = context.config(LONG_TTL);
     let one = context.client_with(&config).await;
@@ -175,7 +175,7 @@ pub(super) async fn of_two_namespaces(context: &Context) -> [Client; 2] {
     [one, context.client_with(&config).await]
 }
 
-/// The same, or `None` where the backend has no exact addresses.
+/// `None` without exact addresses.
 pub(super) async fn with_exact_addresses(context: &Context) -> Option<[Client; 2]> {
     let clients = of_two_namespaces(context).await;
     clients[0].coordinator.capabilities().exact_addresses.then_some(clients)

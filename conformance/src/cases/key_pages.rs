@@ -1,5 +1,3 @@
-//! The keys of a kind, as a listing shows them page by page.
-
 use std::collections::BTreeMap;
 
 use latchwork_core::backend::KeysWith;
@@ -9,12 +7,10 @@ use crate::context::Context;
 use crate::testbed::Client;
 use crate::waits::soon;
 
-/// Returns unusual keys, and this number of others.
 pub(super) fn keys(odd: &[&str], many: usize) -> Vec<String> {
     odd.iter().map(|key| (*key).to_owned()).chain((0..many).map(|n| format!("many/{n}"))).collect()
 }
 
-/// The keys of all pages, and how long each stays.
 pub(super) async fn listed(
     context: &Context,
     client: &Client,
@@ -39,7 +35,6 @@ pub(super) async fn listed(
     }
 }
 
-/// Asserts that exactly these keys of a kind are listed, by each beginning and in pages of each size.
 pub(super) async fn are_listed_by_their_beginning(
     context: &Context,
     client: &Client,

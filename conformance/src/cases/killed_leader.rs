@@ -1,4 +1,4 @@
-//! ELECTION-: leaders in separate processes, which are killed.
+//! ELECTION-: leaders in processes that are killed.
 
 use std::time::Duration;
 
@@ -30,17 +30,15 @@ cases! {
     }
 }
 
-/// Kills one leader after the other. A waiting candidate follows each second one. The others have no successor until their end was
-/// observed.
+/// Each second leader has a waiting candidate. Another successor comes only after the observed end.
 async fn kill_leaders(context: &Context, times: usize) {
     let Some(mut config) = processes(context, QUIET_TTL) else { return };
-    // A candidate whose request has no answer fails, and is a process that has ended.
+    // Without an answer, a candidate's process fails.
     config.request_timeout = CONNECT;
-    // The observer re-checks once in its TTL, which is later than the end of each lease.
+    // Its re-check comes after the end of each lease.
     let observing = context.patient(QUIET_TTL).await;
-    // The server may grant another TTL than was asked for.
     let ttl = context.client_with(&config).await.ttl();
-    // After the end of the lease, and before any re-check.
+    // Before any re-check.
     let bound = CLEAN_UP;
     let of = |data: &str| {
         let mut config = config.clone();
@@ -58,7 +56,6 @@ async fn kill_leaders(context: &Context, times: usize) {
         Child::start(&of(data), &Hold { leads_as, ..Hold::of(contested.clone()) })
     };
     let mut leader = begin("0");
-    // The process has to start.
     let mut term = leads(&mut leader, &mut observer, PATIENCE, "0", None).await;
     for round in 1..=times {
         let (data, last) = (round.to_string(), format!("leader {}", round - 1));
@@ -90,8 +87,7 @@ async fn kill_leaders(context: &Context, times: usize) {
     );
 }
 
-/// Waits until this process leads, and the observer sees it: with a term above the last one. Only a
-/// gap may be seen before.
+/// The term must rise.
 async fn leads(
     process: &mut Child<HoldEvent>,
     observer: &mut Watch<Option<Leader>>,
@@ -108,8 +104,7 @@ async fn leads(
             }
         }
     };
-    // The observer gets an event; its re-check comes once in its TTL, of which this is two fifths. On etcd it reads twice, and a slow
-    // server without a failure may need a request timeout for each read.
+    // Before the re-check. On etcd the observer reads twice, and each may take a request timeout.
     let told = CLEAN_UP + 2 * ANSWER;
     let Ok(seen) = timeout(told, seen).await else {
         let (latest, current) = (observer.latest(), observer.is_current());
@@ -126,12 +121,10 @@ async fn nobody_leads(observer: &mut Watch<Option<Leader>>) {
 
 async fn stands(client: &Client, data: &str) {
     let election = election(client);
-    // The process has to start.
     let stands = || async { queue(&election).await.last().is_some_and(|last| last == data) };
     until_within(PATIENCE, "it stands", stands).await;
 }
 
-/// The least, the median and the most.
 fn shown(what: &str, mut times: Vec<Duration>) -> String {
     times.sort_unstable();
     match times.as_slice() {

@@ -1,4 +1,4 @@
-//! NODE-LIST: the longest label, and labels that clients must not write.
+//! NODE-LIST: long and bad labels.
 
 use latchwork_core::ErrorKind;
 use latchwork_core::backend::{Join, MAX_LABEL_BYTES};
@@ -13,7 +13,7 @@ cases! {
     /// a label of 4 KiB is listed whole for a holder and a waiter, and a longer one is refused by name at the connect
     async fn node_list_shows_the_longest_label_whole(context) {
         let mut config = context.config(LONG_TTL);
-        // Two bytes each, in no coding of a server's own.
+        // Two bytes each, also in a server's encoding.
         let longest = "ü".repeat(2048);
         config.label = Some(longest.clone());
         let client = context.client_with(&config).await;

@@ -17,7 +17,6 @@ cases! {
     "LEASE-ALIVE" adapted clock =>
     /// a hold lasts for two TTLs without any call, or for two renewals
     async fn lease_alive_is_renewed_in_the_background(context) {
-        // A renewal may be late.
         let (client, other) = (context.client_with(&context.config(2 * SHORT_TTL)).await, context.client().await);
         let guard = acquire(&context.mutex(&client, "a")).await;
         if context.keeps_time() {
@@ -26,7 +25,7 @@ cases! {
         } else {
             for _ in 0..2 {
                 let (mut left, asked) = (guard.remaining(), client.link.asked());
-                // The remaining time shrinks, unless a renewal was answered.
+                // Only a renewal makes it grow.
                 until("a renewal", || {
                     let renewed = guard.remaining() > left;
                     left = guard.remaining();
@@ -72,8 +71,7 @@ cases! {
         let early = guard.lost();
         let lease = client.coordinator.lease();
         assert!(guard.is_held());
-        // As though the machine had slept. From here to the last look nothing is awaited, so no
-        // task can run.
+        // As after a sleep of the machine. No task can run until the last check.
         lease.clock().jump(lease.ttl());
         assert!(!guard.is_held(), "is_held() at the first call");
         is_lost(guard.check(), LostReason::Expired);
@@ -122,7 +120,6 @@ cases! {
         let at_once = within(bound, "its answer", mutex.acquire().fail_fast()).await;
         fails(at_once, ErrorKind::Unavailable, "nobody answers");
         client.link.heal();
-        // It may have been lost since.
         own.release().await.expect("answered");
         guard.release().await.expect("released");
         release(patient.guard().await).await;
@@ -133,8 +130,7 @@ cases! {
     async fn lease_deadline_is_known_before_another_is_admitted(context) {
         let (holder, other) = (context.doomed().await, context.client().await);
         let guard = Arc::new(acquire(&context.mutex(&holder, "a")).await);
-        // Asked at the very admission, by the clock: which of two tasks wakes first on a busy
-        // machine says nothing.
+        // Either task may wake first, so the clock decides.
         let waiting = tokio::spawn({
             let (mutex, guard) = (context.mutex(&other, "a"), Arc::clone(&guard));
             async move {
@@ -168,7 +164,6 @@ cases! {
         context.outlast(&client);
         within(context.over(&client), "the loss", guard.lost()).await;
         client.link.heal();
-        // A new acquisition proves that contact is back.
         let again = acquire(&context.mutex(&client, "a")).await;
         assert!(!guard.is_held());
         is_lost(guard.check(), LostReason::Expired);
@@ -186,11 +181,10 @@ cases! {
         let guard = acquire(&context.mutex(&client, "a")).await;
         let lease = client.coordinator.lease();
         assert!(lease.ttl() >= shortest, "granted {:?}", lease.ttl());
-        // The deadline is never further off than the granted value less the margin.
+        // The margin is never part of the deadline.
         let left = lease.deadline().since(lease.clock().now());
         assert!(left <= lease.ttl() - lease.margin(), "{left:?} left of {:?}", lease.ttl());
         if let Err(error) = soon("release", guard.release()).await {
-            // On a busy machine.
             assert!(error.may_pass() || error.lost_reason().is_some(), "{error}");
         }
         for ttl in [Duration::ZERO, Duration::from_millis(999), Duration::from_secs(3601)] {

@@ -1,4 +1,4 @@
-//! LEASE-: the end of a lease, and its consequences.
+//! LEASE-: the end of a lease.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,10 +20,9 @@ cases! {
     "LEASE-FIXED" adapted clock =>
     /// a hold with a fixed end is renewed until then and no longer, and the next client is admitted
     async fn lease_fixed_end_is_kept(context) {
-        // A late renewal must not end it before.
         let client = context.client_with(&context.config(2 * SHORT_TTL)).await;
         let other = context.client().await;
-        // If time is kept, the end is later than a TTL, so the hold must be renewed.
+        // If time is kept, the hold must be renewed.
         let length = if context.keeps_time() { client.ttl() * 5 / 4 } else { client.ttl() / 2 };
         let clock = client.coordinator.lease().clock().clone();
         let asked = clock.now();
@@ -35,7 +34,6 @@ cases! {
         let held = clock.now().since(asked);
         assert!(held >= length, "the hold must last until its fixed end: it lasted {held:?}");
         let next = within(context.recovery(&client), "the next admission", waiter.outcome()).await.expect("admitted");
-        // Only the hold ended.
         is_live(&client.coordinator).await;
         is_lost(guard.release().await, LostReason::MaxHold);
         next.release().await.expect("released");
@@ -46,12 +44,11 @@ cases! {
     /// an expiry, whether the guard is kept or dropped; after a release, at once
     async fn lease_fixed_end_has_a_margin(context) {
         let other = &context.client().await;
-        // At the same time, on separate keys. Each TTL is long enough that no late renewal ends the lease
-        // before, and the last margin is long enough to distinguish it from a release.
+        // No late renewal ends a lease before, and the last margin is distinct from a release.
         let each = [(LONG_TTL, "kept"), (LONG_TTL, "dropped"), (QUIET_TTL, "released")].map(|(ttl, how)| async move {
             let client = context.client_with(&context.config(ttl)).await;
             context.take_others(how).await;
-            // It counts from the send of the join, and the answer must come before its end.
+            // It counts from the join, which must be answered before.
             let (length, margin) = (Duration::from_secs(4), client.coordinator.lease().margin());
             let clock = client.coordinator.lease().clock().clone();
             let asked = clock.now();
@@ -91,7 +88,7 @@ cases! {
         assert_eq!(within(NOISE, "the event", guard.lost()).await, Ended::Lost(LostReason::Closed));
         fails(soon("acquire", context.mutex(&client, "b").acquire()).await, ErrorKind::Closed, "it is being closed");
         drop(guard);
-        // By the close, and not by the lease's end.
+        // By the close, not the lease's end.
         let next = within(client.ttl() / 2, "the next admission", behind.outcome()).await.expect("admitted");
         assert!(from.elapsed() >= margin, "released after {:?}", from.elapsed());
         soon("close", closing).await.expect("no panic").expect("closed");
@@ -114,7 +111,6 @@ cases! {
         let waiting = queue_up(&context.mutex(&client, "b"), 2).await;
         close(&client).await;
         assert_eq!(guard.lost().now_or_never(), Some(Ended::Lost(LostReason::Closed)), "told");
-        // By the close, and not by the lease's end.
         let next = within(client.ttl() / 2, "the next admission", behind.outcome()).await.expect("admitted");
         let error = waiting.outcome().await.expect_err("closed");
         assert!(matches!(error.kind(), ErrorKind::Closed | ErrorKind::Lost(LostReason::Closed)), "{error}");
@@ -128,12 +124,11 @@ cases! {
     /// a close removes the node of an acquisition whose answer is still pending
     async fn lease_close_removes_the_node_of_a_pending_acquire(context) {
         let [client, other] = context.clients().await;
-        // Half of it for the answer's way back.
+        // Half of it on the way back.
         client.link.delay(Duration::from_millis(600));
         let waiter = Waiter::of(context.mutex(&client, "a").acquire());
         until("the node is on the server", || async { listing(&context.mutex(&other, "a")).await.len() == 1 }).await;
         close(&client).await;
-        // By the close, and not by the lease's end.
         let next = within(client.ttl() / 2, "the next admission", context.mutex(&other, "a").acquire()).await.expect("admitted");
         match waiter.outcome().await {
             Ok(guard) => assert!(!guard.is_held(), "held by two"),
@@ -146,13 +141,13 @@ cases! {
     /// a close without a connection releases everything when the server answers again within the request timeout
     async fn lease_close_outlasts_a_break(context) {
         let outage = Duration::from_millis(300);
-        // A client may need a second to reconnect if the machine pauses.
+        // Reconnecting may take a second.
         let timeout = outage + NOISE * 2;
         let client = context.client_by(LONG_TTL, |config| config.request_timeout = timeout).await;
         let other = context.client().await;
         let guard = acquire(&context.mutex(&client, "a")).await;
         let behind = queue_up(&context.mutex(&other, "a"), 2).await;
-        // A close notifies the guard first, and asks the server a margin later.
+        // A close notifies the guard a margin before it asks the server.
         let margin = client.coordinator.lease().margin();
         client.link.cut();
         let healed = async {
@@ -163,7 +158,6 @@ cases! {
         let (closed, ()) = within(margin + 2 * timeout, "close", both).await;
         closed.expect("closed");
         assert!(!guard.is_held());
-        // By the close, and not by the lease's end.
         release(within(client.ttl() / 2, "the next admission", behind.outcome()).await.expect("admitted")).await;
     }
 
@@ -172,16 +166,15 @@ cases! {
     async fn lease_close_by_dropping(context) {
         let [client, other] = context.clients().await;
         let guard = acquire(&context.mutex(&client, "a")).await;
-        // A node without a guard: only the end of the client removes it.
+        // Only the client's end removes this node.
         let bare = context.join_mutex(&client, "b").await;
         assert!(matches!(bare, Joined::Admitted(_)), "{bare:?}");
         let (first, second) = (queue_up(&context.mutex(&other, "a"), 2).await, queue_up(&context.mutex(&other, "b"), 2).await);
         let ttl = client.ttl();
-        // The link stays: a client that is dropped still reaches its server.
+        // A dropped client still reaches its server.
         let link = Arc::clone(&client.link);
         drop((guard, client));
         for waiter in [first, second] {
-            // By the close, and not by the lease's end.
             release(within(ttl / 2, "the next admission", waiter.outcome()).await.expect("admitted")).await;
         }
         drop((bare, link));
@@ -213,8 +206,7 @@ cases! {
         let client = context.client().await;
         let old = acquire(&context.mutex(&client, "a")).await;
         let lease = client.coordinator.lease();
-        // Lost here while it lives on the server: for the margin, when the renewal is dead; for
-        // nearly a TTL, when we slept.
+        // The server keeps the lost lease for the margin, or nearly for a TTL after a jump.
         let bound = match client.link.kill_renewal() {
             true => lease.margin() / 2,
             false => {
@@ -250,7 +242,7 @@ cases! {
         let guard = acquire(&context.mutex(&client, "a")).await;
         assert_eq!(client.link.kill_renewal(), context.can(Fault::KillRenewal), "Fixture::can must match the fixture");
         if !context.can(Fault::KillRenewal) {
-            // Here all of the client's tasks die, as with the runtime that they ran on.
+            // All tasks die, as with their runtime.
             latchwork_core::crash(&client.coordinator).await;
         }
         context.outlast(&client);

@@ -1,4 +1,4 @@
-//! `min_hold`: a hold that is not given back before its time.
+//! `min_hold`.
 
 use std::time::Duration;
 
@@ -12,12 +12,10 @@ use crate::case::cases;
 use crate::exclusive::{Guard, Lock};
 use crate::waits::{soon, until, within};
 
-/// Longer than a machine may take for a release and a few tries.
+/// Longer than a release and a few tries.
 const LEAST: Duration = NOISE.saturating_mul(4);
-/// Where only its end counts.
 const BRIEF: Duration = Duration::from_millis(1200);
 
-/// Acquires a hold that lasts at least this time.
 async fn hold_for(mutex: &Lock, least: Duration) -> Guard {
     soon("acquire", mutex.acquire().min_hold(least)).await.expect("acquired")
 }
@@ -27,9 +25,8 @@ cases! {
     /// a hold that is released or dropped at once stays until its least time is over, and then the next client is
     /// admitted
     async fn mutex_at_least_keeps_others_out(context) {
-        // It does not end while the least time passes.
         let (client, other) = (&context.quiet().await, &context.client().await);
-        // At the same time, on separate keys. The time passes after both were tried.
+        // Together, on separate keys. The clock moves after both tries.
         let tried = &Barrier::new(2);
         let both = [(true, "released"), (false, "dropped")].map(|(released, key)| async move {
             context.take_others(key).await;
@@ -46,8 +43,7 @@ cases! {
                 false => drop(guard),
             }
             assert!(from.elapsed() < LEAST, "the release waited");
-            // Not in the way of this client's own next request either: it is answered, not kept
-            // waiting.
+            // This client gets an answer too.
             for lock in [&here, &there] {
                 assert!(try_acquire(lock).await.is_none(), "released too early");
             }
@@ -86,7 +82,7 @@ cases! {
     "MUTEX-AT-LEAST" adapted clock =>
     /// the close of a client leaves a kept hold to its expiry if the backend promises that, and otherwise releases it
     async fn mutex_at_least_outlives_a_close_as_promised(context) {
-        // A hold that is left to its expiry must exist until the case checks it.
+        // It must not expire before the check.
         let ttl = if context.keeps_time() { 2 * SHORT_TTL } else { LONG_TTL };
         let client = context.client_with(&context.config(ttl)).await;
         let other = context.client().await;

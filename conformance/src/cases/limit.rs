@@ -1,4 +1,4 @@
-//! The Semaphore: a limit that changes.
+//! The Semaphore: a changing limit.
 
 use std::time::Duration;
 
@@ -13,13 +13,11 @@ use crate::errors::{fails, fails_for, says};
 use crate::testbed::Client;
 use crate::waits::{soon, until, within};
 
-/// The result of a waiter in the background, which an event ends: at [`QUIET_TTL`](crate::bounds::QUIET_TTL) its own
-/// re-check comes later.
+/// Only an event comes this early.
 async fn outcome(waiter: Waiter<Permit>) -> Result<Permit> {
     within(CLEAN_UP, "the event", waiter.outcome()).await
 }
 
-/// Starts an acquire in the background, and waits until it is the `place`-th node of the queue.
 async fn queue_up(semaphore: &Semaphore, weight: u32, place: usize) -> Waiter<Permit> {
     queued(semaphore.acquire(weight), semaphore.queue(), place).await
 }
@@ -40,8 +38,7 @@ async fn nodes(semaphore: &Semaphore) -> usize {
     soon("list", semaphore.queue().first(100)).await.expect("listed").len()
 }
 
-/// A wrong admission has had its time: a try of another client has been there
-/// and back.
+/// A wrong admission would arrive before this try's answer.
 async fn settle(semaphore: &Semaphore) {
     assert!(soon("try", semaphore.try_acquire(1)).await.expect("answered").is_none(), "a try overtook");
     tokio::time::sleep(Duration::from_millis(50)).await;
@@ -61,7 +58,7 @@ cases! {
         let third = permits(&first, 1).await;
         release_all([held, third]).await;
         close(&one).await;
-        // As after a restart, with the same configuration.
+        // As after a restart.
         let again = two.coordinator.semaphore("a", Limit::UnlessStored(2)).expect("a good key");
         let wide = soon("try", again.try_acquire(3)).await.expect("answered").expect("it is free");
         assert!(soon("try", again.try_acquire(1)).await.expect("answered").is_none(), "over the limit");
@@ -192,7 +189,6 @@ cases! {
         fails_for(soon("acquire", following.acquire(3)).await, ErrorKind::Conflict, "a", "the weight is above the stored limit");
         release_all([held, light]).await;
 
-        // In the middle, after a waiter that fits.
         let resized = semaphore(&one, "b", 3);
         let held = permits(&resized, 3).await;
         let before = queue_up(&resized, 1, 2).await;
@@ -219,7 +215,6 @@ cases! {
         assert_eq!((error.argument(), error.operation()), (Some("limit"), Some("set_limit")), "{error}");
         set(&unset, 2).await;
         close(&one).await;
-        // No client blocks it, only the stored limit.
         is_conflict(&following, 3, "the weight is above the stored limit").await;
         assert_eq!(nodes(&following).await, 0, "a refused join left its node");
         let both = permits(&following, 2).await;

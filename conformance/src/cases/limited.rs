@@ -1,4 +1,4 @@
-//! NODE-LIMITS: which queues have a stored limit, and one that is replaced where it is known.
+//! NODE-LIMITS: stored limits of queues.
 
 use std::collections::BTreeMap;
 

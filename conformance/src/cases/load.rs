@@ -1,4 +1,4 @@
-//! LEASE-ALIVE under load: renewals of a client are sent before its other requests.
+//! LEASE-ALIVE under load: renewals come before other requests.
 
 use tokio::task::JoinSet;
 
@@ -10,13 +10,11 @@ use crate::exclusive::{Guard, Lock};
 use crate::testbed::{Client, Fault};
 use crate::waits::soon;
 
-/// The number of requests at once: fifteen to thirty times the requests that may be in progress.
+/// Fifteen to thirty times the requests in progress.
 const MANY: usize = 2000;
-/// The number of measured requests, to choose the bandwidth.
 const MEASURED: usize = 40;
-/// The number of acquisitions at once in the preparation.
 const AT_A_TIME: usize = 100;
-/// The time of all requests on the narrow link, in TTLs. A lease that is renewed after them runs out.
+/// In TTLs, on the narrow link. A lease whose renewal comes after the requests runs out.
 const TAKES: f64 = 1.4;
 
 cases! {
@@ -35,8 +33,7 @@ cases! {
         let (client, held, many) = holds(context).await;
         let mut calls = JoinSet::new();
         for guard in many {
-            // Some have no answer before their own deadline, and say so: on a way like this that is
-            // no wonder.
+            // Some deadlines pass on this link.
             calls.spawn(async move { drop(guard.release().await) });
         }
         let held = outlives(&client, held).await;
@@ -55,7 +52,6 @@ cases! {
         let mut calls = JoinSet::new();
         for _ in 0..MANY {
             let taken = taken.clone();
-            // Refused, or not asked in time.
             calls.spawn(async move { assert!(!matches!(taken.try_acquire().await, Ok(Some(_))), "held by two") });
         }
         let held = outlives(&client, held).await;
@@ -64,12 +60,11 @@ cases! {
     }
 }
 
-/// A client whose lease is short, and outlasts the acquisition of all.
+/// It outlasts the acquisitions.
 async fn lives(context: &Context) -> Client {
     context.client_with(&context.config(2 * SHORT_TTL)).await
 }
 
-/// A client that holds one lock and many others. Its way is narrow for the releases of the many.
 async fn holds(context: &Context) -> (Client, Guard, Vec<Guard>) {
     let client = lives(context).await;
     let held = acquire(&mutex(&client, "held")).await;
@@ -80,7 +75,6 @@ async fn holds(context: &Context) -> (Client, Guard, Vec<Guard>) {
     (client, held, many)
 }
 
-/// Returns the bytes of a release.
 async fn released(client: &Client, some: Vec<Guard>) -> u64 {
     let (before, count) = (client.link.asked(), some.len() as u64);
     for guard in some {
@@ -89,7 +83,6 @@ async fn released(client: &Client, some: Vec<Guard>) -> u64 {
     (client.link.asked() - before) / count
 }
 
-/// Returns the bytes of a refused try.
 async fn tried(client: &Client, taken: &Lock) -> u64 {
     let before = client.link.asked();
     for _ in 0..MEASURED {
@@ -108,7 +101,7 @@ fn narrow(context: &Context, client: &Client, bytes: u64) {
     }
 }
 
-/// Asserts that the hold still exists when a lease without a renewal would be lost. Then the link is not narrow any more.
+/// Without a renewal the lease would be lost.
 async fn outlives(client: &Client, held: Guard) -> Guard {
     let survived = tokio::time::timeout(client.ttl(), held.lost()).await;
     assert!(survived.is_err(), "the hold was lost while many requests were sent at once: {survived:?}");

@@ -1,4 +1,4 @@
-//! MIGRATE-GATE: the clients of a namespace that moves or has moved.
+//! MIGRATE-GATE: clients of a moved namespace.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,14 +18,12 @@ use crate::errors::{fails, says};
 use crate::testbed::Client;
 use crate::waits::{soon, until, until_within, within};
 
-/// The URL in the error of refused clients.
 const ELSEWHERE: &str = "memory://elsewhere?namespace=there";
 
 async fn client(context: &Context, label: &str) -> Result<Client, Error> {
     build(context, LAYOUT, label).await
 }
 
-/// As [`client`], of one that may be refused, or is cut off.
 async fn brief_client(context: &Context, label: &str) -> Result<Client, Error> {
     brief_build(context, LAYOUT, label).await
 }
@@ -36,14 +34,13 @@ async fn operator(context: &Context) -> Client {
     context.client_with(&config).await
 }
 
-/// Asserts that a client was refused with the namespace and the URL to use.
 fn assert_sent_on(context: &Context, refused: Result<Client, Error>) {
     let error = fails(refused, ErrorKind::Misconfigured, "the namespace must refuse a plain client");
     let namespace = context.fixture.config().namespace;
     says(&error, &["connect", &format!("{namespace:?}"), &format!("{ELSEWHERE:?}")]);
 }
 
-/// Adds fields to the stamp, as an operator of a later version may.
+/// As a later version may.
 async fn add_to_stamp(context: &Context, operator: &Client, fields: &str) {
     let stamp = stamp_address(&context.fixture.config().namespace).expect("a good namespace");
     let read = read(operator, &stamp).await.expect("stamped");
@@ -101,8 +98,7 @@ cases! {
         let first = client(context, "first").await.expect("the first");
         let operator = operator(context).await;
         let is_retired = AtomicBool::new(false);
-        // While a client is connected, the namespace is not retired. After the marker, which may be taken back, clients
-        // are refused.
+        // The marker may be taken back. After it, clients are refused.
         let is_in_use = |_| async { !is_retired.load(Ordering::Acquire) };
         let comes = |label| come_and_go(context, label, &is_retired, is_in_use);
         let retires = async {

@@ -1,5 +1,4 @@
-//! MIGRATE-: the steps of a move between two namespaces of the backend under test, as operators take
-//! them, with participants that the cases play.
+//! MIGRATE-: the steps of a move on one backend. The cases play participants.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -21,17 +20,13 @@ use latchwork_core::{
 };
 use tokio::time::timeout;
 
-/// The additional time of a distant operator's requests.
 const WAY: Duration = Duration::from_millis(5);
 
-/// All steps of a move come within this: on Redis each looks many times for values, and each look goes over
-/// all keys of the server, the other cases' too.
+/// On Redis each step scans all keys of the server several times, also of other cases.
 const ALL_STEPS_WITHIN: Duration = PATIENCE.saturating_mul(3);
 
-/// Ignores the progress.
 fn ignored(_: &MoveProgress<'_>) {}
 
-/// From the namespace of the case to a second one.
 fn sides(context: &Context) -> MoveConfig {
     let from = context.config(LONG_TTL);
     let [_, second, _] = of_a_case(&from.namespace);
@@ -50,7 +45,7 @@ async fn operator(context: &Context) -> Move {
     operator_at(context, Duration::ZERO).await
 }
 
-/// One whose requests to the old side may take their time, so that others come between them.
+/// Other requests come between a slow operator's requests.
 async fn operator_at(context: &Context, way: Duration) -> Move {
     let sides = sides(context);
     let of = async |config: &Config| context.client_with(&config.clone().as_operator()).await;
@@ -67,7 +62,6 @@ async fn close(clients: impl IntoIterator<Item = Coordinator>) {
     }
 }
 
-/// A participant without holds.
 struct Participant {
     sides: [Client; 2],
     members: Address,
@@ -80,7 +74,7 @@ impl Participant {
         Self::with(context, sides(context), label).await
     }
 
-    /// One that dies, and is waited for.
+    /// It dies, and the operator waits.
     async fn mortal(context: &Context, label: &str) -> Self {
         let mut sides = sides(context);
         sides.from.ttl = SHORT_TTL;
@@ -105,7 +99,6 @@ impl Participant {
         Self { sides: clients, members, stage, node }
     }
 
-    /// Acknowledges the stage as it is now.
     async fn acknowledges(&self) {
         if let Some(cell) = read(&self.sides[0], &self.stage).await {
             let data = format!("host=played&acknowledged={}", cell.version.number()).into_bytes();
@@ -113,7 +106,6 @@ impl Participant {
         }
     }
 
-    /// Acknowledges each stage that it hears of, without an end.
     async fn follows(&self) {
         let mut watch = self.sides[0].coordinator.backend().watch_cell(&self.stage);
         loop {
@@ -122,7 +114,6 @@ impl Participant {
         }
     }
 
-    /// Runs an operator's work while it follows.
     async fn meanwhile<T>(&self, work: impl Future<Output = T>) -> T {
         tokio::select! {
             () = self.follows() => unreachable!("it has no end"),
@@ -133,7 +124,6 @@ impl Participant {
         }
     }
 
-    /// Fails with the stage and the members on the old side.
     async fn stands_still(&self) -> ! {
         let backend = self.sides[0].coordinator.backend();
         let stage = soon("the stage", backend.read_cell(&self.stage)).await;
@@ -288,7 +278,6 @@ cases! {
             [&of.from, &of.to].map(|side| Address::new(&side.namespace, Kind::Semaphore, key).expect("a good key"))
         };
         let plain = client(context, &sides.from, "before").await.expect("connected");
-        // It reads and writes both namespaces as a backend, before any move.
         let backend = plain.coordinator.backend();
         let set = async |queue: &Address, limit| {
             soon("set", backend.set_limit(queue, ExpectedLimit::Any, limit)).await.expect("set");
@@ -305,11 +294,11 @@ cases! {
         };
         while member.meanwhile(operator.advance(ignored)).await.expect("a step") != MovePhase::BothByNew {}
         assert_eq!((stored(1, &idle_new).await, stored(1, &used_new).await), (Some(3), Some(4)));
-        // As a participant stores another limit: on both sides, first on the side of the tokens.
+        // As a participant does, first on the side of the tokens.
         for (side, queue) in [(1, &idle_new), (0, &idle_old)] {
             soon("set", backends[side].set_limit(queue, ExpectedLimit::Any, 7)).await.expect("set");
         }
-        // As the first who joins in *new* stores its own.
+        // As the first join in *new*.
         let [born_old, born_new] = at(&sides, "born");
         soon("set", backends[1].set_limit(&born_new, ExpectedLimit::Any, 5)).await.expect("set");
         member.meanwhile(operator.abort(ignored)).await.expect("given up");

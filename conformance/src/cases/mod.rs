@@ -1,4 +1,4 @@
-//! The cases, by contract.
+//! The cases.
 
 pub mod attempt;
 pub mod barrier;
@@ -61,7 +61,7 @@ pub use everywhere::ON_EVERY_TOPOLOGY;
 
 use crate::case::Case;
 
-/// The clauses of the contracts, as in the rustdoc of `latchwork_core::backend` and `Address`.
+/// The clauses in the rustdoc of `latchwork_core::backend` and `Address`.
 pub const CLAUSES: &[&str] = &[
     "KEY-OPAQUE",
     "KEY-KINDS",
@@ -105,7 +105,7 @@ pub const CLAUSES: &[&str] = &[
     "WATCH-QUEUE",
 ];
 
-/// The clauses of the recipes, and of the capabilities.
+/// The clauses of recipes and capabilities.
 pub const PROPERTIES: &[&str] = &[
     "MUTEX-EXCLUSION",
     "MUTEX-FAIR",
@@ -170,7 +170,7 @@ pub const PROPERTIES: &[&str] = &[
     "CAPABILITIES",
 ];
 
-/// The environment variable that adds the long tier when it is `1`.
+/// Adds the long tier with the value `1`.
 pub const LONG: &str = "LATCHWORK_LONG";
 
 /// Returns whether the long tier is played.
@@ -178,15 +178,13 @@ pub fn is_long() -> bool {
     std::env::var(LONG).is_ok_and(|value| value == "1")
 }
 
-/// Returns the plays of all cases, in a fixed order: with each adapter if a case is about the behaviour of
-/// mutexes. Cases of the long tier are included only if [`LONG`] is set.
+/// Returns all plays in a fixed order, with the long tier if [`LONG`] is set.
 pub fn all() -> Vec<Case> {
     let mut cases = of_both_tiers();
     cases.retain(|case| is_long() || !case.long);
     cases
 }
 
-/// Returns the plays of [`all`] and of the long tier.
 pub(crate) fn of_both_tiers() -> Vec<Case> {
     let cases = [
         key::CASES,

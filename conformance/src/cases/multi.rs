@@ -24,12 +24,11 @@ use crate::exclusive::Lock;
 use crate::testbed::Client;
 use crate::waits::{contend, soon, until, within};
 
-/// Mutexes of one client as one, in the given order.
 pub(super) fn mutexes(client: &Client, keys: &[&str]) -> MultiLock {
     MultiLock::new(keys.iter().map(|key| reentrant(client, key))).expect("good members")
 }
 
-/// Waits until a waiter is in the queue. On some backends a try is there for a moment too.
+/// On some backends a try is in the queue for a moment.
 async fn it_waits_for(mutex: &Lock) {
     until("it waits", || async {
         let Some(seen) = second(mutex).await else { return false };
@@ -39,12 +38,10 @@ async fn it_waits_for(mutex: &Lock) {
     .await;
 }
 
-/// Returns the sequence number of the first waiter, which is unique.
 async fn second(mutex: &Lock) -> Option<u64> {
     listing(mutex).await.get(1).map(|entry| entry.sequence)
 }
 
-/// One of each recipe and mode.
 fn mixed(client: &Client) -> MultiLock {
     MultiLock::new([
         MultiMember::permits(&semaphore(client, "permits", 3), 2),
@@ -70,7 +67,6 @@ cases! {
         assert!(soon("try", rwlock(&two, "write").try_read()).await.expect("answered").is_none());
         assert!(soon("try", rwlock(&two, "read").try_write()).await.expect("answered").is_none());
         assert!(try_acquire(&mutex(&two, "mutex")).await.is_none());
-        // The owner holds the reentrant mutex, and may enter it again.
         assert_eq!(reentrant(&one, "reentrant").hold_count(&owner), 1);
         let fences: Vec<_> = guard.tokens().iter().map(|token| token.map(latchwork_core::Token::sequence)).collect();
         let mutex_entry = listing(&mutex(&two, "mutex")).await;
@@ -79,7 +75,6 @@ cases! {
         guard.release().await.expect("released");
         guard.release().await.expect("released");
 
-        // One that is taken keeps all others free.
         let writer = soon("write", rwlock(&two, "write").write()).await.expect("acquired");
         assert!(soon("try", lock.try_acquire().by(&owner)).await.expect("answered").is_none());
         acquire_and_release(&mutex(&two, "mutex")).await;
@@ -107,7 +102,7 @@ cases! {
     /// acquired members are released when another member fails, and when the future is dropped
     async fn multi_failure_or_drop_releases_the_acquired_members(context) {
         let [one, two] = context.clients().await;
-        // The limit is another: a conflict, after the mutex was acquired.
+        // A conflict after the mutex was acquired.
         release(permits(&semaphore(&two, "limit", 2), 1).await).await;
         let other_limit = MultiMember::permits(&semaphore(&one, "limit", 3), 1);
         let conflict = MultiLock::new([MultiMember::from(reentrant(&one, "a")), other_limit]).expect("good members");
@@ -173,7 +168,6 @@ cases! {
     "MULTI-LOSS" =>
     /// a hold is lost when one of its locks is lost, which the error names; its release releases the others
     async fn multi_is_lost_with_any(context) {
-        // The loss must come by an event: a re-check would be later than the bound.
         let (one, operator) = (context.quiet().await, context.client().await);
         let guard = soon("acquire", mutexes(&one, &["a", "b", "c"]).acquire()).await.expect("acquired");
         let lost = guard.lost();
@@ -195,7 +189,6 @@ cases! {
     /// the removal of one lock by an operator, while others are awaited, ends the acquisition, and the error names the
     /// key
     async fn multi_hears_a_loss_while_it_waits(context) {
-        // As above.
         let (one, operator) = (context.quiet().await, context.client().await);
         let held = acquire(&mutex(&operator, "b")).await;
         let waiting = Waiter::of(mutexes(&one, &["a", "b"]).acquire());
@@ -231,7 +224,6 @@ cases! {
         assert!(soon("try", lock.try_acquire().min_hold(PATIENCE)).await.expect("answered").is_none());
         let from = Instant::now();
         acquire_and_release(&mutex(&two, "a")).await;
-        // On a paused clock it takes no time.
         let bound = if context.testbed.is_paused() { FIXED } else { PATIENCE / 2 };
         assert!(from.elapsed() < bound, "a part of a refused acquisition was kept");
         holder.release().await.expect("released");
@@ -244,6 +236,6 @@ cases! {
     }
 }
 
-/// Long enough for answers of all members: without them it would be no timeout.
+/// A timeout is reported only after answers of all members.
 const WITHIN: Duration = NOISE.saturating_mul(2);
 const FIXED: Duration = Duration::from_millis(1000);

@@ -66,7 +66,6 @@ cases! {
         assert_eq!(listing(&context.mutex(&client, "a")).await.len(), 1, "a refused try left a node");
         let waiter = queue_up(&context.mutex(&client, "a"), 2).await;
         guard.release().await.expect("released");
-        // Free or handed on: a waiter comes first.
         assert!(try_acquire(&context.mutex(&other, "a")).await.is_none(), "overtook");
         waiter.guard().await.release().await.expect("released");
         release(try_acquire(&context.mutex(&other, "a")).await.expect("free")).await;
@@ -96,7 +95,7 @@ cases! {
         let client = context.client_by(LONG_TTL, |config| config.request_timeout = timeout).await;
         let held = acquire(&context.mutex(&client, "b")).await;
         client.link.cut();
-        // Its release is in progress while there is no server, and a try on "b" comes after it.
+        // A try on "b" comes after this release.
         drop(held);
         join_all(["a", "b"].map(async |key| {
             let answer = within(timeout + context.late(), "the answer", context.mutex(&client, key).try_acquire()).await;
@@ -106,7 +105,7 @@ cases! {
         }))
         .await;
         client.link.heal();
-        // A request of the try may have been on its way: nothing may stay of it.
+        // The try may have been sent.
         acquire_and_release(&context.mutex(&client, "a")).await;
     }
 
@@ -115,8 +114,7 @@ cases! {
     async fn mutex_within_times_out_and_leaves_nothing(context) {
         let [client, other] = context.clients().await;
         let guard = acquire(&context.mutex(&client, "a")).await;
-        // Long enough for an answer: without one it would be no timeout. A jump would make a renewal late too, and
-        // the deadline would pass while the lease is suspended.
+        // Without an answer it would be no timeout. A jump would suspend the lease.
         let deadline = 2 * NOISE;
         let late = within(deadline + context.late(), "the timeout", context.mutex(&other, "a").acquire().within(deadline)).await;
         fails_for(late, ErrorKind::Timeout, "a", "held");
@@ -132,7 +130,7 @@ cases! {
         let (holder, client, beside) = (context.client().await, context.mortal().await, context.client().await);
         let guard = acquire(&context.mutex(&holder, "a")).await;
         let ttl = client.ttl();
-        // Before the loss and after it: then the place in the queue is lost, and the waiter cannot join again.
+        // Also after the loss, when the waiter cannot join again.
         for deadline in [ttl * 4 / 5, ttl * 5 / 4] {
             let wait = |client: &Client| Waiter::of(context.mutex(client, "a").acquire().within(deadline));
             let (cut_off, told) = (wait(&client), wait(&beside));

@@ -1,4 +1,4 @@
-//! NODE-: an ordered queue of ephemeral entries.
+//! NODE-: a queue of ephemeral entries.
 
 use std::time::Duration;
 
@@ -78,7 +78,6 @@ cases! {
         promptly(&d).await;
         assert!(!matches!(c.admitted().now_or_never(), Some(Ok(()))), "it has left");
         assert_eq!(soon("leave", d.leave()).await.expect("left"), Leave::of(true));
-        // A second leave of a removed node must succeed.
         leave(&d).await;
         assert!(entries(&one, &queue).await.is_empty());
     }
@@ -138,7 +137,6 @@ cases! {
             promptly(&d).await;
             let listed = entries(&clients[0], &queue).await;
             assert!(listed.len() == 2 && listed.iter().all(|entry| entry.admitted), "{listed:?}");
-            // Two of two permits are taken, and a light waiter does not overtake a heavy one.
             let heavy = waiting(&clients[0], &queue, Claim::Permits(2)).await;
             let light = waiting(&clients[1], &queue, Claim::Permits(1)).await;
             leave(&c).await;
@@ -150,7 +148,6 @@ cases! {
             assert!(still_waits(&clients[1], &light).await, "two of two permits are taken");
             leave(&heavy).await;
             promptly(&light).await;
-            // Next to it a heavy try is refused, and leaves nothing; a light one fits.
             assert!(tries(&clients[0], &join_of(&queue, Claim::Permits(2))).await.is_none());
             let beside = tries(&clients[0], &one).await.expect("it fits");
             let weights = |entry: &QueueEntry| (entry.claim, entry.admitted);
@@ -180,27 +177,25 @@ cases! {
             acquire_and_release(&mutex).await;
         }
         let used = context.requests().await - before;
-        // ZooKeeper counts the packets of a pipelined trip (create, list, the watch that is not
-        // awaited) one by one.
+        // It counts the packets of a pipelined trip (create, list, watch).
         let most = match client.coordinator.backend().name() {
             "zookeeper" => 4 * pairs,
             _ => 2 * pairs,
         };
-        // The count includes the renewals of its lease and of another holder's lease.
         let most = most + upkeep(2, began.elapsed());
         assert!(used <= most + pairs / 5, "{used} requests for {pairs} pairs, expected {most}");
         assert!(used >= 2 * pairs, "{used} requests for {pairs} pairs: the fixture does not count requests");
     }
 }
 
-/// Returns the most requests for the leases of this number of clients at [`QUIET_TTL`]: each lease needs three (a renewal of up to a
-/// hundred nodes, a ping, a proof of contact) in a sixth of its TTL, which is the shortest period of all backends.
+/// At [`QUIET_TTL`], a lease needs three requests (a renewal of up to a hundred nodes, a ping, a proof of contact) in a sixth of
+/// it, the shortest period of all backends.
 pub(super) fn upkeep(clients: usize, time: Duration) -> u64 {
     let rounds = (time.as_secs_f64() / (QUIET_TTL / 6).as_secs_f64()).ceil();
     3 * clients as u64 * rounds as u64
 }
 
-/// Returns whether the testbed counts requests. If not, it must refuse to.
+/// A testbed without a count must refuse.
 pub(super) async fn counts(context: &Context) -> bool {
     let counted = context.fixture.requests().await;
     assert_eq!(

@@ -1,4 +1,4 @@
-//! NODE-: nodes that others remove and list, and foreign entries next to them.
+//! NODE-: removed, listed and foreign entries.
 
 use latchwork_core::backend::EntryPage;
 use latchwork_core::{Ended, LostReason};
@@ -48,7 +48,7 @@ cases! {
         let client = context.client_with(&context.config(ttl)).await;
         let guard = acquire(&context.mutex(&client, "a")).await;
         let bound = match client.coordinator.capabilities().prompt_revocation {
-            // Before the first renewal could have shown it.
+            // Before the first renewal.
             true => CLEAN_UP,
             false => client.ttl() + context.late(),
         };
@@ -119,7 +119,6 @@ cases! {
         let listed = list(EntryPage::new(0, 9).with_leases()).await;
         let after = clock.now();
         if other.coordinator.capabilities().lease_left {
-            // Other clients may hold at the same time.
             let held = listed.iter().find(|entry| entry.sequence == guard.token().sequence()).expect("it holds");
             let left = held.lease_left.expect("the server tells");
             assert!(left <= client.ttl(), "{left:?} of {:?}", client.ttl());

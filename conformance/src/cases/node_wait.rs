@@ -1,4 +1,4 @@
-//! NODE-: how a waiter learns of its turn.
+//! NODE-: the turn of a waiter.
 
 use std::time::Duration;
 
@@ -48,10 +48,8 @@ cases! {
             drop(queue);
             last.release().await.expect("released");
         }
-        // A herd of 25 more at each departure would cost a hundred more; renewals and pings at this
-        // TTL a handful. And a waiter for permits that hears of its predecessor's mark before it has
-        // left looks twice: on ZooKeeper it lists, watches the limit and those ahead, takes these watches
-        // back and lists again, which is seven requests more.
+        // A herd of 25 would cost a hundred more at each departure; renewals and pings a handful. A waiter for permits may look
+        // twice: on ZooKeeper, seven more.
         let [few, many] = costs[..] else { unreachable!("two queues") };
         let most = few + 10 * departures as u64;
         assert!(many <= most, "{departures} departures cost {few} requests with 5 waiters and {many} with 30");
@@ -86,7 +84,6 @@ cases! {
         guard.release().await.expect("released");
         let turn = || async { listing(&context.mutex(&holder, "a")).await.first().is_some_and(|entry| entry.admitted) };
         until("its turn has come", turn).await;
-        // Long enough that the message was sent, and lost with the connection.
         tokio::time::sleep(Duration::from_millis(100)).await;
         assert!(!waiter.is_finished(), "the waiter was admitted without an answer of the server");
         waiting.link.heal();

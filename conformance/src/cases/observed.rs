@@ -1,4 +1,4 @@
-//! NODE-DATA, NODE-QUEUES: the view of other clients on a queue.
+//! NODE-DATA, NODE-QUEUES: queues seen by other clients.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub(super) fn data(entries: &[QueueEntry]) -> Vec<&[u8]> {
     entries.iter().map(|entry| &*entry.data).collect()
 }
 
-/// Returns the claims of three nodes that are in a queue of this kind together.
+/// Three nodes with these claims may be in a queue.
 pub(super) fn claims(kind: Kind) -> [Claim; 3] {
     match kind {
         Kind::Semaphore => [Claim::Permits(1); 3],
@@ -46,7 +46,6 @@ pub(super) async fn watching(client: &Client, queue: &Address) -> Box<dyn Change
     watch
 }
 
-/// Waits for news until the queue's listing is as wanted.
 pub(super) async fn until_it_is(
     watch: &mut Box<dyn ChangeWatch>,
     (client, queue): (&Client, &Address),
@@ -93,7 +92,7 @@ cases! {
     "NODE-DATA" =>
     /// data for a node that is gone reaches no other node, also if the request arrives late; the writer gets the loss
     async fn node_data_reaches_no_other_node(context) {
-        // No renewal names its node while the write is to be caught.
+        // No renewal may name its node.
         let (one, two) = (context.quiet().await, context.client().await);
         let queue = context.queue_of(Kind::Election, "late");
         let node = join(&one, &queue, Claim::Exclusive, b"first").await;
@@ -101,7 +100,6 @@ cases! {
         write(&node, b"in time").await.expect("it stands");
         assert!(context.can(Fault::Park));
         let mut late = one.link.park("late");
-        // A server drops the late request if the session reconnects.
         one.link.refuse();
         fails(caught(&mut *late, write(&node, b"too late")).await, ErrorKind::OutcomeUnknown, "its connection was lost");
         context.remove(&queue, node.state().sequence()).await;
@@ -109,11 +107,9 @@ cases! {
         soon("deliver", late.deliver()).await;
         assert_eq!(data(&entries(&two, &queue).await), [b"second"]);
         one.link.heal();
-        // The client finds its way back first.
         let error = in_the_end(|| write(&node, b"never")).await.expect_err("it was removed");
         assert!(matches!(error.kind(), ErrorKind::Lost(_)), "{error}");
         assert_eq!(data(&entries(&two, &queue).await), [b"second"]);
-        // One node has left, and the client of the other has closed.
         soon("leave", next.leave()).await.expect("left");
         let error = write(&next, b"never").await.expect_err("it has left");
         assert!(matches!(error.kind(), ErrorKind::NotHeld | ErrorKind::Lost(_)), "{error}");
@@ -193,11 +189,9 @@ cases! {
     "NODE-DATA" =>
     /// a write of data whose reply is lost is unknown, or its outcome is found out; it was made
     async fn node_data_of_a_lost_reply_is_unknown(context) {
-        // No renewal names its node while the write is to lose its reply.
         let (one, two) = (context.quiet().await, context.client().await);
         let queue = context.queue_of(Kind::Group, "reply");
         let node = join(&one, &queue, Claim::Shared, b"first").await;
-        // Some servers must learn the request first.
         write(&node, b"in time").await.expect("it stands");
         assert!(context.can(Fault::DropReply));
         if let Err(error) = without_reply(&one, "reply", write(&node, b"second")).await {
@@ -230,7 +224,7 @@ cases! {
         let others = listed(context, &client, (KeysWith::Nodes, Kind::RwLock), "", 10).await;
         assert_eq!(others.into_keys().collect::<Vec<_>>(), ["a/other kind"]);
         assert_eq!(listed(context, &client, (KeysWith::Nodes, Kind::Group), "", 10).await, BTreeMap::new());
-        // The waiters leave first, so that none is admitted.
+        // So that none is admitted.
         for node in nodes.into_iter().rev().chain([other, elsewhere]) {
             leave(node).await;
         }

@@ -18,7 +18,6 @@ cases! {
     "NODE-GONE" adapted =>
     /// a forced release frees the lock for the next client; its victim, a holder or a waiter, gets `Revoked` at once
     async fn node_gone_by_a_forced_release_is_reported(context) {
-        // The loss must come by an event: a re-check would be later than the bound.
         let (client, operator) = (context.quiet().await, context.client().await);
         let (here, there) = (context.mutex(&client, "a"), context.mutex(&operator, "a"));
         let guard = acquire(&here).await;
@@ -39,7 +38,7 @@ cases! {
         assert!(next.is_held(), "somebody else's");
         next.release().await.expect("released");
 
-        // At once: the waiter does not take the end of the holder for its admission.
+        // The waiter must not take the holder's end for its admission.
         let guard = acquire(&here).await;
         let victim = queue_up(&here, 2).await;
         for gone in listing(&there).await.iter().rev() {
@@ -53,7 +52,6 @@ cases! {
     "NODE-GONE" =>
     /// the same for readers and permits: the next waiters are admitted
     async fn node_gone_by_a_forced_release_makes_room(context) {
-        // As above.
         let (client, operator) = (context.quiet().await, context.client().await);
         let reader = soon("read", rwlock(&client, "a").read()).await.expect("acquired");
         let there = rwlock(&operator, "a");
@@ -72,7 +70,7 @@ cases! {
         assert!(!soon("force", there.force_release(1)).await.expect("answered"), "the queue was never used");
         let writer = soon("write", lock.write()).await.expect("acquired");
         let next = writing(&there, 2).await;
-        // It keeps the number that it had as a writer.
+        // It keeps the writer's number.
         let reader = soon("downgrade", writer.downgrade()).await.expect("downgraded");
         assert!(!soon("force", there.force_release(reader.sequence() - 1)).await.expect("answered"), "nobody's");
         assert!(soon("force", there.force_release(reader.sequence())).await.expect("answered"));
@@ -91,7 +89,7 @@ cases! {
             let [client, operator] = context.clients().await;
             let there = context.mutex(&operator, "a");
             let guard = acquire(&context.mutex(&client, "a")).await;
-            // If the server's event comes over this link, it comes after the release.
+            // The server's event then comes after the release.
             client.link.delay(SLOW);
             take_away(context, &there, &guard, forced).await;
             let next = if followed { Some(acquire(&there).await) } else { None };
@@ -123,10 +121,9 @@ cases! {
     }
 }
 
-/// Far longer than the way of others' requests, and less than a request may take.
+/// Longer than others' requests, and shorter than the timeout.
 const SLOW: Duration = Duration::from_millis(600);
 
-/// By an operator's forced release, or past the library.
 async fn take_away(context: &Context, there: &Lock, guard: &Guard, forced: bool) {
     let sequence = guard.token().sequence();
     match forced {

@@ -1,5 +1,4 @@
-//! Clients whose runtime is not driven or is gone, and servers that stay away: every answer comes
-//! within its bound.
+//! Clients without a runtime, and absent servers.
 
 use std::thread;
 use std::time::Duration;
@@ -50,7 +49,7 @@ cases! {
     /// without a server, a waiter gets an error after a TTL and a request timeout, and a release returns by the hold's
     /// deadline
     async fn lease_state_silence_is_waited_for_within_its_bound(context) {
-        // The default timeout. On Redis the keys of a node outlive the node by its own life.
+        // On Redis the keys of a node outlive it by its own life.
         let (ttl, timeout) = (if context.keeps_time() { SHORT_TTL } else { LONG_TTL }, Duration::from_secs(2));
         let client = context.client_by(ttl, |config| config.request_timeout = timeout).await;
         let other = context.client().await;
@@ -69,7 +68,6 @@ cases! {
     }
 }
 
-/// Returns a client of a runtime that is not driven any more, and its hold.
 fn elsewhere(context: &Context) -> Option<(Runtime, Client, Guard)> {
     if context.testbed.is_paused() {
         context.leave_out("the fixture has a single runtime");
@@ -86,7 +84,6 @@ fn elsewhere(context: &Context) -> Option<(Runtime, Client, Guard)> {
     })
 }
 
-/// Asserts that another client acquires the lock within the bound of each lease.
 async fn goes_on(context: &Context, client: &Client) {
     let other = context.client().await;
     let next = within(context.recovery(client), "the next admission", mutex(&other, "a").acquire()).await;

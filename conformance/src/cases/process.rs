@@ -1,4 +1,4 @@
-//! Clients in separate processes, which are stopped and killed.
+//! Client processes that are stopped and killed.
 
 use std::time::Duration;
 
@@ -14,23 +14,20 @@ use crate::context::Context;
 use crate::testbed::{Client, Fault};
 use crate::waits::{soon, until_within, within};
 
-/// The TTL of a process that is killed or stopped: until then it holds, and a renewal may be late.
+/// A renewal may be late.
 const MORTAL: Duration = SHORT_TTL.saturating_mul(2);
 
-/// The TTL of a process that is killed: a long one where the case ends its lease.
+/// Long if the case ends the lease.
 fn mortal(context: &Context) -> Duration {
     if context.keeps_time() { MORTAL } else { QUIET_TTL }
 }
 
-/// Connects a client with the TTL of the killed ones.
 async fn survivor(context: &Context) -> Client {
     context.client_with(&context.config(mortal(context))).await
 }
 
-/// The label of a process that is killed.
 const VICTIM: &str = "a victim";
 
-/// The configuration of a client process, or `None` where the testbed has no processes and says so.
 pub(super) fn processes(context: &Context, ttl: Duration) -> Option<Config> {
     let config = context.fixture.process_config();
     assert_eq!(config.is_some(), context.can(Fault::Processes), "Fixture::can must match the fixture");
@@ -45,7 +42,7 @@ pub(super) fn processes(context: &Context, ttl: Duration) -> Option<Config> {
     })
 }
 
-/// The same of one that is killed, or ends without a close.
+/// The process does not close.
 fn victims(context: &Context, ttl: Duration) -> Option<Config> {
     processes(context, ttl).map(|mut config| {
         config.label = Some(VICTIM.to_owned());
@@ -76,7 +73,6 @@ cases! {
         let client = survivor(context).await;
         let guard = acquire(&context.mutex(&client, "a")).await;
         let victim = Child::start(&config, &Hold::of(context.contested("a").await));
-        // It has to start.
         let waits = || async { listing(&context.mutex(&client, "a")).await.len() == 2 };
         until_within(PATIENCE, "the process waits", waits).await;
         let waiter = queue_up(&context.mutex(&client, "a"), 3).await;
@@ -99,7 +95,7 @@ cases! {
         let next = within(context.recovery(&client), "the next admission", waiter.outcome()).await.expect("admitted");
         let mut resource = Resource::default();
         assert!(resource.write(next.token(), "next"), "the next holder writes");
-        // Asked while it is stopped, so that this is the first thing it does.
+        // Before it continues, so that it looks first.
         sleeper.process.tell(Order::Look).await;
         sleeper.process.signal(Signal::CONT);
         let HoldEvent::Looked { is_held, check, lost_at_first_poll } = sleeper.next().await else {
@@ -123,7 +119,6 @@ cases! {
         assert!(matches!(holder.next().await, HoldEvent::Held { .. }));
         assert!(try_acquire(&context.mutex(&client, "a")).await.is_none(), "held by another process");
         holder.release().await;
-        // By its end, and not by the lease's.
         let next = within(LONG_TTL / 2, "the next admission", context.mutex(&client, "a").acquire()).await;
         release(next.expect("admitted")).await;
     }
@@ -142,7 +137,7 @@ cases! {
 }
 
 async fn ends_early(context: &Context, by: WayOut) {
-    // The control is the same work without the close: then the lock must stay held.
+    // The control does not close: the lock must stay held.
     for (closes, ttl) in [(true, LONG_TTL), (false, QUIET_TTL)] {
         let Some(config) = victims(context, ttl) else { return };
         let client = context.client().await;
@@ -173,7 +168,7 @@ async fn ends_early(context: &Context, by: WayOut) {
     }
 }
 
-/// A fenced resource, like a database with `UPDATE … WHERE fence <= $1`.
+/// Like a database with `UPDATE … WHERE fence <= $1`.
 #[derive(Default)]
 struct Resource {
     fence: Option<Token>,

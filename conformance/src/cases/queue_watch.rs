@@ -29,7 +29,6 @@ cases! {
                     write(&other, data).await.expect("it stands");
                     leave(other).await;
                 }
-                // It may answer without a change, but not to each of these.
                 assert!(is_quiet(&two, &mut *watch).await || is_quiet(&two, &mut *watch).await, "{kind:?}");
                 let first = join(&one, &queue, claim, b"first").await;
                 soon("the first", until_it_is(&mut watch, here, |all| data(all) == [b"first"])).await;
@@ -113,7 +112,6 @@ cases! {
                 for turn in 0..10 {
                     let node = join(&one, &queue, Claim::Shared, b"first").await;
                     write(&node, b"second").await.expect("it stands");
-                    // In memory it takes no time.
                     tokio::task::yield_now().await;
                     if turn == 9 {
                         write(&node, b"last").await.expect("it stands");

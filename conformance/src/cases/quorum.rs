@@ -1,4 +1,4 @@
-//! The QuorumLock. Its members are clients of three namespaces, which stand for three servers.
+//! The QuorumLock over three namespaces.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,19 +20,17 @@ use crate::errors::{fails, fails_for, is_lost};
 use crate::testbed::{Client, Fault};
 use crate::waits::{soon, until, within};
 
-/// One client of each member.
 #[derive(Debug)]
 pub(super) struct Quorum {
     pub(super) clients: Vec<Client>,
 }
 
 impl Quorum {
-    /// Connects clients of three namespaces. Their names have another order than the members.
+    /// The names and members differ in order.
     pub(super) async fn open(context: &Context, ttl: Duration) -> Self {
         Self::open_with(context, &context.config(ttl)).await
     }
 
-    /// As [`open`](Self::open), of clients with this configuration.
     async fn open_with(context: &Context, config: &Config) -> Self {
         let mut clients = Vec::new();
         for (suffix, name) in [("", "c"), ("-2", "a"), ("-3", "b")] {
@@ -44,7 +42,6 @@ impl Quorum {
         Self { clients }
     }
 
-    /// Of the first members.
     pub(super) fn lock_of(&self, members: usize, key: &str) -> QuorumLock {
         self.lock_with(members, key, self.ttl())
     }
@@ -58,28 +55,23 @@ impl Quorum {
         self.lock_of(self.clients.len(), KEY)
     }
 
-    /// The longest that was granted.
     fn ttl(&self) -> Duration {
         self.clients.iter().map(Client::ttl).max().expect("members")
     }
 
-    /// The members of a case, whose servers count.
     async fn initialized(context: &Context, ttl: Duration) -> Self {
         Self::open(context, ttl).await.counting().await
     }
 
-    /// With servers that count.
     async fn counting(self) -> Self {
         soon("initialize", self.lock().initialize()).await.expect("initialized");
         self
     }
 
-    /// Deletes the markers.
     pub(super) async fn clear(&self) {
         soon("reset", self.lock().reset()).await.expect("deleted");
     }
 
-    /// Removes all data of this member's server.
     async fn forget(&self, member: usize) {
         let client = &self.clients[member];
         for entry in listing(&mutex(client, KEY)).await {
@@ -93,7 +85,6 @@ impl Quorum {
     }
 }
 
-/// How many members are held.
 fn width(guard: &QuorumGuard) -> usize {
     guard.sequences().iter().flatten().count()
 }
@@ -114,7 +105,6 @@ cases! {
         let second = acquire(&mutex(&two.clients[2], KEY)).await;
         assert!(soon("try", one.lock().try_acquire()).await.expect("answered").is_none());
         acquire_and_release(&mutex(&two.clients[0], KEY)).await;
-        // The acquisition waits for a member that is free later.
         let waiting = Waiter::of(one.lock().acquire());
         until("it waits", || async { listing(&mutex(&two.clients[1], KEY)).await.len() == 2 }).await;
         first.release().await.expect("released");
@@ -131,11 +121,11 @@ cases! {
     "QUORUM-MAJORITY" =>
     /// an acquisition returns with a majority, without waiting for the slowest member, which joins later
     async fn quorum_does_not_wait_for_a_minority(context) {
-        // Requests and renewals over the slow link are still in time.
+        // The slow link must be in time.
         let mut config = context.config(QUIET_TTL);
         config.request_timeout = 2 * SLOW;
         let quorum = Quorum::open_with(context, &config).await.counting().await;
-        // Each has read its marker.
+        // All have read their markers then.
         let guard = soon("acquire", quorum.lock().acquire()).await.expect("acquired");
         until("all join", || async { width(&guard) == 3 }).await;
         soon("release", guard.release()).await.expect("released");
@@ -144,7 +134,6 @@ cases! {
         quorum.clients[0].link.delay(SLOW);
         let guard = within(SLOW / 2, "the majority", quorum.lock().acquire()).await.expect("acquired");
         assert_eq!(width(&guard), 2);
-        // Its way need not be waited out.
         quorum.clients[0].link.heal();
         until("the slow member joins later", || async { width(&guard) == 3 }).await;
         quorum.clients[0].link.delay(SLOW);
@@ -189,7 +178,7 @@ cases! {
         one.clients[0].link.cut();
         until("the member is lost", || async { width(&guard) == 2 }).await;
         assert!(guard.is_held());
-        // A busy machine may have had it suspended.
+        // A busy machine may suspend it.
         until("it is live", || async { guard.state() == HoldState::Held }).await;
         let (lost, from) = (guard.lost(), Instant::now());
         one.clients[1].link.cut();
@@ -199,7 +188,7 @@ cases! {
         assert_eq!(within(bound, "the loss", lost).await, Ended::Lost(LostReason::Expired));
         assert!(from.elapsed() <= bound && guard.remaining().is_zero(), "{:?}", from.elapsed());
         one.clients.iter().for_each(|client| client.link.heal());
-        // The members that could not be given back go with their leases.
+        // Leases release the members without a server.
         let bound = context.recovery(&one.clients[0]) + NOISE;
         release(within(bound, "the next", two.lock().acquire()).await.expect("acquired")).await;
         drop(guard);
@@ -218,12 +207,10 @@ cases! {
         assert!(from.elapsed() >= ttl, "after {:?}", from.elapsed());
         until("all join", || async { width(&guard) == 3 }).await;
 
-        // A majority forgets. The holder may not hear of it.
         two.forget(0).await;
         two.forget(2).await;
         let from = Instant::now();
         fails(soon("try", two.lock().try_acquire()).await, ErrorKind::Unavailable, "two do not count");
-        // It is over long before they count.
         fails(soon("within", two.lock().acquire().within(ttl / 6)).await, ErrorKind::Unavailable, "two do not count");
         drop(guard);
         let guard = soon("acquire", two.lock().acquire()).await.expect("they count again");
@@ -273,7 +260,7 @@ cases! {
 }
 
 const KEY: &str = "a";
-/// Long enough for answers of a majority: without them it would be no timeout.
+/// A timeout is reported only after answers of a majority.
 const WITHIN: Duration = NOISE.saturating_mul(2);
-/// The way of a member that is slow, and not silent. Half of it is more than a machine takes for the others.
+/// A machine needs less than half of it for the others.
 const SLOW: Duration = Duration::from_secs(6);

@@ -113,8 +113,7 @@ cases! {
         }
         until("the waiter is in the queue", || async { listing(&mutex(&other, "a")).await.len() == 2 }).await;
         let node = listing(&mutex(&other, "a")).await[1].sequence;
-        // The one that began, and one that joined it and is dropped between its admission and its
-        // next poll.
+        // The second is dropped between its admission and its next poll.
         drop(waiting.remove(0));
         let never_polled = waiting.remove(0);
         elsewhere.release().await.expect("released");
@@ -140,7 +139,7 @@ cases! {
     async fn reentry_race_unpolled_acquire_blocks_no_other_task(context) {
         let [client, other] = context.clients().await;
         let (lock, owner) = (reentrant(&client, "a"), Owner::new("one"));
-        // So that no request is answered within a poll.
+        // No request is answered within a poll.
         client.link.delay(Duration::from_millis(20));
         for (held, polled) in [(false, true), (false, false), (true, true), (true, false)] {
             let elsewhere = if held { Some(acquire(&mutex(&other, "a")).await) } else { None };
@@ -164,7 +163,7 @@ cases! {
                 }
                 false => drop(kept),
             }
-            // While its client lives, whose lease takes nothing back.
+            // The client's lease takes nothing back.
             release(within(CLEAN_UP, "the next", mutex(&other, "a").acquire()).await.expect("acquired")).await;
         }
         client.link.heal();

@@ -14,12 +14,10 @@ pub(super) fn rwlock(client: &Client, key: &str) -> RwLock {
     client.coordinator.rwlock(key).expect("a good key")
 }
 
-/// Reads in the background, as the `place`-th in the queue.
 pub(super) async fn reading(lock: &RwLock, place: usize) -> Waiter<ReadGuard> {
     queued(lock.read(), lock.queue(), place).await
 }
 
-/// Writes in the background, as the `place`-th in the queue.
 pub(super) async fn writing(lock: &RwLock, place: usize) -> Waiter<WriteGuard> {
     queued(lock.write(), lock.queue(), place).await
 }
@@ -69,7 +67,7 @@ cases! {
     /// many readers and writers on several clients: a writer is always alone
     async fn rwlock_writers_are_alone(context) {
         let clients: [_; 2] = context.clients().await;
-        // Readers count up, a writer takes it to -1.
+        // The readers; -1 with a writer.
         let inside = Arc::new(AtomicI32::new(0));
         contend(9, |task, held| {
             let (lock, inside) = (rwlock(&clients[task % 2], "a"), Arc::clone(&inside));

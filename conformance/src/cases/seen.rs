@@ -1,4 +1,4 @@
-//! What one sees of a client: its metrics, and how loud its events are.
+//! Metrics of a client, and levels of its events.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ cases! {
             assert!(matches!(late.kind(), ErrorKind::Timeout | ErrorKind::Unavailable), "{late}");
             let late = if late.kind() == ErrorKind::Timeout { "timeout" } else { "unavailable" };
             let waiter = queue_up(&mutex, 2).await;
-            // The queue's second node may be of the acquisition that timed out.
+            // The second node may be of the timed-out acquisition.
             until("it waits", async || of_a_mutex(&recorder, "latchwork_waiters", &[]) == 1.0).await;
             let one = |metric, value| assert_eq!(of_a_mutex(&recorder, metric, &[]), value, "{metric}: {recorder:?}");
             one("latchwork_holders", 1.0);
@@ -50,7 +50,6 @@ cases! {
             one("latchwork_holders", 0.0);
             one("latchwork_losses_total", 0.0);
 
-            // Others do not count for it.
             release(soon("write", rwlock(&client, "a").write()).await.expect("free")).await;
             release(soon("permits", semaphore(&client, "a", 2).acquire(2)).await.expect("free")).await;
             one("latchwork_acquisitions_total", 7.0);
@@ -64,7 +63,7 @@ cases! {
     "SEEN-LOSSES" =>
     /// each loss counts once, when it happens and by its reason, also if the guard is not checked
     async fn seen_losses_are_counted_by_their_reason(context) {
-        // None of its losses is of a late renewal.
+        // A late renewal would be another loss.
         let Some((recorder, client)) = recorded(context, 2 * SHORT_TTL).await else { return };
         let operator = context.client().await;
         let lost = |reason| of_a_mutex(&recorder, "latchwork_losses_total", &[("reason", reason)]);
@@ -73,11 +72,9 @@ cases! {
             let sequence = revoked.token().sequence();
             assert!(soon("force", mutex(&operator, "revoked").force_release(sequence)).await.expect("answered"));
             until("the revocation counts", async || lost("revoked") == 1.0).await;
-            // Long enough for an answer on a busy machine.
             let ended = soon("acquire", mutex(&client, "ended").acquire().max_hold(2 * NOISE)).await.expect("free");
             until("the fixed end counts", async || lost("max_hold") == 1.0).await;
             assert_eq!(of_a_mutex(&recorder, "latchwork_holders", &[]), 0.0, "{recorder:?}");
-            // Each has counted when it happened, and not again.
             for (guard, reason) in [(revoked, LostReason::Revoked), (ended, LostReason::MaxHold)] {
                 assert_eq!(soon("lost", guard.lost()).await, Ended::Lost(reason));
                 drop(guard);
@@ -110,11 +107,11 @@ cases! {
         let expired = || of_a_mutex(&recorder, "latchwork_losses_total", &[("reason", "expired")]);
         within(client.ttl() + context.late(), "the loss shows", shows(|| expired() == 1.0)).await;
         assert!(is("latchwork_holders", 0.0), "{recorder:?}");
-        // A store of memory has no connection.
+        // Memory has no connection.
         let connected = !context.testbed.is_paused();
         if connected {
             let broken = recorder.sum("latchwork_clients_disconnected", &[("backend", backend)]);
-            // A client of a Redis Cluster has a connection to each server that it has used.
+            // A Redis Cluster's client connects to each server.
             let are_many = context.testbed.name() == "redis-cluster" && broken > 1.0;
             assert!(broken == 1.0 || are_many, "{recorder:?}");
         }
@@ -140,11 +137,10 @@ cases! {
             return context.leave_out("the fixture cannot cut links");
         }
         let log = Log::everywhere();
-        // A connection on which a request had no answer may be given up before a renewal is late.
+        // A connection without an answer may end before.
         let client = context.client_by(LONG_TTL, |config| config.request_timeout = LONG_TTL / 2).await;
         let backend = client.coordinator.backend().name();
-        // A renewal gets no answer within its third of the TTL. A client with several servers may give up this one before and dial the
-        // next: then no renewal is late.
+        // A renewal is late, unless a client dials another server before.
         client.link.delay(client.ttl() / 2);
         let late = (context.fixture.config().hosts.len() < 2).then_some("latchwork.renewal.late");
         for name in late.into_iter().chain(["latchwork.lease.suspended"]) {
@@ -203,7 +199,6 @@ cases! {
             return;
         }
         let mutex = recorder.scope(async { mutex(&client, "a") }).await;
-        // The first pair creates permanent data of the key.
         acquire_and_release(&mutex).await;
         let sent = || recorder.sum("latchwork_requests_total", &[]);
         let (before, counted) = (context.requests().await, sent());
@@ -213,9 +208,9 @@ cases! {
         }
         let served = (context.requests().await - before) as f64;
         let sent = sent() - counted;
-        // ZooKeeper counts the packets of one pipelined request one by one.
+        // It counts the packets of a pipelined request.
         let packets = if client.coordinator.backend().name() == "zookeeper" { 2.0 } else { 1.0 };
-        // A renewal may fall between the two looks.
+        // A renewal may come between the counts.
         assert!(
             (served / packets - 2.0..=served + 2.0).contains(&sent) && sent >= 2.0 * pairs,
             "{sent} requests were counted, but the server received {served}: {recorder:?}"
@@ -227,7 +222,7 @@ cases! {
     /// are at debug
     async fn seen_levels_of_a_healthy_client(context) {
         let log = Log::everywhere();
-        // A renewal of a busy machine is not late at this TTL.
+        // At this TTL no renewal is late.
         let config = context.config(2 * LONG_TTL);
         let clients = [context.client_with(&config).await, context.client_with(&config).await];
         let held = acquire(&mutex(&clients[0], "held")).await;
@@ -241,11 +236,10 @@ cases! {
             }
         })
         .await;
-        // During this, the lease is renewed.
         tokio::time::sleep(clients[0].ttl() * 2 / 5).await;
         held.release().await.expect("held until now");
         let lines = log.lines();
-        // Advice about the test's server does not concern the client.
+        // Advice about the test's server.
         let allowed = ["latchwork.connected", "latchwork.server.advice"];
         let loud: Vec<_> =
             lines.iter().filter(|line| line.level <= Level::INFO && !allowed.contains(&line.name)).collect();
@@ -257,10 +251,8 @@ cases! {
     }
 }
 
-/// The acquisitions of one contender.
 const ROUNDS: usize = 30;
 
-/// Connects a client with recorded metrics. A build without metrics leaves the case out.
 async fn recorded(context: &Context, ttl: Duration) -> Option<(Recorder, Client)> {
     if !cfg!(feature = "metrics") {
         context.leave_out("the build is without the feature `metrics`");
@@ -275,7 +267,7 @@ fn of_a_mutex(recorder: &Recorder, metric: &str, labels: &[(&str, &str)]) -> f64
     recorder.sum(metric, &[labels, &[("recipe", "mutex")]].concat())
 }
 
-/// Waits until a metric has a value. There is no event for it.
+/// A metric has no event.
 async fn shows(is: impl Fn() -> bool) {
     while !is() {
         tokio::time::sleep(Duration::from_millis(10)).await;

@@ -21,7 +21,6 @@ pub(super) async fn permits(semaphore: &Semaphore, weight: u32) -> Permit {
     soon("acquire", semaphore.acquire(weight)).await.expect("acquired")
 }
 
-/// Asserts that an acquisition of this weight is a conflict, and a try too.
 pub(super) async fn is_conflict(semaphore: &Semaphore, weight: u32, why: &str) -> [Error; 2] {
     let (conflict, key) = (ErrorKind::Conflict, semaphore.key());
     let acquired = fails_for(soon("acquire", semaphore.acquire(weight)).await, conflict, key, why);
@@ -78,7 +77,7 @@ cases! {
         let [one, other] = context.clients().await;
         let held = permits(&semaphore(&one, "a", 2), 1).await;
         is_conflict(&semaphore(&other, "a", 3), 1, "another limit").await;
-        // A weight that only the server can refuse.
+        // Only the server can refuse this weight.
         let queue = context.queue_of(Kind::Semaphore, "a");
         for limit in [Limit::Exactly(2), Limit::Stored] {
             for patience in [Patience::Wait, Patience::Try] {
@@ -90,7 +89,7 @@ cases! {
         let beside = permits(&semaphore(&other, "a", 2), 1).await;
         assert_eq!(soon("list", semaphore(&one, "a", 2).queue().first(10)).await.expect("listed").len(), 2);
         release_all([held, beside]).await;
-        // The limit is stored permanently, and not only while a client holds.
+        // The limit stays without a holder.
         fails(soon("acquire", semaphore(&other, "a", 3).acquire(1)).await, ErrorKind::Conflict, "another limit");
     }
 

@@ -1,4 +1,4 @@
-//! The long tier: many tasks in several processes, for a while.
+//! The long tier: tasks of several processes.
 
 use std::time::Duration;
 
@@ -23,7 +23,6 @@ cases! {
     /// order of holding, all served
     async fn soak_200_tasks_in_4_processes(context) {
         let records = soak(context, of(context, SoakKind::Exclusive).await, PROCESSES).await;
-        // FIFO by sequence number: the order of tokens is the order of holding.
         judged(in_order_of_tokens(&records));
         judged(none_overlap(&records, LIMIT));
     }
@@ -64,7 +63,7 @@ async fn of(context: &Context, kind: SoakKind) -> Soak {
     Soak { contested, tasks: TASKS, seconds: SECONDS, kind, pairs_of: None, outlasts: false }
 }
 
-/// Returns the records of the processes of a soak; empty if the testbed has no processes.
+/// Empty without processes.
 async fn soak(context: &Context, soak: Soak, processes: usize) -> Vec<HoldRecord> {
     let Some(config) = process::processes(context, LONG_TTL) else { return Vec::new() };
     let children: Vec<_> = (0..processes).map(|_| Child::start(&config, &soak)).collect();
@@ -85,7 +84,6 @@ async fn soak(context: &Context, soak: Soak, processes: usize) -> Vec<HoldRecord
     all
 }
 
-/// Returns the claims of the tasks of a soak.
 fn claims(kind: SoakKind) -> Vec<Claim> {
     match kind {
         SoakKind::Exclusive => vec![Claim::Exclusive],

@@ -1,5 +1,4 @@
-//! LAYOUT-RAISE over processes: a fleet is rolled to a newer build and back, and goes on. Under `./test --long` there
-//! are two builds; else this one says that it is the newer one.
+//! LAYOUT-RAISE over processes. Only `./test --long` has two builds; otherwise this one acts as the newer one.
 
 use latchwork_core::backend::LAYOUT;
 use latchwork_core::{Config, ErrorKind};
@@ -16,9 +15,7 @@ use crate::hold_record::{HoldRecord, in_order_of_tokens, monotonic, none_overlap
 use crate::testbed::Client;
 use crate::waits::soon;
 
-/// The contended key.
 const KEY: &str = "rolled";
-/// The layout of the newer build.
 const NEWER: u32 = LAYOUT + 1;
 
 cases! {
@@ -33,7 +30,7 @@ cases! {
         all_go_on(&mut fleet).await;
         let operator = context.client_with(&config.clone().as_of_layout(NEWER).as_operator()).await;
         let mut records = Vec::new();
-        // Forward one by one, back before the second one, and forward again.
+        // Forward, back, and forward again.
         for (newer, older) in [(NEWER, LAYOUT), (LAYOUT, NEWER), (NEWER, LAYOUT), (NEWER, LAYOUT)] {
             fleet.push(begin(newer).await);
             all_go_on(&mut fleet).await;
@@ -56,12 +53,11 @@ cases! {
     }
 }
 
-/// A raise, while one of the fleet is too old.
 async fn refused(operator: &Client) {
     fails(raise(operator).await, ErrorKind::Conflict, "an older process");
 }
 
-/// Waits until each holds again: for a hold that begins after this call.
+/// Their holds begin after this call.
 async fn all_go_on(fleet: &mut [Member]) {
     for member in fleet {
         let called = monotonic();
@@ -71,7 +67,6 @@ async fn all_go_on(fleet: &mut [Member]) {
     }
 }
 
-/// A process of the fleet, and when it held up to now.
 struct Member {
     layout: u32,
     process: Child<HoldRecord>,
@@ -92,7 +87,6 @@ impl Member {
         Self { layout, process: Child::of(command(config, Some(layout), &soak)), records: Vec::new() }
     }
 
-    /// Ends it in order, and returns when it held.
     async fn end(mut self) -> Vec<HoldRecord> {
         self.records.extend(self.process.release().await);
         self.records

@@ -1,4 +1,4 @@
-//! WATCH-: the news of a cell's changes.
+//! WATCH-: reports of a cell's changes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,12 +18,10 @@ use crate::errors::{fails, fails_for};
 use crate::testbed::{Client, Fault};
 use crate::waits::{soon, within};
 
-/// The next value that a watch answers, as text.
 async fn next(watch: &mut Watch<Option<VersionedValue>>) -> Option<String> {
     soon("news", watch.changed()).await.expect("watched").map(as_text)
 }
 
-/// A watch below the recipes, which has answered first.
 pub(super) async fn watching(client: &Client, cell: &Address) -> Box<dyn ChangeWatch> {
     let mut watch = client.coordinator.backend().watch_cell(cell);
     news(&mut *watch).await;
@@ -34,7 +32,7 @@ pub(super) async fn news(watch: &mut dyn ChangeWatch) {
     soon("the news", watch.changed()).await.expect("watched");
 }
 
-/// Waits for news through an outage, as core does.
+/// Retries, as core does.
 pub(super) async fn news_in_the_end(watch: &mut dyn ChangeWatch) {
     soon("the news", async {
         while let Err(error) = watch.changed().await {
@@ -45,7 +43,7 @@ pub(super) async fn news_in_the_end(watch: &mut dyn ChangeWatch) {
     .await;
 }
 
-/// The end of a watch, which may answer without a change before it.
+/// Before its end it may answer without a change.
 pub(super) async fn end_of(watch: &mut dyn ChangeWatch) -> ErrorKind {
     soon("the end", async { while watch.changed().await.is_ok() {} }).await;
     soon("the end", watch.changed()).await.expect_err("ended").kind()
@@ -77,7 +75,7 @@ cases! {
                 ask(&one, &cell, &put(Expected::Version(Version::new(1 << 50, 5)), "no")).await.expect("answered");
                 ask(&one, &cell, &deletion(Expected::Absent)).await.expect("answered");
             }
-            // It may answer without a change, but not to each of these.
+            // It may answer once without a change.
             assert!(is_quiet(&two, &mut *watch).await || is_quiet(&two, &mut *watch).await, "before {write:?}");
             assert_eq!(cell_actions::read(&two, &cell).await, there);
             match is_held {
@@ -96,7 +94,7 @@ cases! {
         news(&mut *watch).await;
         for turn in 0..20_u64 {
             cell_actions::write(&one, &cell, put(Expected::Any, turn.to_string())).await;
-            // Some are dropped after the event has come, while the watch starts again.
+            // Some calls are dropped between the event and the restart of the watch.
             if tokio::time::timeout(Duration::from_micros(50 * turn), watch.changed()).await.is_err() {
                 news(&mut *watch).await;
             }
@@ -104,7 +102,7 @@ cases! {
         }
         for round in 0..20 {
             let mut watch = two.coordinator.backend().watch_cell(&cell);
-            // A first call that is dropped takes no answer with it.
+            // A dropped first call takes no answer with it.
             if round % 2 == 0 || watch.changed().now_or_never().is_none() {
                 news(&mut *watch).await;
             }
@@ -135,7 +133,7 @@ cases! {
             let writes = async {
                 for number in 0..=40 {
                     cell_actions::write(&one, &cell, put(Expected::Any, number.to_string())).await;
-                    // In memory it takes no time.
+                    // A write on memory takes no time.
                     tokio::task::yield_now().await;
                 }
             };
@@ -179,7 +177,6 @@ cases! {
     /// a watch returns the current value, then the latest of the values that are written, deleted and created again, in
     /// rising versions
     async fn watch_order_shows_the_latest_in_the_end(context) {
-        // A watch re-checks once in its TTL, which is longer than this case.
         let (one, two) = (context.client().await, context.quiet().await);
         let (mine, theirs) = (value(&one, "a"), value(&two, "a"));
         let mut watch = soon("watch", theirs.watch()).await.expect("watched");
@@ -195,7 +192,7 @@ cases! {
             delete(&mine).await;
             assert_eq!(next(&mut watch).await, None);
         }
-        // One write at a time, so that each is reported.
+        // So that each is reported.
         for number in 0..5 {
             write(&mine, &number.to_string()).await;
             assert_eq!(next(&mut watch).await, Some(number.to_string()));
@@ -226,7 +223,6 @@ cases! {
     /// a watcher that was cut off sees later writes after it has reconnected, although the server has compacted its
     /// history
     async fn watch_order_heals_a_compaction(context) {
-        // A watch re-checks once in its TTL, which is longer than this case.
         let (one, two) = (context.client().await, context.quiet().await);
         let (mine, theirs) = (value(&one, "a"), value(&two, "a"));
         write(&mine, "before").await;
@@ -243,7 +239,7 @@ cases! {
         let compacted = context.fixture.compact().await;
         assert_eq!(compacted.is_ok(), context.can(Fault::Compact), "Fixture::can must match the fixture: {compacted:?}");
         if compacted.is_err() {
-            // Played as a cut alone.
+            // Played only as a cut.
             context.leave_out("the server has no history to compact");
         }
         two.link.heal();
@@ -279,7 +275,6 @@ cases! {
             let asked = context.requests().await - before;
             assert!(asked < WATCHERS as u64 / 2, "{asked} requests for one change");
         }
-        // The last one goes on alone.
         watches.truncate(1);
         write(&mine, "newer").await;
         until_it_shows(&mut watches[0], "newer").await;
@@ -326,7 +321,6 @@ cases! {
             let waiting = all.drain(..2).map(|mut watch| tokio::spawn(async move { end_of(&mut *watch).await }));
             let waiting: Vec<_> = waiting.collect();
             tokio::task::yield_now().await;
-            // A client that is dropped still reaches its server.
             let link = Arc::clone(&client.link);
             match how {
                 "closed" => client.coordinator.close().await.expect("closed"),

@@ -1,5 +1,3 @@
-//! A child that changes a number in a cell.
-
 use std::sync::Arc;
 
 use latchwork_core::{Config, Connector, Result, connect};
@@ -7,12 +5,11 @@ use serde::{Deserialize, Serialize};
 
 use super::role::Role;
 
-/// Changes a number in a cell, and reports each answer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Counting {
-    /// Adds 1 to the counter of this key, this many times.
+    /// Adds 1 this often.
     Adds { key: String, times: u64 },
-    /// Takes ids of the generator of this key out of blocks of this size, until it is killed.
+    /// Takes ids until it is killed.
     Ids { key: String, block: u32 },
 }
 

@@ -1,5 +1,3 @@
-//! A child whose work ends early while it holds: by an error, or by a panic.
-
 use std::panic::resume_unwind;
 use std::sync::Arc;
 
@@ -9,27 +7,22 @@ use serde::{Deserialize, Serialize};
 use super::contested::Contested;
 use super::role::{Orders, Role};
 
-/// Holds until an order, and then ends early. Reports the token when it holds.
+/// Reports the token, and ends early after an order.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct EndsEarly {
     pub(crate) contested: Contested,
     pub(crate) by: WayOut,
-    /// Whether the work runs under [`Coordinator::close_after`], as in `latchwork::with`. Otherwise the coordinator is
-    /// not closed.
+    /// By [`Coordinator::close_after`], like `latchwork::with`.
     pub(crate) closes: bool,
 }
 
-/// How work ends early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum WayOut {
-    /// An early `?`.
     Error,
-    /// A panic.
     Panic,
 }
 
 impl WayOut {
-    /// The exit code of a program that does not handle it.
     pub(crate) fn code(self) -> i32 {
         match self {
             Self::Error => 1,
@@ -61,7 +54,7 @@ impl EndsEarly {
         let _any = Orders::new().next().await;
         match self.by {
             WayOut::Error => Err(Error::new(ErrorKind::Conflict, "planted")),
-            // As a panic that has been reported: no hook is called, which would write a page.
+            // The panic hook would write a page.
             WayOut::Panic => resume_unwind(Box::new("planted")),
         }
     }

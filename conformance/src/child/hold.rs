@@ -1,5 +1,3 @@
-//! A child that takes one lock, or leads one election, until an order to release.
-
 use std::sync::Arc;
 
 use futures_util::FutureExt;
@@ -10,19 +8,18 @@ use super::contested::Contested;
 use super::role::{Order, Orders, Role};
 use crate::exclusive::Guard;
 
-/// Takes one lock, reports its state, and obeys orders. People use it as `latchwork-conformance hold`.
+/// Takes a lock and obeys orders, also as `latchwork-conformance hold`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Hold {
     /// The lock.
     pub contested: Contested,
-    /// Instead of the lock, the child leads the election of the key, with this data.
+    /// With this data it leads the key's election instead.
     pub leads_as: Option<String>,
-    /// Whether it reports a loss as soon as it is notified. The suite gives the order to look instead: the look must
-    /// be the first action of a child that was stopped.
+    /// Whether it reports a loss at once. The suite orders a look instead, the first action of a child that was stopped.
     pub reports_loss: bool,
 }
 
-/// The reports of a child that holds.
+/// The reports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum HoldEvent {
@@ -30,29 +27,28 @@ pub enum HoldEvent {
     Held {
         /// The token.
         token: Token,
-        /// How many milliseconds the acquisition took.
+        /// Milliseconds until the hold.
         waited_ms: u64,
     },
-    /// The state at the order to look.
+    /// The ordered look.
     Looked {
         /// `is_held()`.
         is_held: bool,
         /// Why `check()` failed.
         check: Option<String>,
-        /// Whether `lost()` was ready at its first poll.
+        /// `lost()` at its first poll.
         lost_at_first_poll: bool,
     },
-    /// It has lost its hold.
+    /// It lost the hold.
     Lost {
-        /// Why.
+        /// The reason.
         reason: LostReason,
     },
-    /// It has released and closed.
+    /// It released and closed.
     Released,
 }
 
 impl Hold {
-    /// Holds, and reports no loss.
     pub(crate) fn of(contested: Contested) -> Self {
         Self { contested, leads_as: None, reports_loss: false }
     }
@@ -78,7 +74,7 @@ impl Role for Hold {
         Self::say(&HoldEvent::Held { token: guard.token(), waited_ms });
         obey(&guard, self.reports_loss).await;
         match guard.release().await {
-            // A loss was reported when it happened, if that was asked for.
+            // A loss is not a failure.
             Err(error) if error.lost_reason().is_none() => return Err(error),
             _ => {}
         }
@@ -98,7 +94,6 @@ async fn obey(guard: &Guard, reports_loss: bool) {
             }
         };
         tokio::select! {
-            // Orders come first.
             biased;
             order = orders.next() => match order {
                 Order::Look => Hold::say(&look(guard)),

@@ -1,8 +1,5 @@
-//! Child processes: this program again, in a [`Role`].
-//!
-//! The fields of a role are its arguments. A parent [starts](Child::start) a child with a role, which the child finds in
-//! its environment. The child writes [events](Role::Event) to its standard output and reads [`Order`]s from its standard
-//! input, one line of JSON each. So a third party's suite has processes with no other binary.
+//! Child processes: this program again, in a [`Role`] from its environment. Standard output has [events](Role::Event), standard
+//! input [`Order`]s, as lines of JSON. So a third party's suite needs no other binary.
 
 mod contested;
 mod counting;

@@ -1,5 +1,3 @@
-//! The parent's side of a child process.
-
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::process::{ExitStatus, Stdio};
@@ -19,18 +17,18 @@ use super::start::command;
 use crate::bounds::PATIENCE;
 use crate::waits::within;
 
-/// A child process and its events. A drop kills the process.
+/// A child process, which a drop kills.
 ///
-/// A method panics if the child does not react in time. The message contains the child's standard error.
+/// Methods panic with its standard error if it ends, fails or is silent.
 #[derive(Debug)]
 pub struct Child<E> {
     /// The process.
     pub process: Process,
-    /// Its events.
+    /// The events.
     pub events: Events<E>,
 }
 
-/// A child process without its events.
+/// A child without its events. Methods panic like [`Child`]'s.
 #[derive(Debug)]
 pub struct Process {
     child: tokio::process::Child,
@@ -38,23 +36,22 @@ pub struct Process {
     stderr: File,
 }
 
-/// The events of a child process. They are always read, because a full pipe would stop the child.
+/// Events, which are always read: a full pipe would stop the child. Other lines are a panic.
 #[derive(Debug)]
 pub struct Events<E> {
     read: UnboundedReceiver<Result<E, String>>,
     reading: AbortHandle,
 }
 
-/// Reads an event from a line. `None` for a line without an event.
 type Parse<E> = fn(&str) -> Option<Result<E, String>>;
 
 impl<E: DeserializeOwned + Send + 'static> Child<E> {
-    /// Starts this program again, in a role.
+    /// Starts this program in a role.
     pub fn start<R: Role<Event = E>>(config: &Config, role: &R) -> Self {
         Self::of(command(config, None, role))
     }
 
-    /// Starts a program whose events are lines of JSON.
+    /// Starts a program with events in JSON.
     pub fn of(mut command: Command) -> Self {
         command.stdin(Stdio::piped());
         Self::piped(command, json)
@@ -62,20 +59,17 @@ impl<E: DeserializeOwned + Send + 'static> Child<E> {
 }
 
 impl Child<String> {
-    /// Starts a program whose events are lines of text. Its standard input remains as the command has it.
+    /// Starts a program with lines of text as events.
     pub fn of_text(command: Command) -> Self {
         Self::piped(command, text)
     }
 
-    /// Starts a program on a terminal. The terminal is the standard output of the command, and `screen` is its other side.
+    /// Starts a program on the terminal of `screen`.
     pub fn on_terminal(command: Command, screen: impl AsyncRead + Unpin + Send + 'static) -> Self {
         Self::reading(Process::start(command), screen, text)
     }
 
-    /// Reads up to the line with this text, which must come soon, and returns the line.
-    ///
-    /// # Panics
-    /// If the line does not come.
+    /// Waits for the line with this text.
     pub async fn says(&mut self, text: &str) -> String {
         let line = async {
             loop {
@@ -103,18 +97,12 @@ impl<E: Send + 'static> Child<E> {
         Self { process, events: Events { read, reading } }
     }
 
-    /// Returns the next event, which must come soon.
-    ///
-    /// # Panics
-    /// If the child ends first, or is silent for too long.
+    /// Returns the next event.
     pub async fn next(&mut self) -> E {
         self.next_within(PATIENCE).await
     }
 
-    /// Returns the next event, which must come within this time.
-    ///
-    /// # Panics
-    /// If the child ends first, or is silent for longer.
+    /// Returns the next event, within this time.
     pub async fn next_within(&mut self, time: Duration) -> E {
         match timeout(time, self.events.next()).await {
             Ok(Some(event)) => event,
@@ -126,26 +114,20 @@ impl<E: Send + 'static> Child<E> {
         }
     }
 
-    /// Gives the order to release, waits for a successful end, and returns the events up to then.
-    ///
-    /// # Panics
-    /// If it does not end soon, or fails.
+    /// Releases, and returns the remaining events of a successful end.
     pub async fn release(mut self) -> Vec<E> {
         self.process.tell(Order::Release).await;
         self.ends(PATIENCE).await
     }
 
-    /// Waits for a successful end within this time, and returns the events up to then.
-    ///
-    /// # Panics
-    /// If it does not end in time, or fails.
+    /// Returns the remaining events of a successful end.
     pub async fn ends(self, time: Duration) -> Vec<E> {
         let Self { mut process, mut events } = self;
-        // Together: a line that is not an event is reported before the failure that it causes.
+        // A bad line is reported before the failure that it causes.
         tokio::join!(process.ends_well(time), events.rest()).1
     }
 
-    /// Kills the child, and returns the events up to then.
+    /// Kills it, and returns the remaining events.
     pub async fn kill(mut self) -> Vec<E> {
         self.process.kill().await;
         self.events.rest().await
@@ -160,18 +142,12 @@ impl Process {
         Self { orders: child.stdin.take(), child, stderr }
     }
 
-    /// Gives an order to a child in a role.
-    ///
-    /// # Panics
-    /// If the child has ended.
+    /// Gives an order.
     pub async fn tell(&mut self, order: Order) {
         self.write_line(&serde_json::to_string(&order).expect("an order is JSON")).await;
     }
 
-    /// Writes a line to the standard input of the child.
-    ///
-    /// # Panics
-    /// If the child has ended, or its standard input is not a pipe.
+    /// Writes a line to its standard input.
     pub async fn write_line(&mut self, line: &str) {
         let orders = self.orders.as_mut().expect("a pipe");
         if let Err(error) = orders.write_all(format!("{line}\n").as_bytes()).await {
@@ -180,44 +156,26 @@ impl Process {
     }
 
     /// Sends SIGKILL.
-    ///
-    /// # Panics
-    /// If that is not possible.
     pub async fn kill(&mut self) {
         self.child.kill().await.expect("killed");
     }
 
     /// Sends a signal.
-    ///
-    /// # Panics
-    /// If the child has ended.
     pub fn signal(&self, signal: Signal) {
         kill_process(self.pid(), signal).expect("signalled");
     }
 
     /// Returns the process id.
-    ///
-    /// # Panics
-    /// If the child has ended.
     pub fn pid(&self) -> Pid {
         self.child.id().and_then(|pid| Pid::from_raw(pid.cast_signed())).expect("the child lives")
     }
 
-    /// Waits for the end of the child.
-    ///
-    /// # Cancel safety
-    /// Cancel safe.
-    ///
-    /// # Panics
-    /// If the system does not report the exit status.
+    /// Waits for its end. Cancel safe.
     pub async fn ended(&mut self) -> ExitStatus {
         self.child.wait().await.expect("waited")
     }
 
-    /// Waits for a successful end, within this time.
-    ///
-    /// # Panics
-    /// If it does not end in time, or fails.
+    /// Waits for its success.
     pub async fn ends_well(&mut self, time: Duration) {
         match timeout(time, self.ended()).await {
             Ok(status) if status.success() => {}
@@ -230,10 +188,10 @@ impl Process {
         panic!("{why}\n{}", self.stderr())
     }
 
-    /// Returns the standard error of the child up to now.
+    /// Returns its standard error.
     pub fn stderr(&self) -> String {
         let mut text = vec![0; self.stderr.metadata().map_or(0, |file| file.len() as usize)];
-        // The file has one position, which is the child's: this reads without moving it.
+        // Without moving the child's position in the file.
         match self.stderr.read_exact_at(&mut text, 0) {
             Ok(()) => String::from_utf8_lossy(&text).into_owned(),
             Err(error) => format!("(its standard error cannot be read: {error})"),
@@ -250,21 +208,12 @@ impl Drop for Process {
 }
 
 impl<E> Events<E> {
-    /// Returns the next event, or `None` at the end of the child's output.
-    ///
-    /// # Cancel safety
-    /// Cancel safe: no event is lost.
-    ///
-    /// # Panics
-    /// If a line of the child is not such an event.
+    /// Returns the next event. Cancel safe.
     pub async fn next(&mut self) -> Option<E> {
         self.read.recv().await.map(|event| event.unwrap_or_else(|why| panic!("{why}")))
     }
 
-    /// Returns all events up to the end of the child's output.
-    ///
-    /// # Panics
-    /// The same as for [`next`](Self::next).
+    /// Returns all remaining events.
     pub async fn rest(&mut self) -> Vec<E> {
         let mut events = Vec::new();
         while let Some(event) = self.next().await {
@@ -273,7 +222,7 @@ impl<E> Events<E> {
         events
     }
 
-    /// Closes the child's output.
+    /// Closes the output.
     pub fn close(&mut self) {
         self.reading.abort();
     }
@@ -281,10 +230,10 @@ impl<E> Events<E> {
 
 fn json<E: DeserializeOwned>(line: &str) -> Option<Result<E, String>> {
     match line {
-        // The test harness prints these before its test begins, and while it runs.
+        // Lines of the test harness.
         "\n" | "running 1 test\n" => None,
         _ if line.ends_with(" has been running for over 60 seconds\n") => None,
-        // The last line of a child that is killed may be cut off.
+        // A kill may cut off the last line.
         _ if !line.ends_with('\n') => None,
         _ => Some(serde_json::from_str(line).map_err(|error| format!("{line:?} is not an event: {error}"))),
     }
@@ -294,7 +243,6 @@ fn text(line: &str) -> Option<Result<String, String>> {
     Some(Ok(line.trim_end_matches(['\r', '\n']).to_owned()))
 }
 
-/// Reads the output of a child to its end.
 async fn hear<E>(out: impl AsyncRead + Unpin, parse: Parse<E>, said: UnboundedSender<Result<E, String>>) {
     let (mut out, mut line) = (BufReader::new(out), String::new());
     loop {
@@ -306,7 +254,6 @@ async fn hear<E>(out: impl AsyncRead + Unpin, parse: Parse<E>, said: UnboundedSe
         };
         let Some(event) = event else { continue };
         let is_bad = event.is_err();
-        // The parent may need no more events.
         let _ = said.send(event);
         if is_bad {
             return;

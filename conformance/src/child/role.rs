@@ -1,5 +1,3 @@
-//! The work of a child process, and its messages to and from its parent.
-
 use std::fmt;
 use std::sync::Arc;
 
@@ -8,55 +6,51 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin, stdin};
 
-/// The work of a child process. Its fields are the arguments.
+/// The work of a child. Fields are its arguments.
 pub trait Role: Serialize + DeserializeOwned {
-    /// A report of the child to its parent.
+    /// A report.
     type Event: Serialize + DeserializeOwned + fmt::Debug + Send + 'static;
 
-    /// The name of the role, unique in a program.
+    /// The name, unique in a program.
     const NAME: &'static str;
 
-    /// Whether the child has one thread: a task that is left when the work ends then has no other thread to finish on.
+    /// Whether it has one thread, so that no other finishes leftover tasks.
     const HAS_ONE_THREAD: bool = false;
 
-    /// Does the work. The process fails if this fails.
+    /// Does the work.
     fn work(self, connectors: &[Arc<dyn Connector>], config: &Config) -> impl Future<Output = Result<()>>;
 
-    /// Reports an event to the parent.
+    /// Reports an event.
     fn say(event: &Self::Event) {
-        // println! flushes at the line's end: stdout is line-buffered.
         println!("{}", serde_json::to_string(event).expect("an event is JSON"));
     }
 }
 
-/// An order of a parent to its child.
+/// An order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
     /// Report your state.
     Look,
-    /// Release all holds, and end.
+    /// Release all, and end.
     Release,
 }
 
-/// The orders of the parent.
+/// The orders.
 #[derive(Debug)]
 pub struct Orders(Lines<BufReader<Stdin>>);
 
 impl Orders {
-    /// Reads the standard input of this process.
+    /// Reads standard input.
     #[expect(clippy::new_without_default, reason = "a process has one standard input")]
     pub fn new() -> Self {
         Self(BufReader::new(stdin()).lines())
     }
 
-    /// Returns the next order. The end of the input counts as an order to release, because the parent has ended.
-    ///
-    /// # Cancel safety
-    /// Cancel safe: no order is lost.
+    /// Returns the next order: a release at the end of the input. Cancel safe.
     pub async fn next(&mut self) -> Order {
         while let Ok(Some(line)) = self.0.next_line().await {
-            // At a terminal, the order is a bare word.
+            // At a terminal it is a bare word.
             match serde_json::from_value(line.trim_matches('"').into()) {
                 Ok(order) => return order,
                 Err(_) => eprintln!("unknown order {line:?}: expected look or release"),

@@ -1,5 +1,3 @@
-//! A child whose tasks hold repeatedly, and report each hold.
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,28 +11,26 @@ use super::contested::Contested;
 use super::role::{Orders, Role};
 use crate::hold_record::{HoldRecord, monotonic};
 
-/// The time of each hold, so that an overlap is longer than some microseconds.
+/// Makes an overlap longer than microseconds.
 const WORK: Duration = Duration::from_millis(1);
-/// The time of each hold while servers fail: more holds would not find more.
+/// More holds would not find more.
 const LONG_WORK: Duration = Duration::from_millis(5);
-/// The pause after a request that failed.
 pub(crate) const AGAIN: Duration = Duration::from_millis(20);
 
-/// Holds one after the other, by several tasks, until an order.
+/// Repeated holds of several tasks.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Soak {
-    /// The key for which the tasks contend.
+    /// The key.
     pub contested: Contested,
-    /// The number of tasks.
+    /// Its tasks.
     pub tasks: usize,
-    /// It ends after this time without an order.
+    /// Seconds until it ends without an order.
     pub seconds: u64,
     /// The recipe.
     pub kind: SoakKind,
-    /// If set, the tasks hold random pairs of this many mutexes instead, in random order, each pair by a `MultiLock`.
+    /// Random pairs out of this many mutexes, by a `MultiLock`.
     pub pairs_of: Option<usize>,
-    /// Whether it continues after failed requests and lost holds, because servers fail at the same time. Then each hold is
-    /// longer.
+    /// Whether it survives failures of servers.
     pub outlasts: bool,
 }
 
@@ -45,12 +41,11 @@ pub enum SoakKind {
     /// The adapter's mutex.
     #[default]
     Exclusive,
-    /// A read/write lock: one acquisition in four is a writer's, and half of those writers keep their place as
-    /// readers (`downgrade`).
+    /// A read/write lock: a fourth writes, and half of it downgrades.
     ReadWrite,
-    /// The permits of a semaphore, in all weights by turns.
+    /// Permits in all weights.
     Permits {
-        /// The semaphore's limit.
+        /// The limit.
         limit: u32,
     },
 }
@@ -86,7 +81,7 @@ impl Role for Soak {
             ended.expect("no panic")?;
         }
         match coordinator.close().await {
-            // The server removes the rest within a TTL.
+            // The lease removes the rest.
             Err(error) if soak.outlasts && is_of_an_outage(&error) => Ok(()),
             closed => closed,
         }
@@ -103,7 +98,6 @@ impl Soak {
 }
 
 impl Work for Soak {
-    /// Reports a hold only if it was held to the end.
     async fn under(&self, held: OneHold<'_>) -> Result<()> {
         let from = monotonic();
         match (self.outlasts, self.kind) {
@@ -118,24 +112,19 @@ impl Work for Soak {
     }
 }
 
-/// The work of a task while it holds.
 pub(crate) trait Work: Sync {
-    /// Works under a hold.
     fn under(&self, held: OneHold<'_>) -> impl Future<Output = Result<()>> + Send;
 }
 
-/// A hold under which a task works.
 #[derive(Clone, Copy)]
 pub(crate) struct OneHold<'a> {
     pub(crate) hold: &'a latchwork_core::Hold,
     pub(crate) claim: Claim,
     pub(crate) token: Token,
-    /// The time of the call.
     pub(crate) asked: u64,
 }
 
 impl SoakKind {
-    /// Acquires as the round says, works under the hold, and releases it.
     pub(crate) async fn hold(
         self,
         coordinator: &Coordinator,
@@ -183,7 +172,6 @@ impl SoakKind {
     }
 }
 
-/// Returns whether a request may fail so while servers fail.
 pub(crate) fn is_of_an_outage(error: &Error) -> bool {
     matches!(
         error.kind(),
@@ -191,7 +179,6 @@ pub(crate) fn is_of_an_outage(error: &Error) -> bool {
     )
 }
 
-/// Holds two random keys together, in random order.
 async fn hold_a_pair(coordinator: &Coordinator, prefix: &str, keys: usize) -> Result<()> {
     let pair = rand::seq::index::sample(&mut rand::rng(), keys, 2);
     let name = |key: usize| format!("{prefix}/{key}");

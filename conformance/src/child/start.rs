@@ -1,5 +1,3 @@
-//! How a program starts itself again as a child, and how the child finds its role and plays it.
-
 use std::env;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -14,31 +12,25 @@ use tokio::runtime::Builder;
 use super::role::Role;
 use crate::runtime::runtime;
 
-/// The environment variable with the role of a child.
 const VARIABLE: &str = "LATCHWORK_CONTENDER";
 
-/// The environment variable that names the suite's program of a build that works with the next layout: the newer
-/// build of a rolling upgrade. Without it this program acts as that build.
+/// The suite's program of a build with the next layout. Otherwise this program acts as that build.
 const NEWER_BUILD: &str = "LATCHWORK_NEWER_BUILD";
 
-/// The test that is a child in a program of the standard test harness, and how the harness runs it: alone, and with its
-/// output on standard output. A program whose `main` calls [`contender_main`](crate::contender_main) ignores these.
+/// Runs the test `contender` alone, with its output.
 const TEST: [&str; 5] = ["contender", "--exact", "--nocapture", "--quiet", "--test-threads=2"];
 
-/// The contents of the environment variable.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Given<R> {
     pub(crate) role: String,
     arguments: R,
     config: Config,
-    // A serialised configuration does not contain these two.
+    // A serialised configuration lacks these.
     password: Option<String>,
     layout: Option<u32>,
 }
 
-/// Returns the command that starts this program again in this role. Its `main` calls [`contender_main`](crate::contender_main) first, or its test
-/// `contender` calls [`contender_test`](crate::contender_test). With a `layout`, the child is a build that works with
-/// layouts up to this one. The build for the next layout is another program, if there is one.
+/// A build for the next `layout` may be another program.
 pub(crate) fn command<R: Role>(config: &Config, layout: Option<u32>, role: &R) -> Command {
     let newer = env::var_os(NEWER_BUILD).filter(|_| layout == Some(LAYOUT + 1));
     let given = Given {
@@ -55,14 +47,12 @@ pub(crate) fn command<R: Role>(config: &Config, layout: Option<u32>, role: &R) -
 }
 
 impl Given<Value> {
-    /// The role that this process was started with, if it is a child.
     pub(crate) fn from_environment() -> Option<Self> {
         let given = env::var(VARIABLE).ok()?;
         Some(serde_json::from_str(&given).unwrap_or_else(|error| panic!("{VARIABLE}: {error}")))
     }
 }
 
-/// Does the work of a role, if this is the role that was given.
 pub(crate) fn play<R: Role>(given: &Given<Value>, connectors: &[Arc<dyn Connector>]) -> Option<ExitCode> {
     if given.role != R::NAME {
         return None;
@@ -76,7 +66,7 @@ pub(crate) fn play<R: Role>(given: &Given<Value>, connectors: &[Arc<dyn Connecto
         false => runtime(false),
     };
     let ended = runtime.block_on(role.work(connectors, &config));
-    // A read of standard input cannot be cancelled: the end does not wait for it.
+    // A read of standard input cannot be cancelled.
     runtime.shutdown_background();
     Some(match ended {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,5 +1,4 @@
-//! The backends and topologies of this build. A further backend is one line in [`connectors`] and one in
-//! [`testbed_on`]; a further topology is one line in [`topology`], and its name in `selection::TOPOLOGIES`.
+//! A new backend needs a line in [`connectors`] and [`testbed_on`]; a topology one in [`topology`] and `selection::TOPOLOGIES`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +12,6 @@ use tokio::runtime::Runtime;
 
 use super::Outcome;
 
-/// Returns the connectors of this build.
 pub(crate) fn connectors() -> Vec<Arc<dyn Connector>> {
     vec![
         memory::connector(),
@@ -26,7 +24,6 @@ pub(crate) fn connectors() -> Vec<Arc<dyn Connector>> {
     ]
 }
 
-/// Checks that a backend is known and in this build.
 pub(crate) fn check_compiled(backend: &str) -> Outcome<()> {
     if connectors().iter().any(|connector| connector.name() == backend) {
         return Ok(());
@@ -41,7 +38,6 @@ pub(crate) fn check_compiled(backend: &str) -> Outcome<()> {
     }
 }
 
-/// Returns the kind of a server, given by name or URL, and the URL. `None` for memory.
 pub(crate) fn server(backend: &str) -> Outcome<Option<(Kind, Option<&str>)>> {
     let url = backend.contains("://").then(|| Config::from_url(backend)).transpose()?;
     let name = url.as_ref().map_or(backend, |config| &config.backend);
@@ -49,7 +45,6 @@ pub(crate) fn server(backend: &str) -> Outcome<Option<(Kind, Option<&str>)>> {
     Ok(if name == "memory" { None } else { Some((name.parse()?, url.is_some().then_some(backend))) })
 }
 
-/// Opens the testbed of a backend, a topology, or the server at a URL. The server runs on `runtime`.
 pub(crate) fn open(
     runtime: &Runtime,
     backend: &str,
@@ -73,7 +68,7 @@ pub(crate) fn open(
     Ok(Box::new(testbed_on(server)?))
 }
 
-/// Opens a second server of the same kind, for the cases that must be alone. `None` if this machine has no program of it.
+/// For the cases that must be alone. `None` if this machine has no program of the server.
 pub(crate) fn open_alone(runtime: &Runtime, backend: &str) -> Outcome<Option<Box<dyn Testbed>>> {
     let Ok(kind) = backend.parse::<Kind>() else { return Ok(None) };
     match runtime.block_on(Server::start(kind, Options::new().own())) {
@@ -96,12 +91,11 @@ fn testbed_on(server: Server) -> Outcome<ServerTestbed> {
     }
 }
 
-/// How long the servers of a Redis Cluster wait for each other: longer than a busy machine keeps a server waiting,
-/// so that no replica takes over during the suite.
+/// A busy machine may delay a server of a Redis Cluster: no replica may take over during the suite.
 #[cfg(feature = "redis")]
 const NODE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
 
-/// Opens a topology. `rights` is the guide's page with the commands that create a user with the least rights.
+/// `rights` is the guide's page with the commands that create a user with the least rights.
 async fn topology(name: &str, rights: Option<&Path>) -> Outcome<ServerTestbed> {
     #[cfg(any(feature = "redis", feature = "etcd"))]
     let page = || -> Outcome<String> {
@@ -154,7 +148,7 @@ async fn topology(name: &str, rights: Option<&Path>) -> Outcome<ServerTestbed> {
             let commands = commands.ok_or(
                 "the page of --rights has no section `# etcd` with commands: name the guide's trust.md",
             )?;
-            // Each client of each case logs in, and the server compares passwords one after the other.
+            // All clients log in, and the server compares passwords one by one.
             let server = Server::start(Kind::Etcd, Options::new().own().args(["--bcrypt-cost=4"])).await?;
             Ok(testbeds::etcd_auth_testbed(server, commands).await?)
         }

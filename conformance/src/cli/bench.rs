@@ -1,5 +1,3 @@
-//! `bench`.
-
 use std::io::{IsTerminal, Write};
 use std::process::{ExitCode, Stdio};
 use std::time::Duration;
@@ -122,7 +120,7 @@ impl BenchArgs {
     fn print(&self, line: &Line) -> Outcome<()> {
         let mut line = line.clone();
         if !self.alone {
-            // The harness combines the lines of one peer, over all servers.
+            // The harness combines the lines of one peer.
             line.peer = format!("{}-{}", line.peer, line.server);
         }
         writeln!(io::stdout().lock(), "{}", serde_json::to_string(&line)?)?;
@@ -135,7 +133,6 @@ impl BenchArgs {
         }
         let compiled = backends::connectors().into_iter().map(|connector| connector.name().to_owned());
         let named = |backend: &String| backend.parse().is_ok_and(|kind| peers_url(kind).is_some());
-        // If the harness names the servers of its peers, no others are measured.
         let harness = self.json && Kind::ALL.into_iter().any(|kind| peers_url(kind).is_some());
         compiled.filter(|backend| !harness || named(backend)).collect()
     }
@@ -156,7 +153,7 @@ impl BenchArgs {
         }
     }
 
-    /// Runs this program again for one measurement, so that its cost does not include leftovers of others.
+    /// A measurement in its own process contains no leftovers of others.
     async fn in_a_process(&self, bench: &Bench, job: &Job, measure: Measure, count: usize) -> Vec<Line> {
         let target = &bench.targets[job.target];
         let answer = async {
@@ -185,15 +182,13 @@ impl BenchArgs {
     }
 }
 
-/// Returns all jobs of each round, one round after the other.
 fn in_turns(rounds: usize, jobs: &[Job]) -> impl Iterator<Item = (usize, &Job)> {
     (0..rounds).flat_map(move |round| jobs.iter().map(move |job| (round, job)))
 }
 
-/// The URL of the server, for a process that measures alone. It is not an argument, because it may contain a password.
+/// For a process that measures alone. An argument would show the password of the URL.
 const ALONE: &str = "LATCHWORK_BENCH_ALONE";
 
-/// Returns the target of a backend's name or a server's URL.
 async fn target(backend: &str, json: bool) -> Outcome<Target> {
     let Some((kind, url)) = backends::server(backend)? else {
         return Ok(Target::memory(backends::connectors()));
@@ -206,7 +201,7 @@ async fn target(backend: &str, json: bool) -> Outcome<Target> {
             let pid = env::var(pid_variable(kind)).ok().and_then(|pid| pid.parse().ok());
             (Server::at(kind, url, Clocks::Default), pid)
         }
-        // Servers keep their default clocks: the ticks are part of the measurement.
+        // Ticks are part of the measurement.
         None => (Server::start(kind, Options::new().clocks(Clocks::Default)).await?, None),
     };
     eprintln!("{kind}: {} (from the {})", server.addr(), server.origin());
@@ -219,8 +214,8 @@ async fn on(server: Server, pid: Option<u32>) -> Outcome<Target> {
     Ok(target.map_err(|error| format!("{kind}: {error}"))?)
 }
 
-/// Adds another side for MOVE to each target: a second server of its kind or, for a given server, another namespace of it.
-/// From Redis, locks move to ZooKeeper too if both are measured.
+/// The other side of MOVE is a second server of the kind, or another namespace of a given server. Locks on Redis move to ZooKeeper
+/// too if both are measured.
 async fn with_other_sides(targets: Vec<Target>) -> Outcome<Vec<Target>> {
     let at = |target: &Target| target.server().map(|(url, pid)| (url.to_owned(), pid));
     let zookeeper = targets.iter().find(|target| target.name() == "zookeeper").and_then(at);
@@ -246,7 +241,6 @@ async fn with_other_sides(targets: Vec<Target>) -> Outcome<Vec<Target>> {
     Ok(sided)
 }
 
-/// Returns the URL of the server that the peers' harness names.
 fn peers_url(kind: Kind) -> Option<String> {
     let (variable, scheme) = match kind {
         Kind::Redis => ("REDIS_URL", "redis://"),
@@ -273,7 +267,6 @@ fn seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A progress bar on a terminal; otherwise one line for each measurement.
 struct Progress {
     bar: ProgressBar,
     silent: bool,

@@ -1,5 +1,3 @@
-//! `list`.
-
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -7,7 +5,6 @@ use latchwork_conformance::Case;
 use latchwork_conformance::selection::{Selection, Tier, is_played_on};
 use latchwork_servers::Kind;
 
-/// Lists the clock class: each clause with a time, its cases, and the servers that play them in real time.
 pub(super) fn clock(selection: &Selection) -> ExitCode {
     let mut cases: Vec<_> = selection.cases().into_iter().filter(Case::keeps_time).collect();
     cases.sort_by_key(|case| case.clause);
@@ -29,7 +26,7 @@ fn columns(rows: impl Iterator<Item = [String; 3]>) -> ExitCode {
     let (first, second) = (width(0), width(1));
     let mut out = std::io::stdout().lock();
     for [clause, name, more] in &rows {
-        // A pipe that closes early (`| head`) does not count as a failure.
+        // A pipe may close early, as with `head`.
         if writeln!(out, "{clause:first$}  {name:second$}  {more}").is_err() {
             break;
         }

@@ -1,5 +1,3 @@
-//! The commands.
-
 pub(crate) mod backends;
 #[cfg(feature = "bench")]
 mod bench;
@@ -21,7 +19,7 @@ use latchwork_conformance::summary::Expected;
 use latchwork_core::Config;
 use latchwork_servers::{Clocks, Kind, Options, serve};
 
-/// The result of a command. Its error is one sentence.
+/// Its error is one sentence.
 pub(crate) type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 /// Checks that a backend keeps Latchwork's contracts.
@@ -152,7 +150,7 @@ impl HoldArgs {
         let hold = Hold { contested, leads_as: None, reports_loss: true };
         let runtime = runtime()?;
         let held = runtime.block_on(hold.work(&backends::connectors(), &config));
-        // A read of standard input cannot be cancelled, so the end must not wait for it.
+        // A read of standard input cannot be cancelled.
         runtime.shutdown_background();
         held?;
         Ok(ExitCode::SUCCESS)

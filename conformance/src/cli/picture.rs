@@ -1,5 +1,3 @@
-//! `picture`.
-
 use std::fs;
 use std::path::PathBuf;
 

@@ -1,5 +1,3 @@
-//! `run`.
-
 use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -58,7 +56,7 @@ impl RunArgs {
             true => backends::open_alone(&runtime, &self.backend)?.map(leak),
             false => None,
         };
-        // The result of a case shows its panic.
+        // The result shows the panic.
         std::panic::set_hook(Box::new(|_| {}));
         let arguments = Arguments { test_threads: self.test_threads, ..Arguments::default() };
         let Ended { rows, code } = latchwork_conformance::run(arguments, Beds { shared, alone }, cases);

@@ -1,5 +1,3 @@
-//! `summary`.
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -28,7 +26,6 @@ pub(super) fn summary(reports: &[PathBuf], expected: Expected, matrix: Option<&P
     Ok(match (passed, failed, excused) {
         (1.., 0, 0) => ExitCode::SUCCESS,
         (_, 0, 1..) => ExitCode::from(EXCUSED),
-        // A run without any result fails too.
         _ => ExitCode::FAILURE,
     })
 }

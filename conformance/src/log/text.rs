@@ -1,19 +1,17 @@
-//! The log as text, as a formatting subscriber writes it, also of other libraries.
-
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The output of a subscriber. Clones share it.
+/// The text of a formatting subscriber. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Text(Arc<Mutex<Vec<u8>>>);
 
 impl Text {
-    /// Returns all text up to now.
+    /// Returns all text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.written()).into_owned()
     }
 
-    /// Returns the lines up to now that contain `with`.
+    /// Returns the lines that contain `with`.
     pub fn lines(&self, with: &str) -> Vec<String> {
         self.text().lines().filter(|line| line.contains(with)).map(str::to_owned).collect()
     }

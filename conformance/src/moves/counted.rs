@@ -1,5 +1,3 @@
-//! A counter that moves while processes add to it. Checks that each add is made once, in order.
-
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
@@ -8,32 +6,25 @@ use serde::{Deserialize, Serialize};
 
 use super::rule::{Broken, Rule};
 
-/// The key of the counter.
 pub(super) const COUNTER: &str = "adds";
 
-/// The failure of a run without an add.
+/// The failure without adds.
 pub const NOTHING_ADDED: &str = "no process has added";
 
-/// An add of one that was confirmed, on the clock of grants.
+/// A confirmed add of one, on the clock of grants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Added {
-    /// The time of the call.
     pub(super) asked: u64,
-    /// The time of the answer.
     pub(super) at: u64,
-    /// The value of the counter after it.
     pub(super) number: i64,
 }
 
-/// The adds of all processes.
 #[derive(Debug, Default)]
 pub(super) struct Adds {
     pub(super) confirmed: Vec<Added>,
-    /// The number of adds with an unknown outcome.
     pub(super) in_doubt: usize,
 }
 
-/// The observations of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Counted {
     confirmed: usize,
@@ -53,7 +44,7 @@ impl fmt::Display for Counted {
 }
 
 impl Adds {
-    /// Checks that a counter that is `total` after all adds has each confirmed add once, in an order that fits their times.
+    /// Each once, in an order that fits the times.
     pub(super) fn judge(&self, total: i64) -> Result<Counted, Broken> {
         let mut by_number = BTreeMap::new();
         for added in &self.confirmed {
@@ -63,7 +54,7 @@ impl Adds {
                 );
             }
         }
-        // The latest call of the adds with a lower result.
+        // The latest call of an add with a lower result.
         let mut latest: Option<Added> = None;
         for added in by_number.values() {
             if let Some(before) = latest.filter(|before| added.at < before.asked) {

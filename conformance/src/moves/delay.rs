@@ -1,5 +1,3 @@
-//! The delay of an uncontended acquisition by a change of phase.
-
 use std::fmt;
 use std::time::Duration;
 
@@ -10,17 +8,16 @@ use super::keys::OWN;
 use super::rule::{Broken, Rule};
 use super::walk::Change;
 
-/// The times of uncontended acquisitions.
+/// Uncontended acquisitions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Delay {
     steady: usize,
     median: Duration,
-    /// The longest time in a phase on one side.
+    /// The longest in a phase on one side.
     one: Duration,
-    /// The longest time in a phase on both sides: one request to each side, and a read of the stage.
+    /// On both sides: a request to each, and a read of the stage.
     both: Duration,
     changing: usize,
-    /// The longest time of an acquisition during a change of phase.
     at_change: Duration,
 }
 
@@ -48,12 +45,11 @@ impl Delay {
         delay
     }
 
-    /// Returns the longest allowed time during a change: the time before it, plus a request to each side and a read of the stage.
+    /// A change adds requests to both sides and a read of the stage.
     pub(super) fn bound(&self) -> Duration {
         self.one.max(self.both) + self.both
     }
 
-    /// Checks that no change delayed an acquisition by more than its bound and `allowed`.
     pub(super) fn judge(&self, allowed: Duration) -> Result<(), Broken> {
         let (bound, took) = (self.bound() + allowed, self.at_change);
         if took <= bound {

@@ -1,5 +1,3 @@
-//! An operator that is killed at one of its requests.
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -12,13 +10,12 @@ use super::operates::Operates;
 use super::side::Sides;
 use crate::child::Child;
 
-/// The time that an operator may need, with its start.
+/// It includes the start of the process.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The number of requests between two kills of operators that finish a move.
+/// Requests between two kills.
 const FINISHERS_APART: usize = 3;
 
-/// Starts an operator, and kills it after this number of its requests; the last one is executed or lost. Returns whether it was
-/// killed (otherwise it has reached its end), and the number of requests.
+/// Returns whether the kill came before the end, and the number of requests.
 pub(super) async fn dies(
     sides: &Sides,
     operates: Operates,
@@ -27,7 +24,7 @@ pub(super) async fn dies(
 ) -> Result<(bool, usize), String> {
     let doors = [&sides.old.door, &sides.new.door];
     for door in doors {
-        // Late requests of an operator that has closed would count as requests of this one, and never get a reply.
+        // Late requests would count for this operator, and get no reply.
         door.sever();
         let closed = timeout(PATIENCE, door.wait_for_connections(0)).await;
         closed.map_err(|_| format!("an operator still has a connection after {PATIENCE:?}"))?;
@@ -38,7 +35,7 @@ pub(super) async fn dies(
         move |_: &[u8]| asked.fetch_add(1, Ordering::AcqRel) + 1 == request
     };
     let start = || Child::start(&Config::of_move(sides.operators()), &operates);
-    // A caught request is held until the process is dead, and then lost.
+    // The request is held until the process is dead, and then lost.
     let was_killed = if carried_out {
         let mut caught = doors.map(|door| door.hold_reply_to(nth()));
         let operator = start();
@@ -63,24 +60,23 @@ pub(super) async fn dies(
     Ok((was_killed, asked.load(Ordering::Acquire)))
 }
 
-/// Kills operators that finish a move, each a few requests later than the one before, until one succeeds.
+/// Each is killed a few requests later, until one succeeds.
 pub(super) async fn killed_at_finish(sides: &Sides, random: &mut impl RngExt) -> Result<(), String> {
     let (mut killed, mut at) = (0, random.random_range(1..=FINISHERS_APART));
     while dies(sides, Operates::Finish, at, random.random()).await?.0 {
         (killed, at) = (killed + 1, at + FINISHERS_APART);
     }
     println!("{}: {killed} operators killed as they finished it", sides.name());
-    // An operator sends at least the requests of the connects to both sides.
+    // An operator always sends the requests of its connects.
     if killed == 0 { Err("no operator was killed as it finished the move".to_owned()) } else { Ok(()) }
 }
 
-/// Kills an operator when it is caught. Returns whether it was, and otherwise waits until it has ended well.
 async fn is_killed(mut operator: Child<()>, caught: impl Future<Output = bool>) -> bool {
     tokio::select! {
-        // An operator whose request was lost may fail before it is killed.
+        // After a lost request an operator may fail before the kill.
         biased;
         true = caught => operator.process.kill().await,
-        // Also if its last request was caught and its connection was closed later.
+        // The caught request may be the last one.
         () = operator.process.ends_well(PATIENCE) => return false,
     }
     true

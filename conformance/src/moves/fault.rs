@@ -1,5 +1,3 @@
-//! Temporary faults of a server.
-
 use std::fmt;
 use std::time::Duration;
 
@@ -11,24 +9,20 @@ use tokio::time::sleep;
 use super::side::Side;
 use crate::failover::TTL;
 
-/// A temporary fault of a server. The server keeps acknowledged data.
+/// The server keeps acknowledged data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ServerFault {
-    /// All connections, also new ones, are closed.
+    /// Closes all connections.
     Cut(Duration),
     /// No bytes pass, and no connection closes.
     Silent(Duration),
-    /// SIGSTOP, and SIGCONT after this time.
     Stopped(Duration),
-    /// SIGKILL, and a new start.
     Restarted,
 }
 
-/// A time below a TTL, and one above it.
 const SHORT: Duration = TTL.checked_div(3).expect("no zero");
 const LONG: Duration = TTL.saturating_mul(3).checked_div(2).expect("no zero");
 
-/// All faults.
 pub(super) const SERVER_FAULTS: [ServerFault; 7] = [
     ServerFault::Restarted,
     ServerFault::Stopped(LONG),
@@ -51,8 +45,7 @@ impl fmt::Display for ServerFault {
 }
 
 impl ServerFault {
-    /// Applies the fault to a side until its time is over and `meanwhile` is complete, which starts after the fault. Returns the
-    /// result of `meanwhile`.
+    /// The fault ends after its time and `meanwhile`, which starts later.
     pub(super) async fn befalls<T>(
         self,
         side: &Side,

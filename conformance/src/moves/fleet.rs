@@ -1,5 +1,3 @@
-//! The processes of a load, which are killed, stopped and started.
-
 use std::time::Duration;
 
 use futures_util::future::{join_all, try_join_all};
@@ -15,28 +13,24 @@ use super::worker::{Latest, Worker};
 use crate::child::{Child, Order, command};
 use crate::failover::now;
 
-/// The number of processes.
 pub(super) const PROCESSES: usize = 8;
-/// The environment variable with a fault that is planted in each second process, as a control.
+/// The planted fault of each second process, as a control.
 pub const PLANT: &str = "LATCHWORK_MOVES_PLANT";
-/// The time that a busy machine may need to start or end eight processes.
+/// For eight processes of a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Processes that contend for all keys.
 pub(super) struct Fleet {
     config: Config,
     plant: Option<&'static str>,
     workers: Vec<Worker>,
-    // The stopped process, and the time of its stop.
     stopped: Option<(Worker, u64)>,
-    // The number of started processes.
     started: u32,
     killed: Vec<Heard>,
     latest: watch::Sender<Latest>,
 }
 
 impl Fleet {
-    /// Starts all processes, and waits until each contends. `plant` is a fault for [`PLANT`].
+    /// Returns when all contend. `plant` is for [`PLANT`].
     pub(super) async fn start(config: Config, plant: Option<&'static str>) -> Self {
         let latest = watch::Sender::new(Latest::default());
         let (workers, killed) = (Vec::new(), Vec::new());
@@ -45,7 +39,6 @@ impl Fleet {
         fleet
     }
 
-    /// Starts the missing processes.
     async fn grow(&mut self) {
         let missing = PROCESSES - self.workers.len() - usize::from(self.stopped.is_some());
         let children: Vec<_> = (0..missing).map(|_| self.spawn()).collect();
@@ -59,14 +52,13 @@ impl Fleet {
         self.started += 1;
         let mut command =
             command(&self.config, None, &Traffic { process: number, adds: self.plant.is_none() });
-        // Each second process: processes with the same fault would agree.
+        // Processes with the same fault would agree.
         if let Some(plant) = self.plant.filter(|_| number.is_multiple_of(2)) {
             command.env(PLANT, plant);
         }
         Child::of(command)
     }
 
-    /// Kills this number of processes at once, and starts as many new ones.
     pub(super) async fn replace(&mut self, many: usize) {
         let dying: Vec<_> = self.workers.drain(..many.min(self.workers.len())).collect();
         let dead = join_all(dying.into_iter().map(async |mut worker| {
@@ -74,18 +66,18 @@ impl Fleet {
             worker.heard().await
         }));
         self.killed.extend(dead.await);
-        // New processes are killed last.
+        // The oldest processes are killed first.
         self.grow().await;
     }
 
-    /// Stops a process. It is not killed before it [continues](Self::cont).
+    /// It must [continue](Self::cont) before a kill.
     pub(super) fn stop(&mut self) {
         let (worker, at) = (self.workers.remove(0), now());
         worker.process.signal(Signal::STOP);
         self.stopped = Some((worker, at));
     }
 
-    /// Continues the stopped process, and waits until its own key is granted, for at most this time. Returns the time of its stop.
+    /// Returns the time of its stop.
     pub(super) async fn cont(&mut self, within: Duration) -> Result<u64, String> {
         let (mut worker, at) = self.stopped.take().ok_or("no process was stopped")?;
         worker.cont(at, within).await?;
@@ -93,7 +85,6 @@ impl Fleet {
         Ok(at)
     }
 
-    /// Waits until each key has a new grant, for at most this time.
     pub(super) async fn all_are_granted(&self, within: Duration) -> Result<(), String> {
         let since = now();
         let mut latest = self.latest.subscribe();
@@ -107,18 +98,16 @@ impl Fleet {
         Err(format!("not granted within {within:?}: {late:?}"))
     }
 
-    /// Waits until each process has a new grant of its own key, for at most this time.
     pub(super) async fn each_goes_on(&self, within: Duration) -> Result<(), String> {
         try_join_all(self.workers.iter().map(|worker| worker.goes_on(within))).await.map(drop)
     }
 
-    /// Ends all processes. Returns the reports of these and of the killed processes.
     pub(super) async fn ends(mut self) -> Heard {
         for worker in &mut self.workers {
             worker.process.tell(Order::Release).await;
         }
         let mut heard = Heard::default();
-        // Each killed process may have had an add in progress.
+        // One add of each may be in progress.
         heard.adds.in_doubt += self.killed.len();
         for mut worker in self.workers {
             worker.process.ends_well(PATIENCE).await;

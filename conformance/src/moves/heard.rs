@@ -1,34 +1,23 @@
-//! The reports of the processes of a load.
-
 use std::collections::BTreeMap;
 
 use super::counted::Adds;
 use super::grant::Grant;
 use super::traffic::TrafficEvent;
 
-/// The reports of processes.
 #[derive(Debug, Default)]
 pub(super) struct Heard {
-    /// Each hold once. A hold whose process was killed is only its start.
+    /// Each once; only the start if its process was killed.
     pub(super) grants: Vec<Grant>,
-    /// The number of lost holds.
     pub(super) lost: usize,
-    /// The number of holds that ended with their process.
     pub(super) died: usize,
-    /// Requests that failed, as they may while servers fail.
     pub(super) failed: Vec<String>,
     pub(super) adds: Adds,
 }
 
-/// The current holds of a process by their keys, one for each key.
 #[derive(Debug, Default)]
 pub(super) struct Begun(BTreeMap<usize, Grant>);
 
 impl Heard {
-    /// Adds a report of a process. Returns a hold that was held to its end.
-    ///
-    /// # Errors
-    /// The end of a hold without a start, and the start of a second hold of a key.
     pub(super) fn take(&mut self, event: TrafficEvent, begun: &mut Begun) -> Result<Option<Grant>, String> {
         match event {
             TrafficEvent::Begins(grant) => match begun.0.insert(grant.held.key, grant) {
@@ -72,13 +61,11 @@ impl Heard {
         Ok(())
     }
 
-    /// Ends the holds of a process that has ended.
     pub(super) fn ends(&mut self, begun: Begun) {
         self.died += begun.0.len();
         self.grants.extend(begun.0.into_values());
     }
 
-    /// Adds the reports of another process.
     pub(super) fn add(&mut self, other: Self) {
         let Self { grants, lost, died, failed, adds } = other;
         self.grants.extend(grants);

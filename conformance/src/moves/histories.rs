@@ -1,4 +1,4 @@
-//! Histories written by hand: for each rule of the verdict, pairs of an accepted run and a refused one.
+//! For each rule of the verdict, pairs of an accepted and a refused run.
 
 use std::time::Duration;
 
@@ -18,24 +18,19 @@ use crate::failover::noise;
 use crate::hold_record::HoldRecord;
 
 const MUTEX: usize = 0;
-/// Three permits.
 const PERMITS: usize = 6;
 const RWLOCK: usize = 8;
 
-/// The change of each history, which delays a key for at most [`DEAD`].
 const CHANGE: Change =
     Change { what: "a step forward", phase: MovePhase::BothByOld, begun: 100, written: 110, known: 120 };
 const DEAD: Duration = Duration::from_nanos(50);
-/// The bound of a step.
 const STEP: Duration = Duration::from_nanos(10);
 
-/// A run of one change. Each key was granted before it and after it.
 struct History {
     heard: Heard,
     change: Change,
     happenings: Vec<Happening>,
     away: Duration,
-    /// The final value of the counter.
     total: i64,
 }
 
@@ -51,12 +46,11 @@ impl History {
         Self { heard, change: CHANGE, happenings, away: Duration::ZERO, total: 1 }
     }
 
-    /// Creates a history with only these holds of the mutex: token, start and end.
+    /// Token, start and end.
     fn mutex(holds: [(u64, u64, u64); 2]) -> Self {
         Self::holds(MUTEX, &holds.map(|(token, from, to)| (Exclusive, token, from, to)))
     }
 
-    /// Creates a history with only these holds of `key`.
     fn holds(key: usize, holds: &[(Claim, u64, u64, u64)]) -> Self {
         let mut history = Self::sound();
         history.heard.grants.retain(|grant| grant.held.key != key);
@@ -65,14 +59,14 @@ impl History {
         history
     }
 
-    /// Creates a history with these adds (call, answer, result) and this final value.
+    /// Call, answer and result.
     fn adds(confirmed: &[(u64, u64, i64)], in_doubt: usize, total: i64) -> Self {
         let mut history = Self::sound();
         (history.heard.adds, history.total) = (adds(confirmed, in_doubt), total);
         history
     }
 
-    /// Creates a history with an uncontended acquisition that takes this time at the change; earlier ones took 5 ns.
+    /// Other acquisitions took 5 ns.
     fn delayed(took: Duration, away: Duration) -> Self {
         let mut history = Self::sound();
         history.away = away;
@@ -82,13 +76,12 @@ impl History {
         history
     }
 
-    /// Creates a history in which the first grant of a mutex comes this time after the start of the change.
     fn granted_after(waited: Duration) -> Self {
         let from = 100 + nanos(waited);
         Self::mutex([(1, 10, 20), (2, from, from + 10)])
     }
 
-    /// Creates a history with a step of ten times its bound, and a process that is killed this time before its end.
+    /// The step takes ten times its bound.
     fn killed_before_the_end(waited: Duration) -> Self {
         let mut history = Self::sound();
         history.change.begun = CHANGE.written - nanos(STEP * 10);
@@ -104,7 +97,6 @@ impl History {
         broken.extend(heard.adds.judge(*total).err());
         broken.extend(judge_steps(changes, happenings, STEP).err());
         let mut rules: Vec<_> = broken.into_iter().map(|Broken { rule, .. }| rule).collect();
-        // Each key may break the rule.
         rules.dedup();
         rules
     }
@@ -124,7 +116,6 @@ fn adds(confirmed: &[(u64, u64, i64)], in_doubt: usize) -> Adds {
     Adds { confirmed: confirmed.iter().map(added).collect(), in_doubt }
 }
 
-/// A rule, a history that it accepts, and the nearest one that it refuses.
 struct Pair {
     rule: Rule,
     accepted: History,
@@ -152,10 +143,10 @@ fn pairs() -> Vec<Pair> {
             holds(RWLOCK, &[(Shared, 1, 10, 150), (Shared, 2, 140, 150)]),
             holds(RWLOCK, &[(Shared, 1, 10, 150), (Exclusive, 2, 140, 150)]),
         ),
-        // A hold with only a start, inside another hold.
+        // A hold with only a start.
         pair(Rule::Alone, mutex([(1, 10, 140), (2, 140, 140)]), mutex([(1, 10, 150), (2, 140, 140)])),
         pair(Rule::Order, mutex([(1, 10, 20), (2, 140, 150)]), mutex([(2, 10, 20), (1, 140, 150)])),
-        // A writer that reads on keeps its token; two writers have two.
+        // A downgraded writer keeps its token.
         pair(
             Rule::Order,
             holds(RWLOCK, &[(Exclusive, 1, 10, 20), (Shared, 1, 140, 150)]),
@@ -166,7 +157,7 @@ fn pairs() -> Vec<Pair> {
             holds(RWLOCK, &[(Shared, 2, 10, 20), (Shared, 1, 140, 150)]),
             holds(RWLOCK, &[(Shared, 2, 10, 20), (Exclusive, 1, 140, 150)]),
         ),
-        // For two holds in one instant, only the log has their order.
+        // In one instant, only the log has their order.
         pair(Rule::Fence, mutex([(1, 140, 140), (2, 140, 140)]), mutex([(2, 140, 140), (1, 140, 140)])),
         pair(Rule::Again, mutex([(1, 10, 20), (2, 121, 130)]), mutex([(1, 10, 20), (2, 120, 130)])),
         pair(Rule::Bound, History::granted_after(bound), History::granted_after(bound + nano)),
@@ -176,13 +167,12 @@ fn pairs() -> Vec<Pair> {
             History::delayed(delay, Duration::ZERO),
             History::delayed(delay + nano, Duration::ZERO),
         ),
-        // A server was down during this.
         pair(Rule::Delay, History::delayed(delay + away, away), History::delayed(delay + away + nano, away)),
         pair(Rule::Step, History::killed_before_the_end(STEP), History::killed_before_the_end(STEP + nano)),
         pair(Rule::Once, adds(&[(0, 1, 1), (2, 3, 2)], 0, 2), adds(&[(0, 1, 1), (2, 3, 1)], 0, 2)),
-        // Two at once may come in either order.
+        // Adds at once may come in either order.
         pair(Rule::Forward, adds(&[(0, 9, 2), (1, 8, 1)], 0, 2), adds(&[(0, 1, 2), (2, 3, 1)], 0, 2)),
-        // An add whose answer was lost may count or not.
+        // An add without an answer may count.
         pair(Rule::Total, adds(&[(0, 1, 1), (2, 3, 3)], 1, 3), adds(&[(0, 1, 1), (2, 3, 3)], 1, 4)),
         pair(Rule::Total, adds(&[(0, 1, 1), (2, 3, 2)], 1, 2), adds(&[(0, 1, 1), (2, 3, 2)], 1, 1)),
         pair(Rule::Added, adds(&[(0, 1, 1)], 2, 2), adds(&[], 3, 2)),

@@ -1,8 +1,6 @@
-//! The contended keys of a move.
-
 use crate::child::SoakKind;
 
-/// Six mutexes, two semaphores and a read/write lock. Each process has a task for each of them.
+/// Each process contends for all.
 pub(super) const KEYS: [(&str, SoakKind); 9] = [
     ("mutex-0", SoakKind::Exclusive),
     ("mutex-1", SoakKind::Exclusive),
@@ -15,15 +13,14 @@ pub(super) const KEYS: [(&str, SoakKind); 9] = [
     ("rwlock", SoakKind::ReadWrite),
 ];
 
-/// The number, in a grant, of a mutex that only one process uses, which is not in [`KEYS`].
+/// The number of a process's own mutex.
 pub(super) const OWN: usize = KEYS.len();
 
-/// Returns the mutex that only this process uses, to measure uncontended acquisitions.
+/// For uncontended acquisitions.
 pub(super) fn own(process: u32) -> String {
     format!("own-{process}")
 }
 
-/// Returns the limit of a semaphore; any value for other kinds.
 pub(super) fn limit(kind: SoakKind) -> u32 {
     match kind {
         SoakKind::Permits { limit } => limit,

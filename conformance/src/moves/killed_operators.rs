@@ -1,5 +1,3 @@
-//! Operators are killed at each of their requests, and other operators continue.
-
 use latchwork_core::backend::decide::moving::MovePhase;
 use latchwork_core::{Move, MoveState};
 use rand::RngExt;
@@ -13,28 +11,26 @@ use super::there_and_back::Plants;
 use super::walk::Change;
 use crate::failover::{TTL, noise, now};
 
-/// The requests at which operators are killed.
+/// The requests of the kills.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Points {
-    /// At this number of random requests of each work.
+    /// This many random requests.
     Some(usize),
-    /// At each request, or at regular distances from a random start, until an operator succeeds.
+    /// All from a random start, until an operator succeeds.
     Each {
-        /// The distance between two kills, in requests.
+        /// Requests between two kills.
         apart: usize,
     },
 }
 
-/// Lets eight processes contend while operators take their locks to *new*, and back to the start. Each operator is a process, which is
-/// killed when the n-th of its requests is executed or lost. Another operator continues, in the same direction or back first. At
-/// the end two killed operators take the move to *done*, the second from the place where the first has died, and another operator
-/// continues. Operators that finish the move are killed too, at each third request, until one succeeds.
+/// Lets eight processes contend while operators, each a process, are killed when their n-th request is executed or lost, and others
+/// continue or turn back: to *new* and back, then to *done* and in `finish`.
 ///
 /// # Errors
-/// The broken rules: see [the module](super).
+/// [Broken rules](super).
 pub async fn with_operators_killed(old: MovingSide, new: MovingSide, points: Points) -> Result<(), String> {
     let mut run = Run::begin(old, new, None, Plants::NONE.operator).await?;
-    // All requests through the doors must be of operators that are killed.
+    // The doors count only operators that are killed.
     run.walk.operator.close().await.map_err(said)?;
     let works = [Operates::ToNew, Operates::Abort];
     let (mut takes, mut killed) = ([0; 2], [0; 2]);
@@ -52,13 +48,12 @@ pub async fn with_operators_killed(old: MovingSide, new: MovingSide, points: Poi
         for carried_out in [true, false] {
             for (work, operates) in works.into_iter().enumerate() {
                 let request = match points {
-                    // Works differ in their requests, because some steps wait for members.
+                    // Some steps wait for members, with more requests.
                     Points::Some(_) => run.random.random_range(1..=(takes[work] * 3).div_ceil(4)),
                     Points::Each { apart } => first + (turn - 1) * apart,
                 };
                 let (was_killed, _) = killed_once(&mut run, operates, request, carried_out).await?;
                 killed[work] += usize::from(was_killed);
-                // An operator that succeeds sends no more requests.
                 goes[work] &= match points {
                     Points::Some(most) => turn < most,
                     Points::Each { .. } => was_killed,
@@ -77,8 +72,7 @@ pub async fn with_operators_killed(old: MovingSide, new: MovingSide, points: Poi
     run.end(Ends { operators_die: true, finishes: true, ..Ends::default() }).await
 }
 
-/// Lets two operators, one after the other, take the move to *done*. The first is always killed before *new*; the second is killed
-/// between there and *done*, or not at all. Another operator continues. Returns the number of killed operators.
+/// The first dies before *new*, the second between there and *done* or never.
 async fn killed_to_done(run: &mut Run, to_new: usize) -> Result<usize, String> {
     let begun = now();
     let first = run.random.random_range(1..=to_new / 2);
@@ -94,8 +88,7 @@ async fn killed_to_done(run: &mut Run, to_new: usize) -> Result<usize, String> {
     Ok(killed)
 }
 
-/// Runs an operator that is killed at a request, and another one that continues or turns back first. Returns whether the first was
-/// killed (otherwise it has reached its end), and the number of its requests.
+/// Returns whether the first died before its end, and its requests.
 async fn killed_once(
     run: &mut Run,
     operates: Operates,
@@ -109,7 +102,6 @@ async fn killed_once(
     Ok((was_killed, sent))
 }
 
-/// Lets another operator continue, or turn back first, after the operators that started at this time.
 async fn another_goes_on(
     run: &mut Run,
     operates: Operates,
@@ -128,7 +120,6 @@ async fn another_goes_on(
     run.fleet.all_are_granted(TTL + noise()).await
 }
 
-/// Returns the phase of the move, which must be the phase that this work leads to.
 async fn stands(operator: &Move, behind: Operates) -> Result<MovePhase, String> {
     let status = operator.status().await.map_err(said)?;
     let expected = match behind {

@@ -1,5 +1,3 @@
-//! Processes are killed in each phase and replaced, and some are stopped and continue.
-
 use std::time::Duration;
 
 use latchwork_core::backend::decide::moving::MovePhase;
@@ -15,16 +13,15 @@ use super::there_and_back::Plants;
 use super::verdict::{Happening, judge_steps};
 use crate::failover::{TTL, noise, now};
 
-/// The number of steps to *done*.
+/// To *done*.
 const STEPS: usize = 4;
 
-/// Lets eight processes contend while their locks move. In each phase, `in_each_phase` of them are killed, a few at a time, and
-/// replaced; half of them while the operator waits for the dead ones. During that, one process is stopped until the step is over and
-/// its leases have ended, and then continues: in each phase if the move `turns`, otherwise in one random phase. With `turns`, the
-/// move goes there, back, and there again; otherwise only there. It ends at *done*, and is finished.
+/// Lets eight processes contend while their locks move. In each phase, `in_each_phase` are killed, half of them while the operator
+/// waits for dead ones. One is stopped until its leases have ended: in each phase if the move `turns` (there, back, there),
+/// otherwise in a random one.
 ///
 /// # Errors
-/// The broken rules: see [the module](super).
+/// [Broken rules](super).
 pub async fn with_processes_killed(
     old: MovingSide,
     new: MovingSide,
@@ -49,7 +46,7 @@ pub async fn with_processes_killed(
             Some(_) => back,
         };
     }
-    // Also kill processes that do not need the old side any more.
+    // These processes no longer need the old side.
     kill(&mut run.fleet, &mut run.happenings, in_each_phase, &mut run.random, run.sides.recovery()).await;
     run.fleet.all_are_granted(run.sides.recovery() + noise()).await?;
     println!("{}: {} processes killed, {stopped} stopped", run.sides.name(), killed + in_each_phase);
@@ -63,8 +60,7 @@ pub async fn with_processes_killed(
     run.end(Ends { some_die: true, finishes: true, ..Ends::default() }).await
 }
 
-/// Kills half of the processes in a phase, and half while the next step waits for them. With `stops`, the step also waits for a stopped
-/// process.
+/// Half while the next step waits, with `stops` also for a stopped process.
 async fn phase_with_kills(
     run: &mut Run,
     many: usize,
@@ -80,7 +76,7 @@ async fn phase_with_kills(
     }
     let (phase, ()) = tokio::join!(walk.step(back), kill(fleet, happenings, many / 2, random, dead));
     if stops {
-        // By then it has lost all its holds.
+        // It has lost all holds.
         sleep_until(goes_on).await;
         let over = now();
         let begun = fleet.cont(dead + noise()).await?;
@@ -89,7 +85,6 @@ async fn phase_with_kills(
     phase.map_err(said)
 }
 
-/// Kills this number of processes, a few at a time.
 async fn kill(
     fleet: &mut Fleet,
     happenings: &mut Vec<Happening>,

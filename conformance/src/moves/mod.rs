@@ -1,7 +1,6 @@
-//! Processes contend while their locks move between two coordinators, there and back.
+//! Processes contend while their locks move between two coordinators.
 //!
-//! Eight processes contend without a pause for six mutexes, two semaphores and a read/write lock, each process for all of them, and
-//! add to a counter. There are four kinds of run:
+//! Eight processes contend for six mutexes, two semaphores and a read/write lock, and add to a counter:
 //!
 //! | run | happenings |
 //! |---|---|
@@ -10,21 +9,20 @@
 //! | [`with_servers_failing`] | servers fail, during steps and when the move is *done* |
 //! | [`with_operators_killed`] | operators are killed at each of their requests, on the way to *done* and during `finish` |
 //!
-//! The verdict comes afterwards. It uses only the reports of the processes, and compares numbers.
+//! The verdict compares numbers in the reports of the processes.
 //!
 //! # The rules
-//! - Holds do not overlap. Tokens rise in the order of holding, and a fenced resource refuses no write.
+//! - Holds do not overlap, tokens rise, and a fenced resource refuses no write.
 //! - Each add is made once, and the counter never goes back.
 //! - No data is left on either side.
-//! - No key is without a grant for longer than its bound. A change of phase delays an acquisition by at most one request to each side
-//!   and a read of the stage. The only longer delays are the node of a dead holder or member, until its lease has ended (a TTL
-//!   and the expiry bound of each side), and a server that does not answer, during its outage.
+//! - A change of phase delays an acquisition by at most one request to each side and a read of the stage. Longer delays are only
+//!   the node of a dead holder or member, until its lease has ended (a TTL and the expiry bound of each side), and the outage of a
+//!   server.
 //! - A step waits for dead and stopped processes only until their leases have ended.
-//! - When the move is *done*, no acquisition waits for the old side: all keys are granted while it fails.
+//! - In *done*, all keys are granted while the old side fails.
 //!
-//! # The records
-//! A process reports the start and the end of each hold. A lost hold counts up to the last time at which its process knew that it
-//! held. A hold whose process is killed counts as the instant of its start. Both are lower bounds.
+//! A lost hold counts up to the last time at which its process knew that it held, and a killed process's hold as the instant of its
+//! start. Both are lower bounds.
 
 mod counted;
 mod delay;

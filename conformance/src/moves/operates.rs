@@ -1,5 +1,3 @@
-//! An operator's process: it does one thing, and ends.
-
 use std::sync::Arc;
 
 use latchwork_core::backend::decide::moving::MovePhase;
@@ -9,17 +7,13 @@ use serde::{Deserialize, Serialize};
 use super::side::Sides;
 use crate::child::Role;
 
-/// The work of an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Operates {
-    /// Takes the move to *new*, from which it may come back.
+    /// To *new*, from which it may come back.
     ToNew,
-    /// Takes the move back, and gives it up.
     Abort,
-    /// Takes the move to *done*.
     Run,
-    /// Finishes a move that is *done*.
     Finish,
 }
 
@@ -40,7 +34,6 @@ impl Role for Operates {
 }
 
 impl Operates {
-    /// Does the work, from any phase of the move.
     pub(super) async fn by(self, operator: &Move) -> Result<()> {
         match self {
             Operates::ToNew => {
@@ -56,12 +49,10 @@ impl Operates {
     }
 }
 
-/// Connects another operator in this process.
 pub(super) async fn another(sides: &Sides) -> std::result::Result<Move, String> {
     Move::connect(&sides.connectors(), &sides.operators()).await.map_err(said)
 }
 
-/// Returns the text of an operator's error.
 pub(super) fn said(error: Error) -> String {
     format!("the operator: {error:?}")
 }

@@ -1,5 +1,3 @@
-//! The rules of the verdict.
-
 macro_rules! rules {
     ($($(#[doc = $line:literal])+ $rule:ident,)+) => {
         /// A rule of the verdict.
@@ -16,37 +14,35 @@ macro_rules! rules {
 }
 
 rules! {
-    /// No two clients hold at once, and permits never exceed their limit.
+    /// Holds do not overlap, and permits keep their limit.
     Alone,
-    /// Tokens rise in the order of holding, and no two writers have the same token.
+    /// Tokens rise, and no two writers have one token.
     Order,
-    /// A resource that the tokens fence refuses no write.
+    /// A fenced resource refuses no write.
     Fence,
-    /// Each key is granted again after each happening.
+    /// Each key is granted after each happening.
     Again,
-    /// No key is without a grant for longer than its bound.
+    /// No key waits longer than its bound.
     Bound,
-    /// Something has happened: otherwise the rules about happenings judge nothing.
+    /// Without happenings, their rules judge nothing.
     Happened,
-    /// A change of phase delays no acquisition by more than its bound.
+    /// A change of phase delays no acquisition beyond its bound.
     Delay,
-    /// A step comes within its bound after the last process that died.
+    /// A step comes within its bound after the last death.
     Step,
-    /// No two adds come to the same number.
+    /// No two adds have one result.
     Once,
     /// The counter never goes back.
     Forward,
-    /// The counter has each confirmed add, and no more than those and the ones in doubt.
+    /// Each confirmed add counts, and other adds only in doubt.
     Total,
-    /// Something was added: otherwise the rules about adds judge nothing.
+    /// Without adds, their rules judge nothing.
     Added,
 }
 
-/// A rule that a run has broken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Broken {
     pub(super) rule: Rule,
-    /// The explanation for people.
     pub(super) why: String,
 }
 

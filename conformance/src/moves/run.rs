@@ -1,5 +1,3 @@
-//! A run: its sides, its processes and its operator, from their start to the verdict.
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +17,6 @@ use crate::bounds::PATIENCE;
 use crate::context::SEED;
 use crate::failover::noise;
 
-/// The parts of a run, and its happenings.
 pub(super) struct Run {
     pub(super) sides: Sides,
     pub(super) fleet: Fleet,
@@ -29,7 +26,6 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// Opens both sides, and starts the processes. Prints the seed of random choices.
     pub(super) async fn begin(
         old: MovingSide,
         new: MovingSide,
@@ -48,12 +44,10 @@ impl Run {
         let operator = Move::connect(&operator(sides.connectors()), &sides.operators()).await;
         let walk = Walk { operator: operator.map_err(said)?, changes: Vec::new() };
         let run = Self { sides, fleet, walk, random: StdRng::seed_from_u64(seed), happenings: Vec::new() };
-        // The processes must start first.
         run.fleet.all_are_granted(PATIENCE).await?;
         Ok(run)
     }
 
-    /// Ends the processes, and checks their reports. Then checks that the move has no members and that no data is left.
     pub(super) async fn end(self, ends: Ends) -> Result<(), String> {
         let Self { sides, fleet, walk: Walk { mut operator, changes }, happenings, mut random } = self;
         let name = sides.name();
@@ -66,12 +60,12 @@ impl Run {
         let verdict =
             Verdict { name: &name, heard: &heard, changes: &changes, happenings: &happenings, away };
         verdict.judge()?;
-        // A process that was killed is a member until its lease has ended.
+        // A killed process is a member until its lease has ended.
         if members > 0 && !ends.some_die {
             return Err(format!("{name}: {members} members are left, although their processes have closed"));
         }
         if ends.finishes && ends.operators_die {
-            // All requests through the doors must be of operators that are killed.
+            // The doors count only operators that are killed.
             operator.close().await.map_err(said)?;
             killed_at_finish(&sides, &mut random).await?;
             operator = another(&sides).await?;
@@ -79,7 +73,7 @@ impl Run {
         if ends.finishes {
             finish(&operator, sides.old.recovery() + noise()).await?;
         }
-        // Otherwise the move was given up. Each side keeps its data, and a client of one side reads it.
+        // After an abort each side keeps its data.
         let side = if ends.finishes { &sides.new } else { &sides.old };
         let counted = heard.adds.judge(side.takes_count().await?).map_err(|broken| broken.why)?;
         println!("{name}: {counted}");
@@ -88,7 +82,7 @@ impl Run {
     }
 }
 
-/// Finishes the move when the killed processes are not listed any more. After another operator's `finish`, this changes nothing.
+/// Killed processes are listed for a time. Another operator may have finished it.
 async fn finish(operator: &Move, within: Duration) -> Result<(), String> {
     let until = Instant::now() + within;
     loop {

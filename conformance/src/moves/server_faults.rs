@@ -1,5 +1,3 @@
-//! Each server is cut off, stopped and restarted, in each phase.
-
 use std::future::ready;
 use std::time::Duration;
 
@@ -17,25 +15,23 @@ use super::there_and_back::Plants;
 use super::verdict::Happening;
 use crate::failover::{noise, now};
 
-/// The faults of the servers in a run.
+/// The faults of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
-    /// One random fault in each phase on the way there, of each side in turn; and in *done* one of the old side.
+    /// One random fault in each phase, of the sides in turn; in *done* of the old side.
     OneInEachPhase,
-    /// All faults on each side, in each phase, there and back, in random order. The last one happens during a step, of each side in
-    /// turn.
+    /// All faults of each side, in each phase, there and back. The last one comes during a step.
     All,
 }
 
-/// The least number of failures of each side during a step.
+/// The least number of failures of each side.
 const AT_STEPS: usize = 2;
 
-/// Lets eight processes contend while their locks move, and servers fail in each phase while the operator asks for the next step. The
-/// move continues without help. This process must have started the servers, and the servers must keep their data. The move reaches
-/// *done*, where all keys are granted while the old side fails, and is finished.
+/// Lets eight processes contend while their locks move, and servers fail in each phase. This process must have started the servers,
+/// which must keep their data.
 ///
 /// # Errors
-/// The broken rules: see [the module](super).
+/// [Broken rules](super).
 pub async fn with_servers_failing(old: MovingSide, new: MovingSide, extent: Extent) -> Result<(), String> {
     let mut run = Run::begin(old, new, None, Plants::NONE.operator).await?;
     let mut faults = SERVER_FAULTS;
@@ -48,7 +44,6 @@ pub async fn with_servers_failing(old: MovingSide, new: MovingSide, extent: Exte
             Extent::OneInEachPhase => faults[turn % faults.len()],
             Extent::All => {
                 let last = *SERVER_FAULTS.choose(&mut run.random).expect("not empty");
-                // All but the last one happen within a phase.
                 for (side, fault) in all(&mut run).into_iter().filter(|befalls| *befalls != (at_step, last)) {
                     let (happened, ()) = befalls(&run.sides, side, fault, run.phase(), ready(())).await?;
                     goes_on(&mut run, happened).await?;
@@ -84,13 +79,11 @@ pub async fn with_servers_failing(old: MovingSide, new: MovingSide, extent: Exte
 }
 
 impl Run {
-    /// Returns the phase of the last step.
     fn phase(&self) -> MovePhase {
         self.walk.changes.last().map_or(MovePhase::Old, |change| change.phase)
     }
 }
 
-/// Returns each fault on each side, in random order.
 fn all(run: &mut Run) -> Vec<(Word, ServerFault)> {
     let mut all: Vec<_> = [Word::Old, Word::New]
         .into_iter()
@@ -100,9 +93,9 @@ fn all(run: &mut Run) -> Vec<(Word, ServerFault)> {
     all
 }
 
-/// Lets servers fail when the move is *done*. Then no acquisition needs the old side: all keys are granted while it fails.
+/// All keys are granted without the old side.
 async fn when_done(run: &mut Run, befall: Vec<(Word, ServerFault)>) -> Result<(), String> {
-    // A process that was not a member at the last step must still read it from the old side.
+    // A later member must still read the phase from the old side.
     let within = run.sides.recovery() + noise();
     run.walk.has_no_members(within).await?;
     run.fleet.each_goes_on(within).await?;
@@ -110,7 +103,7 @@ async fn when_done(run: &mut Run, befall: Vec<(Word, ServerFault)>) -> Result<()
         let happened = match side {
             Word::New => befalls(&run.sides, side, fault, MovePhase::Done, ready(())).await?.0,
             Word::Old => {
-                // Only leftovers of an earlier fault of the new side may delay a grant.
+                // Only an earlier fault of the new side may delay a grant.
                 let dead = run.sides.new.recovery();
                 let granted = run.fleet.all_are_granted(dead + noise());
                 let (happened, granted) = befalls(&run.sides, side, fault, MovePhase::Done, granted).await?;
@@ -124,7 +117,6 @@ async fn when_done(run: &mut Run, befall: Vec<(Word, ServerFault)>) -> Result<()
     run.walk.has_no_members(within).await
 }
 
-/// Applies a fault to a side until its time is over and `meanwhile` is complete.
 async fn befalls<T>(
     sides: &Sides,
     on: Word,
@@ -144,7 +136,6 @@ async fn befalls<T>(
     Ok((Happening { what, begun, over, allowed }, seen))
 }
 
-/// Waits until all keys are granted again.
 async fn goes_on(run: &mut Run, happened: Happening) -> Result<(), String> {
     let behind = now();
     let granted = run.fleet.all_are_granted(run.sides.recovery() + noise()).await;

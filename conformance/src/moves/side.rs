@@ -1,5 +1,3 @@
-//! The two servers of a move. Each has a proxy for participants and one for operators.
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,12 +11,11 @@ use crate::failover::{TTL, noise};
 use crate::testbed::{Fixture, Testbed, left_at};
 use crate::testbeds::ServerTestbed;
 
-/// The name of the move.
 const NAME: &str = "there-and-back";
-/// The additional wait after leases have run out.
+/// After the end of leases.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// A server that locks move from or to. Each side has its own namespace there.
+/// One server of a move, with its own namespace.
 #[derive(Debug)]
 pub struct MovingSide {
     server: Server,
@@ -26,26 +23,25 @@ pub struct MovingSide {
 }
 
 impl MovingSide {
-    /// Creates a side of a server and the testbed on it. The testbed need not keep the server.
+    /// Creates a side.
     pub fn new(server: Server, testbed: ServerTestbed) -> Self {
         Self { server, testbed }
     }
 
-    /// Creates a side with another namespace of the same server, which ends with this side.
+    /// Creates a side in another namespace of the server, which ends with this side.
     pub fn beside(&self) -> Self {
         let Self { server, testbed } = self;
         Self { server: Server::at(server.kind(), server.url(), server.clocks()), testbed: testbed.clone() }
     }
 }
 
-/// One side of a move, with its own namespace.
 pub(super) struct Side {
     pub(super) server: Server,
     testbed: ServerTestbed,
     fixture: Box<dyn Fixture>,
-    /// The proxy of participants.
+    /// Of participants.
     pub(super) way: Proxy,
-    /// The proxy of operators. All use one, because the markers contain a URL.
+    /// Of operators. All use one, because the markers have its URL.
     pub(super) door: Proxy,
 }
 
@@ -63,7 +59,6 @@ impl Side {
         config
     }
 
-    /// Returns the value of the counter, and deletes it, so that no data is left.
     pub(super) async fn takes_count(&self) -> Result<i64, String> {
         let taken = async {
             let plain = connect(&self.testbed.connectors(), &self.config(&self.door)).await?;
@@ -76,13 +71,12 @@ impl Side {
         taken.await.map_err(|error| format!("the counter after a move: {error}"))
     }
 
-    /// Returns the time for which the node of a dead client may block others.
+    /// A dead client's node blocks others until then.
     pub(super) fn recovery(&self) -> Duration {
         TTL + self.fixture.expiry_bound()
     }
 }
 
-/// Both sides of a move.
 pub(super) struct Sides {
     pub(super) old: Side,
     pub(super) new: Side,
@@ -93,7 +87,6 @@ impl Sides {
         Ok(Self { old: Side::open(old).await?, new: Side::open(new).await? })
     }
 
-    /// Returns the name for reports.
     pub(super) fn name(&self) -> String {
         match self.old.server.addr() == self.new.server.addr() {
             true => format!("{} to another namespace of it", self.old.testbed.name),
@@ -101,13 +94,11 @@ impl Sides {
         }
     }
 
-    /// Returns the configuration of participants.
     pub(super) fn participants(&self) -> Config {
         let (old, new) = (self.old.config(&self.old.way), self.new.config(&self.new.way));
         Config::of_move(MoveConfig::new(old, new, NAME))
     }
 
-    /// Returns the configuration of operators.
     pub(super) fn operators(&self) -> MoveConfig {
         MoveConfig::new(self.old.config(&self.old.door), self.new.config(&self.new.door), NAME)
     }
@@ -116,19 +107,17 @@ impl Sides {
         self.old.testbed.connectors().into_iter().chain(self.new.testbed.connectors()).collect()
     }
 
-    /// Returns the longest delay by a dead holder or member, with nodes on both sides.
+    /// Nodes may be on both sides.
     pub(super) fn recovery(&self) -> Duration {
         self.old.recovery() + self.new.recovery()
     }
 
-    /// Returns the longest time from the last death to the next step: the step waits for a dead member, and a process that joins the
-    /// other side waits for a dead holder there. Leases on both sides end at the same time.
+    /// From the last death. Leases on both sides end at the same time.
     pub(super) fn step_bound(&self) -> Duration {
         self.old.recovery().max(self.new.recovery()) + noise()
     }
 
-    /// Checks that no data is left on either side after the leases of dead processes. On Redis their keys outlive their nodes, by the
-    /// life of the nodes and a second, on both sides.
+    /// On Redis keys outlive their nodes by these nodes' life and a second.
     pub(super) async fn nothing_is_left(&self, ends: Ends) -> Result<(), String> {
         for (word, side) in [("old", &self.old), ("new", &self.new)] {
             let left = left_at(&*side.fixture, side.recovery() * 2 + GRACE).await;

@@ -1,5 +1,3 @@
-//! Only steps, there and back.
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,31 +12,30 @@ use super::run::Run;
 use super::side::MovingSide;
 use crate::failover::{TTL, noise};
 
-/// The connectors of an operator.
+/// Connectors.
 pub type Connectors = Vec<Arc<dyn Connector>>;
 
-/// Planted faults, as a control: a run must find them.
+/// Planted faults, which a run must find.
 #[derive(Clone, Copy, Debug)]
 pub struct Plants {
-    /// A fault of the processes, which get its name in [`PLANT`](super::PLANT).
+    /// The fault in [`PLANT`](super::PLANT).
     pub processes: Option<&'static str>,
-    /// A wrapper of the operator's connectors.
+    /// Wraps the operator's connectors.
     pub operator: fn(Connectors) -> Connectors,
-    /// The longest pause between two steps.
+    /// The longest pause of steps.
     pub pause: Duration,
 }
 
 impl Plants {
-    /// No fault.
+    /// None.
     pub const NONE: Self =
         Self { processes: None, operator: |honest| honest, pause: Duration::from_millis(500) };
 }
 
-/// Lets eight processes contend while a loop moves their locks from the old side to the new one and back, for `lasts` or somewhat
-/// longer. One step in five turns back half-way. Prints the observations of each key, with its bound.
+/// Lets eight processes contend while their locks move there and back, for about `lasts`. One step in five turns back.
 ///
 /// # Errors
-/// The broken rules: see [the module](super).
+/// [Broken rules](super).
 pub async fn there_and_back(
     old: MovingSide,
     new: MovingSide,
@@ -46,7 +43,7 @@ pub async fn there_and_back(
     plants: Plants,
 ) -> Result<(), String> {
     let mut run = Run::begin(old, new, plants.processes, plants.operator).await?;
-    // A run that never reached the new side has no meaning.
+    // The run must reach the new side.
     let (ends, mut back, mut was_there) = (Instant::now() + lasts, false, false);
     loop {
         let phase = run.walk.step(back).await.map_err(said)?;
@@ -56,12 +53,12 @@ pub async fn there_and_back(
             None if is_over => break,
             None => false,
             Some(MovePhase::Old) => is_over,
-            // A move cannot turn back from *done*.
+            // *done* has no way back.
             Some(MovePhase::New | MovePhase::Done) => true,
             Some(_) if is_over => true,
             Some(_) => back ^ run.random.random_bool(0.2),
         };
-        // Random pauses, so that not all steps start at the end of the one before.
+        // Steps start at random times.
         sleep(run.random.random_range(Duration::ZERO..=plants.pause)).await;
     }
     run.fleet.all_are_granted(TTL + noise()).await?;

@@ -1,5 +1,3 @@
-//! A child that contends for all keys, without a pause, until an order to release.
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,55 +15,43 @@ use crate::cases::is_long;
 use crate::child::{AGAIN, Contested, OneHold, Orders, Role, Work, is_of_an_outage};
 use crate::hold_record::{HoldRecord, monotonic};
 
-/// The time of a hold; three times as long outside of the long tier. Grants of many processes use the processor, which other programs
-/// need there.
+/// Other programs need the processor outside of the long tier.
 const WORK: Duration = Duration::from_millis(5);
 
 fn work() -> Duration {
     if is_long() { WORK } else { WORK * 3 }
 }
 
-/// The pause between two uncontended acquisitions: one starts at any time within a phase.
+/// An acquisition starts anywhere in a phase.
 const OWN_PAUSE: Duration = Duration::from_millis(10);
 
-/// The pause between two adds of one process.
 const ADDS_PAUSE: Duration = Duration::from_millis(10);
 
-/// The time between two checks of a hold.
 const CHECKS: Duration = Duration::from_millis(2);
 
-/// Contends for all keys of a load, by a task for each, for one key that no other process wants, and may add to a
-/// counter.
+/// A task contends for each key, and for one that no other process wants.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Traffic {
-    /// The number of the process in the load.
     pub(super) process: u32,
-    /// Whether it adds to the counter. With a planted fault no process does: a process that changes values while they
-    /// are copied delays that step for ever, and the verdict must find the fault in the holds.
+    /// Not with a planted fault: values that change during a copy delay a step for ever, and the verdict must find the fault in the
+    /// holds.
     pub(super) adds: bool,
 }
 
-/// The reports of a process of a load.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum TrafficEvent {
-    /// It is connected, and contends from now on.
     Begun,
-    /// It holds from now on.
     Begins(Grant),
     /// It held to the end of its work.
     Granted(Grant),
-    /// It held at least until this time, and has lost the hold.
+    /// It held until a loss.
     HeldUntil(Grant),
-    /// It has added to the counter.
     Added(Added),
-    /// An add may have been made or not.
     InDoubt {
-        /// Why the outcome is unknown.
         why: String,
     },
-    /// A request has failed, as it may while servers fail.
+    /// During a fault of servers.
     Failed {
-        /// How.
         why: String,
     },
 }
@@ -75,8 +61,6 @@ impl Role for Traffic {
 
     const NAME: &'static str = "traffic";
 
-    /// Contends until an order. Reports when each hold begins and ends, and each request that failed as it may while
-    /// servers fail.
     async fn work(self, connectors: &[Arc<dyn Connector>], config: &Config) -> Result<()> {
         let coordinator = connect(connectors, config).await?;
         let (stops, stopped) = watch::channel(false);
@@ -91,7 +75,6 @@ impl Role for Traffic {
         let mut orders = Orders::new();
         tokio::select! {
             _any = orders.next() => {}
-            // No task ends early without an error.
             Some(ended) = tasks.join_next() => ended.expect("no panic")?,
         }
         stops.send_replace(true);
@@ -104,7 +87,7 @@ impl Role for Traffic {
 
 impl Traffic {
     async fn task(self, coordinator: Coordinator, key: usize, stopped: watch::Receiver<bool>) -> Result<()> {
-        // Readers and writers, and all weights, are there at any time.
+        // All weights occur at any time.
         let mut round = self.process as usize;
         while !*stopped.borrow() {
             let held = match KEYS.get(key) {
@@ -137,7 +120,6 @@ impl Traffic {
     }
 }
 
-/// The work under a hold of a key.
 struct OfKey(usize);
 
 impl Work for OfKey {
@@ -146,7 +128,6 @@ impl Work for OfKey {
     }
 }
 
-/// Adds to the counter of all processes, with a short pause between two adds.
 async fn adds(coordinator: Coordinator, stopped: watch::Receiver<bool>) -> Result<()> {
     let counter = coordinator.counter(COUNTER)?;
     while !*stopped.borrow() {
@@ -166,8 +147,7 @@ async fn adds(coordinator: Coordinator, stopped: watch::Receiver<bool>) -> Resul
     Ok(())
 }
 
-/// Works under a hold, and reports its start and its certain time: to its end, or, for a lost hold, up to the last successful check. The
-/// clock is read before each check, so the process certainly held at that time.
+/// The clock is read before each check, so the hold is certain.
 async fn report(held: OneHold<'_>, key: usize, works: Duration) -> Result<()> {
     let OneHold { hold, claim, token, asked } = held;
     let from = monotonic();

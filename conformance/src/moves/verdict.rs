@@ -1,5 +1,3 @@
-//! The observations of a load that moved, and their verdict.
-
 use std::time::Duration;
 
 use super::delay::Delay;
@@ -12,45 +10,38 @@ use crate::failover::{longest_wait, noise};
 use crate::fenced::fenced;
 use crate::hold_record::{HoldRecord, in_order_of_tokens, none_overlap};
 
-/// An event that may delay grants, on the clock of grants.
+/// On the clock of grants.
 #[derive(Clone, Debug)]
 pub(super) struct Happening {
     pub(super) what: String,
     pub(super) begun: u64,
     pub(super) over: u64,
-    /// The longest allowed time without a grant of a key, from the start of the event to the first grant after it.
+    /// The longest time without a grant, from the start to the first grant after it.
     pub(super) allowed: Duration,
 }
 
 impl Happening {
-    /// Creates the happening of a change of phase. `dead` is the longest delay by a dead client.
+    /// `dead` is the longest delay by a dead client.
     pub(super) fn of(change: &Change, dead: Duration) -> Self {
         Self { what: change.what.to_owned(), begun: change.begun, over: change.known, allowed: dead }
     }
 }
 
-/// A run and its observations.
 pub(super) struct Verdict<'a> {
-    /// The name of the run.
     pub(super) name: &'a str,
     pub(super) heard: &'a Heard,
     pub(super) changes: &'a [Change],
     pub(super) happenings: &'a [Happening],
-    /// The additional time for an uncontended acquisition: the time for which a server was down.
+    /// The outage of a server, for which an uncontended acquisition may wait.
     pub(super) away: Duration,
 }
 
 impl Verdict<'_> {
-    /// Prints the observations.
-    ///
-    /// # Errors
-    /// The rules that keys break, and a delay above its bound.
     pub(super) fn judge(&self) -> Result<(), String> {
         let broken: Vec<_> = self.broken().into_iter().map(|broken| broken.why).collect();
         if broken.is_empty() { Ok(()) } else { Err(format!("{}: {}", self.name, broken.join("\n"))) }
     }
 
-    /// Returns the rules that are broken, and prints its observations.
     pub(super) fn broken(&self) -> Vec<Broken> {
         let name = self.name;
         self.print_changes();
@@ -133,7 +124,6 @@ impl Verdict<'_> {
         ))
     }
 
-    /// Returns the longest time without a grant and without a happening. The `grants` rise.
     fn longest_elsewhere(&self, grants: &[u64]) -> Duration {
         let apart = |from: u64, to: u64| self.happenings.iter().all(|of| to < of.begun || of.over < from);
         let pairs = grants.windows(2).map(|pair| (pair[0], pair[1]));
@@ -142,10 +132,7 @@ impl Verdict<'_> {
     }
 }
 
-/// Returns the longest time from the last death of a process to the end of a step: processes may die while a step waits for others.
-///
-/// # Errors
-/// If it is longer than `bound`.
+/// From the last death, because processes may die while a step waits.
 pub(super) fn judge_steps(
     changes: &[Change],
     happenings: &[Happening],
@@ -163,7 +150,6 @@ pub(super) fn judge_steps(
     Err(Rule::Step.broken(why))
 }
 
-/// Returns the median and the longest time as text.
 fn spread(times: impl Iterator<Item = Duration>) -> Option<String> {
     let mut times: Vec<_> = times.collect();
     times.sort_unstable();

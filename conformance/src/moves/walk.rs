@@ -1,5 +1,3 @@
-//! The operator of a run: it takes steps, and records their times.
-
 use std::time::Duration;
 
 use latchwork_core::backend::decide::moving::MovePhase;
@@ -9,32 +7,27 @@ use tokio::time::{Instant, sleep};
 use super::operates::said;
 use crate::failover::now;
 
-/// The pause between two questions whether all members know a step, which has no event.
+/// No event reports that all members know a step.
 pub(super) const AGAIN: Duration = Duration::from_millis(10);
 
-/// A step that was taken, on the clock of grants.
+/// On the clock of grants.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Change {
-    /// The name of the call.
     pub(super) what: &'static str,
-    /// The reached phase.
     pub(super) phase: MovePhase,
-    /// The time of the call.
     pub(super) begun: u64,
-    /// The time of its end.
     pub(super) written: u64,
-    /// The time at which all members had acknowledged it.
+    /// All members know it.
     pub(super) known: u64,
 }
 
-/// A move with its operator.
 pub(super) struct Walk {
     pub(super) operator: Move,
     pub(super) changes: Vec<Change>,
 }
 
 impl Walk {
-    /// Takes a step, forward or back. Returns the new phase, or `None` if the move was given up by a step back from the first phase.
+    /// Returns `None` if the move was given up.
     pub(super) async fn step(&mut self, back: bool) -> Result<Option<MovePhase>, Error> {
         let begun = now();
         let (what, phase) = match back {
@@ -47,11 +40,10 @@ impl Walk {
 
     async fn note(&mut self, what: &'static str, phase: MovePhase, begun: u64) -> Result<(), Error> {
         let written = now();
-        // After *done* there is no step, so no member is awaited.
+        // After *done* no member is awaited.
         loop {
             match self.operator.status().await {
                 Ok(status) if status.waits_for.is_empty() => break,
-                // A server is down.
                 Err(error) if !error.may_pass() => return Err(error),
                 _ => sleep(AGAIN).await,
             }
@@ -60,7 +52,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Waits until the old side answers and has no members, for at most this time: in *done*, members leave when they know the phase.
+    /// In *done*, members leave when they know the phase.
     pub(super) async fn has_no_members(&self, within: Duration) -> Result<(), String> {
         let until = Instant::now() + within;
         loop {

@@ -1,5 +1,3 @@
-//! One process of a load.
-
 use std::time::Duration;
 
 use rustix::process::Signal;
@@ -14,21 +12,16 @@ use super::traffic::TrafficEvent;
 use crate::child::{Child, Events, Process};
 use crate::failover::now;
 
-/// The time of the last grant of each key.
 pub(super) type Latest = [u64; KEYS.len()];
 
-/// A process that contends for all keys.
 pub(super) struct Worker {
     pub(super) process: Process,
     hears: JoinHandle<Heard>,
-    // The time of the last grant of its own key.
     own: watch::Receiver<u64>,
-    // Start and end of each stop.
     stops: Vec<(u64, u64)>,
 }
 
 impl Worker {
-    /// Waits until a child contends, within this time. `latest` gets its grants.
     pub(super) async fn of(
         mut child: Child<TrafficEvent>,
         latest: watch::Sender<Latest>,
@@ -40,7 +33,6 @@ impl Worker {
         Self { process, hears: tokio::spawn(hear(events, latest, granted)), own, stops: Vec::new() }
     }
 
-    /// Waits until its own key is granted again, for at most this time.
     pub(super) async fn goes_on(&self, within: Duration) -> Result<(), String> {
         let (since, mut own) = (now(), self.own.clone());
         let granted = timeout(within, own.wait_for(|granted| *granted > since)).await;
@@ -48,7 +40,6 @@ impl Worker {
         granted.map(drop).map_err(|_| "a process has ended early".to_owned())
     }
 
-    /// Sends SIGCONT to a process that was stopped at this time, and waits until it continues.
     pub(super) async fn cont(&mut self, stopped: u64, within: Duration) -> Result<(), String> {
         self.process.signal(Signal::CONT);
         let goes_on = self.goes_on(within).await;
@@ -56,8 +47,7 @@ impl Worker {
         goes_on
     }
 
-    /// Returns all reports up to its end, without acquisitions of its own key during a stop: their delay does not come from a change of
-    /// phase.
+    /// Leaves out own acquisitions during a stop, which no change of phase delayed.
     pub(super) async fn heard(self) -> Heard {
         let mut heard = self.hears.await.expect("no panic");
         heard.grants.retain(|grant| {
@@ -68,7 +58,6 @@ impl Worker {
     }
 }
 
-/// Takes the reports of a process up to its end.
 async fn hear(
     mut events: Events<TrafficEvent>,
     latest: watch::Sender<Latest>,

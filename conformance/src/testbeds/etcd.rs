@@ -1,5 +1,3 @@
-//! etcd.
-
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,40 +16,37 @@ use latchwork_servers::{Ensemble, Server, ask};
 
 const CAPABILITIES: Capabilities = Capabilities { survives_failover: true, ..memory::CAPABILITIES };
 
-/// etcd scans leases each half second, and may need a second to apply a revocation.
+/// etcd scans leases each half second, and may need a second for a revocation.
 const EXPIRY_BOUND: Duration = Duration::from_millis(1500);
 
-/// The prefix of exact names.
 const EXACT_NAMES: &str = "exact-";
 
-/// The operator of a server with authentication, and its password.
+/// The user and the password.
 const OPERATOR: [&str; 2] = ["operator", "operator"];
 
-/// Creates the testbed of an etcd server.
+/// Creates the testbed of a server.
 ///
 /// # Errors
-/// `InvalidArgument` if the server's URL is not of this backend.
+/// As [`ServerTestbed::new`].
 pub fn etcd_testbed(server: Server) -> Result<ServerTestbed> {
     let hosts = vec![server.addr().to_owned()];
     Ok(over(server.url(), hosts, |addr| Box::pin(open_admin(addr, None)))?.keeping(server))
 }
 
-/// Creates the testbed of a cluster, with another name. The servers end with the testbed. Its clients get the addresses of all
-/// servers.
+/// Creates the testbed of a cluster, which ends with it.
 ///
 /// # Errors
-/// `InvalidArgument` if its URL is not of this backend.
+/// As [`ServerTestbed::new`].
 pub fn etcd_cluster_testbed(cluster: Arc<Ensemble>) -> Result<ServerTestbed> {
     let hosts = (0..cluster.size()).map(|server| cluster.addr(server)).collect();
     let testbed = over(&cluster.url(), hosts, |addr| Box::pin(open_admin(addr, None)))?;
     Ok(testbed.called("etcd-3").keeping(cluster))
 }
 
-/// Creates the testbed of a server with authentication, with another name. The guide's `commands` create the role and the user of
-/// its clients. `latchwork/` is replaced by the prefix of their namespaces, and the exact names are added.
+/// Creates the testbed of a server with authentication. The guide's `commands` create the user, with the suite's prefixes.
 ///
 /// # Errors
-/// `InvalidArgument` if the commands create no user, `Unavailable` if one of them fails.
+/// If the commands create no user or fail.
 pub async fn etcd_auth_testbed(server: Server, commands: &str) -> Result<ServerTestbed> {
     let mut lines: Vec<_> =
         commands.lines().filter_map(|line| line.trim().strip_prefix("etcdctl ")).map(str::to_owned).collect();
@@ -61,7 +56,7 @@ pub async fn etcd_auth_testbed(server: Server, commands: &str) -> Result<ServerT
     let (user, password) = (user.to_owned(), password.to_owned());
     let grant = lines.iter().position(|line| line.ends_with(" latchwork/"));
     let grant = grant.ok_or_else(|| Error::invalid("commands", "no command grants `latchwork/`"))?;
-    // Exact addresses are outside of all namespaces.
+    // Exact addresses have no namespace.
     let places = [NAMESPACES, EXACT_NAMES, EXACT];
     let grants = places.map(|place| lines[grant].replace(" latchwork/", &format!(" {place}")));
     lines.splice(grant..=grant, grants);
@@ -108,20 +103,19 @@ struct EtcdAdmin {
     addr: String,
 }
 
-/// The prefix of exact addresses for which other programs have no layout.
+/// Other programs have no layout for these kinds.
 const EXACT: &str = "latchwork:exact/";
 
 fn prefix(queue: &Address) -> String {
     match queue.namespace() {
         Some(namespace) => format!("{namespace}/{}/{}/", queue.kind().as_str(), queue.coded()),
         None if matches!(queue.kind(), Kind::Mutex | Kind::Election) => format!("{}/", queue.coded()),
-        // Other programs have no layout for this kind.
         None => format!("{EXACT}{}/{}/", queue.kind().as_str(), encode(queue.coded())),
     }
 }
 
 impl EtcdAdmin {
-    /// Returns the keys with a prefix, with their create revisions.
+    /// With create revisions.
     async fn keys(&self, prefix: String) -> Result<Vec<(String, i64)>> {
         let options = GetOptions::new().with_prefix().with_keys_only();
         let answer = self.client.clone().get(prefix, Some(options)).await.map_err(unavailable)?;
@@ -145,7 +139,7 @@ impl Admin for EtcdAdmin {
                 contents.extend(self.keys(format!("{EXACT}{}/{}/", kind.as_str(), encode(name))).await?);
             }
         }
-        // A stored limit, the stamp of a namespace, and the suite's own foreign entry may stay.
+        // Limits, stamps and the suite's foreign entry may stay.
         let stamps: Vec<_> = stamps(namespace)?.iter().map(prefix).collect();
         let is_stamp = |key: &str| stamps.iter().any(|stamp| stamp.trim_end_matches('/') == key);
         let stays = |key: &str| key.contains("/limit/") || key.ends_with("/foreign") || is_stamp(key);
@@ -176,7 +170,7 @@ impl Admin for EtcdAdmin {
         }
         for lease in leases {
             let told = self.client.clone().lease_time_to_live(lease, None).await.map_err(unavailable)?;
-            // Whole seconds, rounded down; -1 for an ended lease.
+            // Rounded down; -1 for an ended lease.
             left.push(Duration::from_secs(u64::try_from(told.ttl() + 1).unwrap_or(0)));
             self.client.clone().lease_revoke(lease).await.map_err(unavailable)?;
         }
@@ -203,7 +197,6 @@ impl Admin for EtcdAdmin {
     }
 }
 
-/// Returns the number of requests of one server.
 async fn requests_started(addr: &str) -> Result<u64> {
     let metrics = ask(addr, "GET /metrics HTTP/1.0\r\n\r\n").await;
     let metrics = metrics.map_err(|error| Error::new(ErrorKind::Unavailable, "no metrics").because(error))?;

@@ -1,5 +1,3 @@
-//! Memory, under tokio's paused clock.
-
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,7 +13,6 @@ use latchwork_core::{
 use crate::testbed::{Armed, Client, Fault, Fixture, Link, Testbed, stamps};
 use latchwork_servers::proxy::EventLost;
 
-/// The capabilities of memory. Other testbeds change some of them.
 pub(super) const CAPABILITIES: Capabilities = Capabilities {
     lease_per_node: false,
     clean_try: true,
@@ -30,22 +27,22 @@ pub(super) const CAPABILITIES: Capabilities = Capabilities {
     eviction: Eviction::Never,
 };
 
-/// Wraps a backend before the suite uses it: for deliberately broken backends.
+/// Wraps a backend, to break it.
 pub type Wrap = Arc<dyn Fn(Arc<dyn Backend>) -> Arc<dyn Backend> + Send + Sync>;
 
-/// The memory backend, with a new store for each case.
+/// The memory backend, with a store for each case.
 pub struct MemoryTestbed {
     name: &'static str,
     wrap: Wrap,
 }
 
 impl MemoryTestbed {
-    /// Creates the testbed of the unchanged backend.
+    /// Creates the testbed.
     pub fn new() -> Self {
         Self { name: "memory", wrap: Arc::new(|backend| backend) }
     }
 
-    /// Creates a testbed with a broken backend, as a control: the case for the defect must fail.
+    /// Creates a testbed with a defect, as a control.
     pub fn broken(
         name: &'static str,
         wrap: impl Fn(Arc<dyn Backend>) -> Arc<dyn Backend> + Send + Sync + 'static,
@@ -97,7 +94,7 @@ impl Testbed for MemoryTestbed {
 struct MemoryFixture {
     store: Memory,
     wrap: Wrap,
-    // The links of all clients, which count the requests.
+    // They count the requests.
     links: Mutex<Vec<memory::Link>>,
     labelled: Mutex<HashMap<String, memory::Link>>,
 }
@@ -143,7 +140,7 @@ impl Fixture for MemoryFixture {
         Ok(self.links.lock().unwrap_or_else(PoisonError::into_inner).iter().map(memory::Link::requests).sum())
     }
 
-    /// Waits until the lease has run out, which takes no time on a paused clock.
+    /// It takes no time on a paused clock.
     async fn end_lease(&self, label: &str, _granted: Duration) -> Result<Vec<Duration>> {
         let link = self.labelled.lock().unwrap_or_else(PoisonError::into_inner).get(label).cloned();
         let link = link.ok_or_else(|| Error::invalid("label", "no client has it"))?;
@@ -153,7 +150,7 @@ impl Fixture for MemoryFixture {
     }
 
     fn expiry_bound(&self) -> Duration {
-        // The expiry is computed at each access and in the timers of waiters, so it has no delay.
+        // Each access computes the expiry, without a delay.
         Duration::ZERO
     }
 
@@ -166,7 +163,6 @@ impl Fixture for MemoryFixture {
     }
 }
 
-/// Connects the client that a fixture has created.
 #[derive(Debug)]
 struct MadeClient {
     backend: Arc<dyn Backend>,

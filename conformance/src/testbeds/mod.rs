@@ -1,4 +1,4 @@
-//! The testbeds of the four backends.
+//! The testbeds of the backends.
 
 #[cfg(feature = "etcd")]
 mod etcd;

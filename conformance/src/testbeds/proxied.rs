@@ -1,5 +1,3 @@
-//! A real server, or several of one ensemble. Each client has a fault proxy before each server.
-
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,83 +13,79 @@ use crate::testbed::{Client, Fault, Fixture, Link, Testbed};
 use latchwork_servers::Terminator;
 use latchwork_servers::proxy::Proxy;
 
-/// Access of an operator to a server without the library: by the client crate or the server's own tools.
+/// An operator's access without the library.
 #[async_trait]
 pub trait Admin: Send + Sync {
-    /// Lists the data that must not stay under `namespace` (as encoded on the server) and under the exact `names`: nodes of holders,
-    /// waiters and members. Data that a documented call stores, or that expires, is left out.
+    /// Lists data that must not stay under `namespace` (as encoded) and the exact `names`.
     async fn contents(&self, namespace: &str, names: &[String]) -> Result<Vec<String>>;
 
     /// Removes the node at `sequence`.
     async fn remove(&self, queue: &Address, sequence: u64) -> Result<()>;
 
-    /// Puts a foreign entry into the queue, which must do no harm.
+    /// Puts a harmless foreign entry into the queue.
     async fn plant(&self, queue: &Address) -> Result<()>;
 
-    /// Ends the lease of the client with this label, in this namespace and the ones that a case derives from it. Returns the
-    /// remaining time of each part of the lease; whole seconds are rounded up.
+    /// Ends the lease of a client. Returns the remaining time of each part, in whole seconds rounded up.
     async fn end_lease(&self, namespace: &str, label: &str) -> Result<Vec<Duration>>;
 
-    /// Returns whether the server has a history that can be compacted.
+    /// Returns whether it has a history to compact.
     fn compacts(&self) -> bool {
         false
     }
 
-    /// Compacts the server's history up to now.
+    /// Compacts the history.
     async fn compact(&self) -> Result<()> {
         Err(Error::new(ErrorKind::Unsupported { capability: "compact" }, "this server keeps no history"))
     }
 
-    /// Returns the number of requests of the server, without the requests of this call.
+    /// Returns the number of requests, without this call's.
     async fn requests(&self) -> Result<u64>;
 }
 
-/// Opens an [`Admin`] of the server at this address, on the runtime of the case. Commas separate several addresses.
+/// Opens an [`Admin`] of addresses, separated by commas, on the case's runtime.
 pub type OpenAdmin = fn(addr: String) -> futures_util::future::BoxFuture<'static, Result<Box<dyn Admin>>>;
 
-/// The prefix of the namespaces of all fixtures.
 pub(super) const NAMESPACES: &str = "t";
 
 fn no_port(error: std::io::Error) -> Error {
     Error::new(ErrorKind::Unavailable, "no port for a proxy").because(error)
 }
 
-/// A backend on a real server.
+/// A backend on a server.
 #[derive(Clone, Debug)]
 pub struct ServerTestbed {
-    /// The name of the backend.
+    /// Its name.
     pub name: &'static str,
-    /// The connector of the backend.
+    /// Its connector.
     pub connector: Arc<dyn Connector>,
-    /// The expected capabilities.
+    /// Its capabilities.
     pub capabilities: Capabilities,
-    /// The `host:port` of each server for clients.
+    /// Each `host:port` for clients.
     pub hosts: Vec<String>,
-    /// The number of servers, from the first, whose addresses a client gets. These servers name the others to the client. Each server
-    /// has a proxy in any case. By default a client gets all addresses.
+    /// Clients get this many first addresses; these servers name the others. All have proxies.
     pub doors: usize,
-    /// The `host:port` of each server for the operator.
+    /// Each `host:port` for the operator.
     pub admin_hosts: Vec<String>,
-    /// The configuration of a client, without hosts.
+    /// A client's configuration without hosts.
     pub config: Config,
-    /// The bound of LEASE-EXPIRY, in addition to the TTL.
+    /// LEASE-EXPIRY's bound after the TTL.
     pub expiry_bound: Duration,
-    /// Opens the access of an operator.
+    /// Opens an operator.
     pub admin: OpenAdmin,
-    /// The prefix of names for `Key::exact`.
+    /// The prefix of exact names.
     pub exact_prefix: &'static str,
-    /// TLS, which ends before the proxies and starts again after them.
+    /// TLS ends before the proxies and starts again after them.
     #[cfg(feature = "tls")]
     pub(super) certificates: Option<Arc<latchwork_servers::Certificates>>,
-    // The servers and their files, which must exist during the whole run.
+    // They must exist during the run.
     kept: Arc<Mutex<Vec<Box<dyn fmt::Debug + Send + Sync>>>>,
 }
 
 impl ServerTestbed {
-    /// Creates a testbed on these `hosts`, which are one coordinator for clients, with a `url` for `connector`.
+    /// Creates a testbed on `hosts`, which are one coordinator.
     ///
     /// # Errors
-    /// `InvalidArgument` if the URL is not of this backend, or has a login, or a path other than Redis' database 0.
+    /// `InvalidArgument` if the URL is of another backend, or has a login, or a path other than Redis' database 0.
     pub fn new(
         url: &str,
         hosts: Vec<String>,
@@ -129,18 +123,18 @@ impl ServerTestbed {
         (self.admin)(self.admin_hosts.join(",")).await
     }
 
-    /// Adds servers or files that end with the testbed.
+    /// Adds servers or files to keep.
     pub fn keeping(self, what: impl fmt::Debug + Send + Sync + 'static) -> Self {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(what));
         self
     }
 
-    /// Sets the addresses for clients. The operator's addresses do not change.
+    /// Sets the clients' addresses.
     pub fn at(self, hosts: Vec<String>) -> Self {
         Self { hosts, ..self }
     }
 
-    /// Sets the login of clients. The operator logs in where it is opened.
+    /// The operator logs in elsewhere.
     #[cfg(any(feature = "redis", feature = "etcd"))]
     pub(super) fn logged_in(mut self, user: &str, password: &str) -> Self {
         self.config.user = Some(user.to_owned());
@@ -148,7 +142,7 @@ impl ServerTestbed {
         self
     }
 
-    /// Sets another name.
+    /// Sets the name.
     pub fn called(self, name: &'static str) -> Self {
         Self { name, ..self }
     }
@@ -179,7 +173,7 @@ impl Testbed for ServerTestbed {
     }
 
     async fn close(&self) {
-        // A container is removed on the runtime that created it.
+        // A container needs the runtime that created it.
         let kept = std::mem::take(&mut *self.kept.lock().unwrap_or_else(PoisonError::into_inner));
         drop(kept);
     }
@@ -190,18 +184,17 @@ impl Testbed for ServerTestbed {
 }
 
 struct ServerFixture {
-    /// The testbed, with the namespace of this case.
+    /// With the case's namespace.
     testbed: ServerTestbed,
     admin: Box<dyn Admin>,
     last_name: AtomicU64,
-    // They outlive the clients, which send their last requests after a case has dropped them.
+    // Dropped clients still send their last requests.
     proxies: Mutex<Vec<Arc<Proxy>>>,
     #[cfg(feature = "tls")]
     terminators: Mutex<Vec<Terminator>>,
 }
 
 impl ServerFixture {
-    /// Creates the link of a client: a proxy to each server. TLS ends before the proxy and starts again after it.
     async fn way(&self) -> std::io::Result<(Vec<String>, ProxyLink)> {
         let (mut hosts, mut proxies) = (Vec::new(), Vec::new());
         for host in &self.testbed.hosts {
@@ -238,8 +231,7 @@ impl ServerFixture {
 #[async_trait]
 impl Fixture for ServerFixture {
     fn can(&self, fault: Fault) -> bool {
-        // The renewal task cannot be killed alone from outside. A proxy that reads no protocol can lose a message only with
-        // its connection.
+        // A proxy cannot kill the renewal task, and loses messages only with their connection.
         match fault {
             Fault::KillRenewal | Fault::DropWake => false,
             Fault::Compact => self.admin.compacts(),
@@ -267,7 +259,7 @@ impl Fixture for ServerFixture {
             (1..=self.last_name.load(Ordering::Acquire)).map(|number| self.exact(number)).collect();
         let namespace = &self.testbed.config.namespace;
         match self.admin.contents(namespace, &names).await {
-            // A restarted server has closed the operator's connection too.
+            // A restarted server has closed the connection.
             Err(error) if error.may_pass() => {
                 self.testbed.open_admin().await?.contents(namespace, &names).await
             }
@@ -308,7 +300,7 @@ impl Fixture for ServerFixture {
     }
 
     fn process_config(&self) -> Option<Config> {
-        // Failovers and moves are judged by requests with the default timeout.
+        // Failovers and moves are judged at the default timeout.
         let mut config = self.testbed.config.clone();
         config.connect_timeout = config.connect_timeout.max(CONNECT);
         config.hosts = self.testbed.hosts[..self.testbed.doors].to_vec();

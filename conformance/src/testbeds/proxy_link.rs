@@ -1,5 +1,3 @@
-//! A client's link to its servers, with a fault proxy for each server.
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -12,7 +10,6 @@ use latchwork_servers::proxy::{Direction, Event, EventLost, Parked, Proxy};
 
 use crate::testbed::{Armed, Link};
 
-/// The proxies of one client.
 pub(super) struct ProxyLink(pub(super) Vec<Arc<Proxy>>);
 
 #[async_trait]
@@ -73,8 +70,7 @@ impl Link for ProxyLink {
     }
 }
 
-/// Matches the first request that names a key, through any proxy. The same request, repeated through another proxy, is not the
-/// first. A read of ZooKeeper does not count, because a write may read first.
+/// Another proxy may repeat the request. ZooKeeper's reads do not count, because a write may read first.
 #[derive(Clone)]
 struct FirstNaming {
     key: Vec<u8>,
@@ -100,11 +96,11 @@ impl FirstNaming {
     }
 }
 
-/// The codes of ZooKeeper's reads: exists, getData, getChildren, sync, getChildren2,
-/// checkWatches, removeWatches, multiRead, getEphemerals, getAllChildrenNumber, setWatches2, addWatch.
+/// exists, getData, getChildren, sync, getChildren2, checkWatches, removeWatches, multiRead, getEphemerals, getAllChildrenNumber,
+/// setWatches2, addWatch.
 const READS: [u32; 12] = [3, 4, 8, 9, 12, 17, 18, 22, 103, 104, 105, 106];
 
-/// Returns the code and the body of each ZooKeeper request in a chunk; `None` if the chunk has other data.
+/// Returns code and body; `None` for other data.
 fn zookeeper_requests(mut chunk: &[u8]) -> Option<Vec<(u32, &[u8])>> {
     let mut requests = Vec::new();
     while !chunk.is_empty() {
@@ -118,7 +114,7 @@ fn zookeeper_requests(mut chunk: &[u8]) -> Option<Vec<(u32, &[u8])>> {
     Some(requests)
 }
 
-/// Events of all proxies. The request passes one of them.
+/// Of all proxies.
 struct ArmedEvents(Vec<Event>);
 struct ArmedParks(Vec<Parked>);
 
@@ -143,10 +139,10 @@ impl Armed for ArmedParks {
 
     async fn deliver(mut self: Box<Self>) {
         if self.0.len() > 1 {
-            // The case may not have waited for it. The delivery below reports an error.
+            // The case may not have waited for it. The delivery reports errors.
             let _ = self.caught().await;
         }
-        // If the server has closed that connection, it drops the request. Then the request never arrives, which is safe too.
+        // A server that closed the connection drops the request, which is safe too.
         for parked in self.0 {
             if let Err(error) = parked.deliver().await {
                 eprintln!("a parked request was not delivered: {error}");

@@ -1,5 +1,3 @@
-//! Redis.
-
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +13,6 @@ use super::proxied::{Admin, NAMESPACES, OpenAdmin, ServerTestbed};
 use crate::testbed::{of_a_case, stamps};
 use latchwork_servers::{ClusteredRedis, Server, WatchedRedis};
 
-/// The longest wait of the operator.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 const CAPABILITIES: Capabilities = Capabilities {
@@ -26,16 +23,15 @@ const CAPABILITIES: Capabilities = Capabilities {
     ..memory::CAPABILITIES
 };
 
-/// Each script drops expired nodes, and a waiter looks at its queue at the expiry of the node before it (QUEUE-LOOK-AT-EXPIRY).
+/// Scripts drop expired nodes, and a waiter looks at its predecessor's expiry (QUEUE-LOOK-AT-EXPIRY).
 const EXPIRY_BOUND: Duration = Duration::from_millis(100);
 
-/// The prefix of exact names.
 const EXACT_NAMES: &str = "exact-";
 
-/// Creates the testbed of a Redis server.
+/// Creates the testbed of a server.
 ///
 /// # Errors
-/// `InvalidArgument` if the server's URL is not of this backend.
+/// As [`ServerTestbed::new`].
 pub fn redis_testbed(server: Server) -> Result<ServerTestbed> {
     let hosts = vec![server.addr().to_owned()];
     let testbed = over(server.url(), hosts, |addr| {
@@ -47,11 +43,10 @@ pub fn redis_testbed(server: Server) -> Result<ServerTestbed> {
     Ok(testbed.keeping(server))
 }
 
-/// Creates the testbed of a server with a user of the guide's `command` (`ACL SETUSER billing …`), with another name. `billing:` is
-/// replaced by the prefix of the namespaces, and the exact names are added, as in the guide.
+/// Creates the testbed of a server with a user of the guide's `command`, with the suite's prefixes.
 ///
 /// # Errors
-/// `InvalidArgument` if the command creates no user, `Unavailable` if the server refuses it.
+/// If the command creates no user, or fails.
 pub async fn redis_acl_testbed(server: Server, command: &str) -> Result<ServerTestbed> {
     let mut words: Vec<_> = command.split_whitespace().map(str::to_owned).collect();
     let user = words.get(2).filter(|_| command.starts_with("ACL SETUSER ")).cloned();
@@ -70,10 +65,10 @@ pub async fn redis_acl_testbed(server: Server, command: &str) -> Result<ServerTe
     Ok(redis_testbed(server)?.called("redis-acl").logged_in(&user, &password))
 }
 
-/// Creates the testbed of a master with Sentinels, with another name. All servers end with the testbed.
+/// Creates the testbed of a master with Sentinels, which end with it.
 ///
 /// # Errors
-/// `InvalidArgument` if its URL is not of this backend.
+/// As [`ServerTestbed::new`].
 pub fn watched_redis_testbed(watched: Arc<WatchedRedis>) -> Result<ServerTestbed> {
     let hosts = [watched.sentinels(), watched.servers()].concat();
     let mut testbed = over(&watched.url(), hosts, |addr| {
@@ -82,7 +77,7 @@ pub fn watched_redis_testbed(watched: Arc<WatchedRedis>) -> Result<ServerTestbed
             if servers.is_empty() {
                 return Err(Error::new(ErrorKind::Unavailable, "no server is the master at the moment"));
             }
-            // Sentinels send PING to their servers.
+            // Sentinels send PING.
             Ok(Box::new(RedisAdmin { servers, counted: &COUNTED[1..] }) as Box<dyn Admin>)
         })
     })?;
@@ -90,10 +85,10 @@ pub fn watched_redis_testbed(watched: Arc<WatchedRedis>) -> Result<ServerTestbed
     Ok(testbed.called("redis-sentinel").keeping(watched))
 }
 
-/// Creates the testbed of a Redis Cluster, with another name. Its servers end with the testbed.
+/// Creates the testbed of a cluster, which ends with it.
 ///
 /// # Errors
-/// `InvalidArgument` if its URL is not of this backend.
+/// As [`ServerTestbed::new`].
 pub fn clustered_redis_testbed(cluster: Arc<ClusteredRedis>) -> Result<ServerTestbed> {
     let mut testbed = over(&cluster.url(), cluster.servers(), |addr| {
         Box::pin(async move {
@@ -113,14 +108,14 @@ fn over(url: &str, hosts: Vec<String>, admin: OpenAdmin) -> Result<ServerTestbed
 
 async fn open(addr: &str) -> Result<MultiplexedConnection> {
     let client = redis::Client::open(format!("redis://{addr}")).map_err(unavailable)?;
-    // The default timeouts of the client crate are too short for a busy machine.
+    // The crate's defaults are too short for a busy machine.
     let patient = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(PATIENCE))
         .set_response_timeout(Some(PATIENCE));
     client.get_multiplexed_async_connection_with_config(&patient).await.map_err(unavailable)
 }
 
-/// Returns the first `most` of these servers that are masters. Other servers are not asked.
+/// Later servers are not asked.
 async fn masters(addrs: &str, most: usize) -> Result<Vec<MultiplexedConnection>> {
     let mut masters = Vec::new();
     for addr in addrs.split(',') {
@@ -136,22 +131,20 @@ async fn masters(addrs: &str, most: usize) -> Result<Vec<MultiplexedConnection>>
     Ok(masters)
 }
 
-/// Returns the keys of one server that match a pattern.
 async fn keys(server: &mut MultiplexedConnection, pattern: &str) -> Result<Vec<String>> {
-    // Other cases may have a hundred thousand keys on the server.
+    // Other cases may have a hundred thousand keys.
     let options = ScanOptions::default().with_pattern(pattern).with_count(1000);
     let keys = server.scan_options::<String>(options).await.map_err(unavailable)?;
     keys.try_collect().await.map_err(unavailable)
 }
 
-/// The commands of a client, by their names in INFO.
+/// By their names in INFO.
 const COUNTED: [&str; 7] = ["ping", "evalsha", "eval", "fcall", "script|load", "subscribe", "wait"];
 
-/// The remaining time of a node without an expiry, in microseconds.
+/// In microseconds.
 const NEVER: u64 = 1 << 52;
 
-/// Expires the nodes of a client in one queue now, and makes its waiters and watchers look. Redis wakes no waiter at an
-/// expiry: the waiter looks when the expiry is due.
+/// Makes waiters and watchers look at the expired queue, because Redis wakes no waiter at an expiry.
 ///
 /// KEYS  one node exp seq
 /// ARGV  label | the channel of the queue's watches | the remaining time of a node without an expiry
@@ -190,8 +183,6 @@ end
 return left
 ";
 
-/// Expires a cell that goes with a lease now, and has its watches look.
-///
 /// KEYS  cell, whose name is also its channel
 /// ->    how long it had left, in milliseconds; -1 of another cell
 const EXPIRE_CELL: &str = r"
@@ -206,9 +197,8 @@ return left
 
 #[derive(Debug)]
 struct RedisAdmin {
-    // The connections to the masters.
     servers: Vec<MultiplexedConnection>,
-    // The commands that count as requests of clients.
+    // They count as requests of clients.
     counted: &'static [&'static str],
 }
 
@@ -220,9 +210,8 @@ fn prefix(queue: &Address) -> String {
     }
 }
 
-/// Returns the sequence number of the node of a folded queue.
 fn folded_node(text: &[u8]) -> Option<u64> {
-    // After the label there may be data of any bytes.
+    // Data of any bytes may follow the label.
     String::from_utf8_lossy(text).split_once(' ')?.0.parse().ok()
 }
 
@@ -237,10 +226,9 @@ impl Admin for RedisAdmin {
                 contents.extend(keys(&mut connection, &pattern).await?);
             }
         }
-        // The meta hash and tombstones expire. A stored limit and the suite's own foreign entry may stay.
+        // The meta hash and tombstones expire. Limits and the suite's foreign entry may stay.
         contents
             .retain(|key| ![":meta", ":left", ":limit", ":foreign"].iter().any(|part| key.ends_with(part)));
-        // The stamp of a namespace may stay.
         let stamps: Vec<_> = stamps(namespace)?.iter().map(|stamp| prefix(stamp) + "cell").collect();
         contents.retain(|key| !stamps.contains(key));
         // A folded queue without a node expires.
@@ -274,12 +262,12 @@ impl Admin for RedisAdmin {
         let mut connection = self.at(&prefix).await?;
         let mut pipeline = redis::pipe();
         pipeline.set(format!("{prefix}foreign"), "what is this").ignore();
-        // At the head of the queue, without the data and the expiry of a node.
+        // Without a node's data and expiry.
         pipeline.zadd(format!("{prefix}seq"), "foreign", 1).ignore();
         pipeline.query_async::<()>(&mut connection).await.map_err(unavailable)
     }
 
-    /// The server does not know the owner of an ephemeral cell, so all such cells of the namespace end.
+    /// The server does not know the owner of an ephemeral cell, so all of the namespace end.
     async fn end_lease(&self, namespace: &str, label: &str) -> Result<Vec<Duration>> {
         let mut left = Vec::new();
         for namespace in of_a_case(namespace) {
@@ -316,8 +304,7 @@ impl Admin for RedisAdmin {
     }
 }
 
-/// Returns the queues and cells of a namespace on one server: the prefixes of their keys, each with `node`, `one` or `cell`. A queue
-/// that changes between two of these keys comes twice.
+/// A queue that changes during the scan may come twice.
 async fn keys_by_queue(
     server: &mut MultiplexedConnection,
     namespace: &str,
@@ -334,7 +321,6 @@ async fn keys_by_queue(
 }
 
 impl RedisAdmin {
-    /// Returns the server that has this key.
     async fn at(&self, key: &str) -> Result<MultiplexedConnection> {
         for mut connection in self.servers.clone() {
             match connection.exists::<_, bool>(key).await {
@@ -345,9 +331,8 @@ impl RedisAdmin {
         Err(Error::new(ErrorKind::Unavailable, "no server has this key"))
     }
 
-    /// Returns the number of requests of clients.
     fn calls(&self, stats: String) -> u64 {
-        // The server also counts commands inside scripts, by their names. Only commands from clients count here.
+        // INFO also counts commands inside scripts, by other names.
         let calls = |line: &str| {
             let (name, rest) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
             self.counted.contains(&name).then(|| rest.split(',').next()?.parse::<u64>().ok())?

@@ -1,5 +1,3 @@
-//! Servers that speak TLS and demand certificates of clients.
-
 use std::sync::Arc;
 
 use latchwork_core::backend::Transport;
@@ -10,13 +8,12 @@ use latchwork_servers::{Certificates, Kind, Options, Server};
 
 use super::ServerTestbed;
 
-/// The number of handshakes that warm up a server.
 const HANDSHAKES: usize = 50;
 
-/// Creates the testbed of a server of this kind whose clients have certificates, with this name. The operator uses plain text.
+/// Creates the testbed of a server with clients' certificates. The operator uses plain text.
 ///
 /// # Errors
-/// `Unavailable` if no such server starts.
+/// If no server starts.
 pub async fn tls_testbed(
     kind: Kind,
     name: &'static str,
@@ -30,10 +27,10 @@ pub async fn tls_testbed(
     secured(testbed_on(server)?.at(vec![address]).called(name), certificates).await
 }
 
-/// Creates the testbed of an ensemble of three ZooKeeper servers whose clients have certificates.
+/// Creates the testbed of three ZooKeeper servers with clients' certificates.
 ///
 /// # Errors
-/// `Unavailable` if no such servers start.
+/// If no servers start.
 #[cfg(feature = "zookeeper")]
 pub async fn zookeeper_tls_ensemble_testbed() -> Result<ServerTestbed> {
     let certificates = Certificates::new().map_err(failed)?;
@@ -57,8 +54,7 @@ fn failed(error: impl std::error::Error + Send + Sync + 'static) -> Error {
     Error::new(ErrorKind::Unavailable, "no server with TLS starts").because(error)
 }
 
-/// Makes handshakes until they are fast: the first handshakes of a JVM take a hundred times as long as later ones, and a run starts
-/// with dozens at once.
+/// The first handshakes of a JVM take a hundred times as long, and a run starts with dozens.
 async fn warm_up(testbed: &ServerTestbed) -> std::io::Result<()> {
     let transport = Transport::of(&testbed.config, Some(b"h2")).map_err(std::io::Error::other)?;
     for _ in 0..HANDSHAKES {

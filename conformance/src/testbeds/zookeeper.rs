@@ -1,5 +1,3 @@
-//! ZooKeeper.
-
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -17,19 +15,19 @@ use super::proxied::{Admin, ServerTestbed};
 use crate::testbed::{of_a_case, stamps};
 use latchwork_servers::{Clocks, Ensemble, Server, ask};
 
-/// Creates the testbed of a ZooKeeper server.
+/// Creates the testbed of a server.
 ///
 /// # Errors
-/// `InvalidArgument` if the server's URL is not of this backend.
+/// As [`ServerTestbed::new`].
 pub fn zookeeper_testbed(server: Server) -> Result<ServerTestbed> {
     let tick = server.clocks().zookeeper_tick();
     Ok(over(server.url(), vec![server.addr().to_owned()], tick)?.keeping(server))
 }
 
-/// Creates the testbed of an ensemble, with another name. Its servers end with the testbed.
+/// Creates the testbed of an ensemble, which ends with it.
 ///
 /// # Errors
-/// `InvalidArgument` if its URL is not of this backend.
+/// As [`ServerTestbed::new`].
 pub fn zookeeper_ensemble_testbed(ensemble: Arc<Ensemble>) -> Result<ServerTestbed> {
     let hosts = (0..ensemble.size()).map(|server| ensemble.addr(server)).collect();
     let testbed = over(&ensemble.url(), hosts, Clocks::Fast.zookeeper_tick())?;
@@ -37,7 +35,7 @@ pub fn zookeeper_ensemble_testbed(ensemble: Arc<Ensemble>) -> Result<ServerTestb
 }
 
 fn over(url: &str, hosts: Vec<String>, tick: Duration) -> Result<ServerTestbed> {
-    // Sessions expire in buckets of one tick, and the server checks the buckets each tick.
+    // Sessions expire in buckets of a tick, checked each tick.
     let expiry_bound = tick * 2;
     let mut testbed = ServerTestbed::new(
         url,
@@ -113,7 +111,7 @@ impl Admin for ZooKeeperAdmin {
             let nodes = self.children(&queue).await?;
             contents.extend(nodes.into_iter().map(|node| format!("{queue}/{node}")));
         }
-        // The stamp of a namespace may stay, with its child if cells have children. So may the suite's own foreign entry.
+        // Stamps (with the child of a cell) and the suite's foreign entry may stay.
         let stamps: Vec<_> = stamps(namespace)?.iter().map(|stamp| format!("{}/", path(stamp))).collect();
         contents.retain(|path| {
             !path.ends_with("/foreign") && !stamps.iter().any(|stamp| path.starts_with(stamp.as_str()))
@@ -123,12 +121,12 @@ impl Admin for ZooKeeperAdmin {
 
     async fn remove(&self, queue: &Address, sequence: u64) -> Result<()> {
         let queue = path(queue);
-        // In an ensemble, another server may have created the node, and this one may not have it yet.
+        // Another server may have created the node, and this one may not have it yet.
         self.client.sync("/").await.map_err(unavailable)?;
         for name in self.children(&queue).await? {
             let node = format!("{queue}/{name}");
             let Ok((data, stat)) = self.client.get_data(&node).await else { continue };
-            // A reader that was a writer has the writer's number in its data.
+            // A downgraded reader has the writer's number in its data.
             let was = format!("\0writer {sequence} ");
             let turned = data.windows(was.len()).any(|part| part == was.as_bytes());
             if turned || u64::try_from(stat.czxid) == Ok(sequence) {
@@ -174,7 +172,6 @@ impl Admin for ZooKeeperAdmin {
     }
 }
 
-/// Returns the number of packets from clients of one server.
 async fn packets_received(addr: &str) -> Result<u64> {
     let answer = ask(addr, "mntr").await.map_err(|error| {
         Error::new(ErrorKind::Unavailable, "the server does not answer mntr").because(error)
@@ -185,7 +182,7 @@ async fn packets_received(addr: &str) -> Result<u64> {
         .ok_or_else(|| Error::new(ErrorKind::Misconfigured, "mntr is not allowed on this server"))
 }
 
-/// Returns the remaining time of a session, at most a second too long: the leader lists the second of each expiry.
+/// The leader lists the second of each expiry, so at most a second too long.
 async fn session_left(addr: &str, session: i64) -> Result<Duration> {
     let named = format!("\t{session:#x}");
     for addr in addr.split(',') {
@@ -198,7 +195,7 @@ async fn session_left(addr: &str, session: i64) -> Result<Duration> {
                 expires = minutes(date);
             } else if line == named {
                 let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-                // The date has the server's time zone. Time zones differ by quarters of an hour.
+                // In the server's time zone. Zones differ by quarters of an hour.
                 let left = expires.map(|second| ((second + 1) * 1000 + QUARTER - now % QUARTER) % QUARTER);
                 let left = left.filter(|left| *left < QUARTER / 2).unwrap_or(0);
                 return Ok(Duration::from_millis(u64::try_from(left).unwrap_or(u64::MAX)));
@@ -208,10 +205,10 @@ async fn session_left(addr: &str, session: i64) -> Result<Duration> {
     Err(Error::new(ErrorKind::Misconfigured, format!("no server lists when session {session:#x} expires")))
 }
 
-/// A quarter of an hour in milliseconds.
+/// In milliseconds.
 const QUARTER: u128 = 15 * 60 * 1000;
 
-/// Returns the seconds since the last quarter of an hour, from a date such as `Sun Nov 29 03:04:05 UTC 2026`.
+/// Since the last quarter of an hour, from a date such as `Sun Nov 29 03:04:05 UTC 2026`.
 fn minutes(date: &str) -> Option<u128> {
     let mut time = date.split(' ').nth(3)?.split(':').skip(1);
     let mut next = || time.next()?.parse::<u128>().ok();
@@ -219,7 +216,7 @@ fn minutes(date: &str) -> Option<u128> {
     Some((minutes * 60 + seconds) % (15 * 60))
 }
 
-/// Attaches to a session, and closes it. The client crate attaches only to its own sessions.
+/// The crate attaches only to its own sessions.
 async fn close_session(addr: &str, session: i64) -> std::io::Result<()> {
     let addr = addr.split(',').next().unwrap_or_default();
     let mut stream = TcpStream::connect(addr).await?;
@@ -230,7 +227,7 @@ async fn close_session(addr: &str, session: i64) -> std::io::Result<()> {
     connect.extend(session.to_be_bytes());
     connect.extend(16_i32.to_be_bytes());
     connect.extend(password(session));
-    connect.push(0); // it is to write
+    connect.push(0); // not read-only
     let answer = trip(&mut stream, &connect).await?;
     if answer.get(8..16) != Some(&session.to_be_bytes()[..]) {
         return Err(std::io::Error::other("the server does not know the session"));
@@ -239,7 +236,6 @@ async fn close_session(addr: &str, session: i64) -> std::io::Result<()> {
     trip(&mut stream, &close).await.map(drop)
 }
 
-/// Sends a packet, and returns the next one from the server.
 async fn trip(stream: &mut TcpStream, packet: &[u8]) -> std::io::Result<Vec<u8>> {
     let length = u32::try_from(packet.len()).expect("a small packet").to_be_bytes();
     stream.write_all(&[&length[..], packet].concat()).await?;
@@ -248,8 +244,7 @@ async fn trip(stream: &mut TcpStream, packet: &[u8]) -> std::io::Result<Vec<u8>>
     Ok(answer)
 }
 
-/// Returns the password of a session. Servers compute it from the id with Java's random numbers, so that each server of an ensemble
-/// knows it.
+/// Servers compute it from the id with Java's random numbers, so each of an ensemble knows it.
 fn password(session: i64) -> [u8; 16] {
     const MASK: u64 = (1 << 48) - 1;
     let mut state = ((session.cast_unsigned() ^ 0xB341_5C00) ^ 0x5_DEEC_E66D) & MASK;

@@ -1,5 +1,3 @@
-//! The lives of the clients, and the faults of their links.
-
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -18,7 +16,7 @@ use crate::testbed::{Client, Link};
 use crate::waits::soon;
 
 impl Chaos {
-    /// Runs one client after the other, starting with this one. A client without faults observes them. Returns the last client.
+    /// Clients follow each other. `well` has no faults.
     pub(super) async fn live_and_die(
         self: &Arc<Self>,
         context: &Context,
@@ -45,7 +43,7 @@ impl Chaos {
             crashes |= chance.random_ratio(1, 2);
             self.disturb(&*client.link, faults, ends).await;
             if ends < self.ends && std::mem::take(&mut crashes) {
-                // As in a crash: the client sends no more requests, and never returns.
+                // A crash: the client never returns.
                 client.link.cut();
                 self.crashes.fetch_add(1, Ordering::AcqRel);
                 tasks.abort_all();
@@ -60,7 +58,7 @@ impl Chaos {
             while let Some(ended) = tasks.join_next().await {
                 ended.expect("no panic");
             }
-            // While its lease is live, so that the lease does not free nodes.
+            // Its live lease must not free nodes.
             soon("an idle client has no node in any queue", async {
                 while !self.is_nowhere(context, well, &label).await {
                     sleep(LOOK).await;
@@ -77,7 +75,7 @@ impl Chaos {
         }
     }
 
-    /// Returns whether no queue shows a node with this label. A missing answer counts as a node.
+    /// A missing answer counts as a node.
     async fn is_nowhere(&self, context: &Context, well: &Client, label: &str) -> bool {
         let kind = match self.kind {
             SoakKind::Exclusive => Kind::Mutex,
@@ -94,13 +92,11 @@ impl Chaos {
         true
     }
 
-    /// Applies faults to the link, one after the other, until the end; then the link works again.
     async fn disturb(&self, link: &dyn Link, mut chance: StdRng, ends: Instant) {
         let (ttl, chance) = (self.ttl, &mut chance);
         while Instant::now() < ends {
             pause(chance, Duration::ZERO..ttl / 2).await;
             match chance.random_range(0..7) {
-                // The connection breaks: for a moment, or longer.
                 0 => {
                     link.cut();
                     pause(chance, Duration::ZERO..Duration::from_millis(50)).await;
@@ -109,7 +105,6 @@ impl Chaos {
                     link.cut();
                     pause(chance, ttl / 2..ttl * 2).await;
                 }
-                // All traffic is slow, or stops.
                 2 => {
                     link.delay(chance.random_range(Duration::ZERO..ttl / 2));
                     pause(chance, Duration::ZERO..ttl * 2).await;
@@ -118,7 +113,7 @@ impl Chaos {
                     link.delay(chance.random_range(ttl..ttl * 2));
                     pause(chance, ttl / 2..ttl * 2).await;
                 }
-                // There may be no request in that time, or the connection may break for another reason: both are fine.
+                // There may be no request, or another break of the connection.
                 4 => {
                     let mut dropped = link.drop_reply(KEY);
                     let _ = timeout(ttl, dropped.caught()).await;

@@ -1,5 +1,3 @@
-//! The tasks of a client: they acquire in each way, work, and record their holds.
-
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -30,7 +28,6 @@ impl Chaos {
                     self.expected(&error);
                     pause(&mut chance, Duration::ZERO..Duration::from_millis(100)).await;
                 }
-                // Dropped wherever it was.
                 Err(_) => {
                     self.given_up.fetch_add(1, Ordering::AcqRel);
                 }
@@ -38,15 +35,13 @@ impl Chaos {
         }
     }
 
-    /// Asserts that an error is expected. No node is removed from outside here, and servers keep acknowledged data: a loss other than by
-    /// the deadline is a fault of the server.
+    /// Nothing removes nodes, and servers keep acknowledged data: only a deadline ends a hold.
     pub(super) fn expected(&self, error: &Error) {
         assert!(is_of_faults(error), "{error}");
         self.failed.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Holds the whole capacity for a moment. It tries again if a busy machine was too late for its short lease. On a paused clock, no
-    /// machine is late.
+    /// A busy machine may be too late for its lease.
     pub(super) async fn serve(&self, coordinator: &Coordinator, key: usize, paused: bool) {
         while let Err(error) = self.hold_all(coordinator, key).await {
             assert!(!paused && is_of_faults(&error), "{error}");
@@ -65,7 +60,6 @@ impl Chaos {
         }
     }
 
-    /// Acquires in one way or the other, and works.
     async fn hold(
         &self,
         coordinator: &Coordinator,
@@ -123,8 +117,7 @@ impl Chaos {
         }
     }
 
-    /// Works under a hold, and notes for how long it certainly held: the clock is read before the
-    /// look that says so.
+    /// The clock is read before each check, so the hold is certain.
     async fn witness(&self, key: usize, hold: &Hold, claim: Claim, token: Token, work: Duration) {
         let from = self.now();
         let ends = Instant::now() + work;
@@ -156,7 +149,6 @@ impl Chaos {
     }
 }
 
-/// Whether a fault, or a machine that was late, may be the reason.
 fn is_of_faults(error: &Error) -> bool {
     match error.kind() {
         ErrorKind::Unavailable | ErrorKind::OutcomeUnknown | ErrorKind::Timeout => true,
@@ -165,13 +157,12 @@ fn is_of_faults(error: &Error) -> bool {
     }
 }
 
-/// By a release, or by dropping it.
 async fn give_back(hold: impl Into<Hold>, releases: bool) -> Result<()> {
     if !releases {
         return Ok(());
     }
     match hold.into().release().await {
-        // The result of the release does not matter: the records are compared.
+        // The case compares records, not releases.
         Err(error) if error.lost_reason().is_none() => Err(error),
         _ => Ok(()),
     }

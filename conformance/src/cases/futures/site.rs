@@ -1,5 +1,3 @@
-//! The place where the futures of the table are created and dropped.
-
 use std::time::Duration;
 
 use latchwork_core::backend::decide::MAX_TTL;
@@ -17,18 +15,14 @@ use crate::context::Context;
 use crate::exclusive::Lock;
 use crate::testbed::Client;
 
-/// The place where a future is created and dropped.
 pub(crate) struct Site<'a> {
     pub(super) context: &'a Context,
-    /// The client of the future.
     pub(crate) client: Client,
     pub(super) owner: Owner,
     pub(super) key: String,
-    /// Exclusive handles on the queue: of this client, and of another.
     pub(crate) own: Lock,
     pub(crate) theirs: Lock,
     pub(super) other: Client,
-    /// The members of a quorum.
     quorum: OnceCell<Quorum>,
 }
 
@@ -45,7 +39,7 @@ impl<'a> Site<'a> {
         MultiLock::new([self.mutex()]).expect("a member")
     }
 
-    /// Returns a lock that waits for one key while it holds another key, which is first in the order.
+    /// It holds the other key, which is first, while it waits.
     pub(super) fn multi_of_two(&self) -> MultiLock {
         let first = self.client.coordinator.mutex("0").expect("a good key");
         MultiLock::new([self.mutex(), first]).expect("good members")
@@ -55,8 +49,7 @@ impl<'a> Site<'a> {
         QuorumLock::new(&self.key, [self.client.coordinator.clone()], MAX_TTL).expect("a member")
     }
 
-    /// With markers. Of two members it waits for the one whose key others hold while it holds the
-    /// other.
+    /// With two members it holds one while it waits for the other.
     pub(super) async fn quorum_of(&self, members: usize) -> QuorumLock {
         let open = async || {
             let quorum = Quorum::open(self.context, LONG_TTL).await;
@@ -70,7 +63,6 @@ impl<'a> Site<'a> {
         lock
     }
 
-    /// Deletes what its futures have stored.
     pub(crate) async fn clear(&self) {
         self.value().delete().await.expect("deleted");
         self.counter().delete().await.expect("deleted");
@@ -81,13 +73,12 @@ impl<'a> Site<'a> {
         }
     }
 
-    /// A client without a link of the fixture's, on its server where there is one.
+    /// Not over a link of the fixture.
     pub(super) fn config(&self) -> Config {
         self.context.fixture.process_config().unwrap_or_else(|| self.context.fixture.config())
     }
 }
 
-/// The handles of the site's key.
 macro_rules! handles {
     ($($name:ident -> $handle:ident: $method:ident($($count:literal)?);)+) => {
         impl Site<'_> {
