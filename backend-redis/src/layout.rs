@@ -157,7 +157,7 @@ fn prefix(address: &Address) -> Result<String> {
     match address.namespace() {
         Some(namespace) => Ok(format!("{namespace}:{kind}:{{{key}}}:")),
         None if key.contains(['{', '}']) => {
-            Err(Error::invalid("key", "an exact address on Redis must not contain a brace: `{` or `}`"))
+            Err(Error::invalid("key", "an exact key on Redis must not contain a brace: `{` or `}`"))
         }
         None => Ok(format!("{kind}:{{{key}}}:")),
     }

@@ -61,26 +61,23 @@ pub async fn namespaces_are_named(mut table: Mistakes, connector: Arc<dyn Connec
     let stamped = beside("-stamped");
     let newer = connect(&connectors, &stamped.clone().as_of_layout(LAYOUT + 1)).await;
     let newer = newer.expect("the first client connects");
-    table.made("its layout is newer than the build's", &refused(&stamped).await);
+    table.made("the data format (layout) is newer than this build", &refused(&stamped).await);
     newer.close().await.expect("closed");
 
     let sides = MoveConfig::new(beside("-from"), beside("-to"), "m");
     let the_move = Move::connect(&connectors, &sides).await.expect("connected");
     the_move.start(|_| {}).await.expect("no client prevents the start");
     table.made(
-        "it is moving to another server, and the URL is not a `moving:` URL",
+        "the namespace is moving to another server, and the URL is not a `moving:` URL",
         &refused(&sides.from).await,
     );
     table.made(
-        "it is the target of an unfinished move, and the URL is not a `moving:` URL",
+        "the namespace is the target of an unfinished move, and the URL is not a `moving:` URL",
         &refused(&sides.to).await,
     );
     the_move.run(|_| {}).await.expect("the move waits for no member");
     the_move.finish().await.expect("no client takes part");
-    table.made(
-        "it has moved: the move is finished, or an operator has retired it",
-        &refused(&sides.from).await,
-    );
+    table.made("the namespace has moved or is retired", &refused(&sides.from).await);
     the_move.close().await.expect("closed");
     table.all_made();
 }

@@ -210,7 +210,7 @@ impl Coordinator {
     fn staying(&self, recipe: &'static str, key: impl Into<Key>) -> Result<String> {
         let key = key.into().in_namespace(recipe)?;
         if self.0.moving.is_some() {
-            let why = "it does not move between coordinators: connect to one side only for it";
+            let why = "groups and barriers do not move: use a separate coordinator with the URL of one side";
             return Err(Error::unsupported(recipe, why));
         }
         Ok(key)
@@ -224,7 +224,7 @@ impl Coordinator {
         let address = Address::within(&self.0.namespace, kind, key.into())?;
         if self.0.moving.is_some() && address.is_exact() {
             let why =
-                "an exact address does not move, because other programs use it: connect to one side only";
+                "an exact key does not move, because other programs use it: connect with the URL of one side";
             return Err(Error::invalid("key", why).on(address.name()));
         }
         if let (None, Some((connector, config))) = (address.namespace(), &self.0.connector) {

@@ -123,8 +123,8 @@ async fn tls_mistakes_give_the_errors_in_the_guide() {
             by_name(&certificates.of_a_stranger().unwrap()),
             "localhost:",
         ),
-        ("a URL without TLS, and a cluster with it", url(&cluster, "").replace("rediss-", "redis-"), ""),
-        ("a URL with TLS, and a cluster without it", format!("rediss-cluster://{plain}?{mutual}"), plain),
+        ("the cluster uses TLS, and the URL does not", url(&cluster, "").replace("rediss-", "redis-"), ""),
+        ("the URL uses TLS, and the cluster does not", format!("rediss-cluster://{plain}?{mutual}"), plain),
     ] {
         mistaken(&mut guide, mistake, &url, &[word]).await;
     }

@@ -129,14 +129,14 @@ async fn tls_mistakes_give_the_errors_in_the_guide() {
             by_name(&certificates.of_a_stranger().unwrap()),
             &["the Sentinel at localhost:"],
         ),
-        ("a URL without TLS, and Sentinels with it", url(&watched, "").replace("rediss-", "redis-"), &[]),
+        ("the Sentinels use TLS, and the URL does not", url(&watched, "").replace("rediss-", "redis-"), &[]),
         (
-            "a URL with TLS, and Sentinels without it",
+            "the URL uses TLS, and the Sentinels do not",
             format!("rediss-sentinel://{sentinel}/{service}?{mutual}"),
             &[sentinel.as_str()],
         ),
         (
-            "a URL and Sentinels without TLS, and a master with it",
+            "the master uses TLS, and the URL and the Sentinels do not",
             format!("redis-sentinel://{sentinel}/{service}"),
             &["which the Sentinels name as the master"],
         ),
@@ -147,7 +147,7 @@ async fn tls_mistakes_give_the_errors_in_the_guide() {
     let plain = WatchedRedis::start().await.unwrap();
     let before = plain.sentinels()[0].parse().unwrap();
     let terminator = Terminator::before(before, &certificates).await.unwrap();
-    let mistake = "a URL and Sentinels with TLS, and a master without it";
+    let mistake = "the URL and the Sentinels use TLS, and the master does not";
     let url_of_plain = format!("rediss-sentinel://{}/{service}?{options}", terminator.addr());
     mistaken(&mut guide, mistake, &url_of_plain, &["which the Sentinels name as the master"]).await;
     guide.all_made();

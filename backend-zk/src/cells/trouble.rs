@@ -23,7 +23,7 @@ impl From<Fault> for Trouble {
 impl Trouble {
     pub(super) fn used_up(paths: &CellPaths) -> Self {
         let why = format!(
-            "the server's count of writes to {} or {} has wrapped around to -1, which the server cannot compare: write the cell once \
+            "the server's count of writes to {} or {} has wrapped around to -1, which the server cannot compare: write the value once \
              without a condition, or use another key",
             paths.cell, paths.directory
         );

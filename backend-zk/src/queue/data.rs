@@ -52,7 +52,7 @@ impl Drop for Replacing<'_> {
 impl ZkNode {
     pub(super) async fn replace_data(&self, data: &Arc<[u8]>) -> Result<()> {
         if self.layout == DataLayout::Bare {
-            let why = "data at an exact address cannot be replaced, because Curator's LeaderLatch after this node would wait for ever: \
+            let why = "the data of a leader with an exact key cannot be replaced, because Curator's LeaderLatch would then wait for ever: \
                        release, and campaign again with the new data";
             return Err(Error::new(ErrorKind::Unsupported { capability: "write_data" }, why));
         }

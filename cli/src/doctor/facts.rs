@@ -57,7 +57,9 @@ fn topology_of(topology: Topology) -> Finding {
 fn role_of(role: Role) -> Finding {
     let what = role.to_string();
     match role {
-        Role::Learner => Finding::note("role", what).next("promote it, or name voting members in the URL"),
+        Role::Learner => {
+            Finding::note("role", what).next("promote this member, or name voting members in the URL")
+        }
         Role::Alone | Role::Primary | Role::Leader | Role::Follower | Role::Observer => {
             Finding::good("role", what)
         }

@@ -98,9 +98,9 @@ async fn mistakes(kind: Kind, demanding: &Secured) -> BTreeMap<&'static str, Err
     let expired = certificates.expired().expect("written");
     seen.insert("the client's certificate has expired", refusal(&demanding.at(&expired)).await);
     let file = |name: &str| certificates.path(name).display().to_string();
-    seen.insert("a URL without TLS, and a server with it", refusal(&format!("{kind}://{tls}")).await);
+    seen.insert("the server uses TLS, and the URL does not", refusal(&format!("{kind}://{tls}")).await);
     let plainly = format!("{scheme}://{plain}?{}", certificates.mutual());
-    seen.insert("a URL with TLS, and a server without it", refusal(&plainly).await);
+    seen.insert("the URL uses TLS, and the server does not", refusal(&plainly).await);
     seen.insert("a file does not exist", refusal(&format!("{scheme}://{tls}?ca=/nowhere.pem")).await);
     certificates.write("garbled.pem", "-----BEGIN").expect("written");
     seen.insert("a file is not PEM", refusal(&format!("{scheme}://{tls}?ca={}", file("garbled.pem"))).await);

@@ -46,7 +46,7 @@ impl Key {
     pub(crate) fn in_namespace(self, recipe: &str) -> Result<String> {
         if self.is_exact {
             let why = format!(
-                "a {recipe} cannot have an exact key, since no other program has its layout: give a key as text"
+                "a {recipe} cannot have an exact key, because no program shares it with Latchwork: give a key as text"
             );
             return Err(Error::invalid("key", why).on(self.text));
         }

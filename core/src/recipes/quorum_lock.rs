@@ -133,7 +133,7 @@ impl QuorumLock {
         if longest > Some(longest_ttl) {
             let longest = longest.unwrap_or_default();
             let why = format!(
-                "is {longest_ttl:?}, below the lease of a coordinator ({longest:?}): raise it on all clients"
+                "is {longest_ttl:?}, but a coordinator has a TTL of {longest:?}: raise longest_ttl on all clients"
             );
             return invalid("longest_ttl", why);
         }

@@ -99,7 +99,7 @@ impl QuorumMembers {
         }
         if lease.ttl() > terms.longest_ttl {
             let why = format!(
-                "is {:?}, below a granted lease ({:?}): raise it on all clients",
+                "is {:?}, but a server granted a TTL of {:?}: raise longest_ttl on all clients",
                 terms.longest_ttl,
                 lease.ttl()
             );

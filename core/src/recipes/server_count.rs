@@ -39,7 +39,7 @@ pub(super) async fn ask(marker: &CellHandle, terms: &Arc<Terms>) -> Result<Count
     let late = |_| {
         Err(Error::new(
             ErrorKind::Unavailable,
-            "the marker of the server was not read within the request timeout",
+            "the server's marker of the quorum lock was not read within the request timeout",
         ))
     };
     asking.unwrap_or_else(late)
@@ -89,7 +89,7 @@ async fn ask_now(handle: &CellHandle, terms: &Arc<Terms>) -> Result<Counted> {
     }
     Err(Error::new(
         ErrorKind::Unavailable,
-        "other clients changed the marker of the server at each try: try again",
+        "other clients changed the server's marker of the quorum lock at each try: try again",
     ))
 }
 
@@ -113,7 +113,8 @@ fn named(server: &Incarnation) -> Result<Option<&str>> {
         Incarnation::Durable => Ok(None),
         Incarnation::Started(name) => Ok(Some(name)),
         Incarnation::Unknown => {
-            let why = "a quorum lock must know whether the server restarted, but the client cannot see it";
+            let why =
+                "a quorum lock must know whether the server restarted: on Redis, allow INFO to the login";
             Err(Error::new(ErrorKind::Misconfigured, why))
         }
     }

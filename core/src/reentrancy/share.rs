@@ -44,7 +44,7 @@ impl Share {
                     return Ok(Some(Self::new(owners, key, generation, mode, held)));
                 }
                 Entrant::Deadlock => {
-                    let why = "the owner reads: release the read guard, then acquire for writing";
+                    let why = "the owner holds a read guard: release this guard, then acquire the write lock";
                     return Err(Error::new(ErrorKind::Deadlock, why));
                 }
                 Entrant::Acquire(generation) => Waiting::begin(owners, &key, generation, mode, &acquire),

@@ -7,6 +7,6 @@ use crate::error::{Error, Result};
 /// # Errors
 /// `Unsupported`, always.
 pub fn no_idle_cells<T>() -> Result<T> {
-    let why = "time_to_idle: this backend keeps an unused cell until it is deleted";
+    let why = "time_to_idle: this backend keeps an unused value until a client deletes it";
     Err(Error::unsupported("idle_cells", why))
 }
