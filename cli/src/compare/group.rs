@@ -62,8 +62,8 @@ impl Group {
                  are counted."
             }
             Group::Fairness => {
-                "In the same contests: the most grants of a contender, divided by the fewest grants of a contender. \
-                 1 is perfectly fair. Without a figure, one contender got no grant in a round."
+                "In the contests for one lock: the grants of the contender with the most, divided by the grants of the \
+                 contender with the fewest. 1 is perfectly fair. An empty cell: one contender got no grant in a round."
             }
             Group::Recovery => {
                 "A separate process holds a mutex (TTL 4 s) and is killed by SIGKILL while another client waits for \

@@ -12,8 +12,8 @@ pub const MAX_KEY_BYTES: usize = 255;
 
 /// The key of a recipe.
 ///
-/// A `&str` or a `String` becomes a key in the namespace of the coordinator, encoded by this library (KEY-OPAQUE).
-/// [`Key::exact`] is a name that another program uses (KEY-EXACT).
+/// A `&str` or a `String` becomes a key in the namespace of the coordinator, encoded by this library.
+/// [`Key::exact`] is a name that another program uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
     pub(super) text: String,
@@ -27,7 +27,7 @@ impl Key {
     /// inside the braces of the keys. The backend refuses names that its server cannot store.
     ///
     /// Clients of all namespaces share an exact key, and the stored limit of its semaphore. Kinds do not share it: a
-    /// mutex, a read/write lock and a semaphore of one exact key are independent (KEY-KINDS). Exception: on etcd, a mutex
+    /// mutex, a read/write lock and a semaphore of one exact key are independent. Exception: on etcd, a mutex
     /// and an election of one exact key are one queue, as for etcd's own programs.
     ///
     /// ```

@@ -109,7 +109,7 @@ impl Operator {
     }
 
     /// Reverses [`retire`](Self::retire), so that clients can connect again. Returns whether the namespace was
-    /// retired. First stop the services that use the other coordinator.
+    /// retired. First stop the services that use the coordinator `to`, or two services can hold one lock.
     ///
     /// # Errors
     /// * `Conflict`: the namespace has another marker.

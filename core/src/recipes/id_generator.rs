@@ -93,8 +93,8 @@ impl IdGenerator {
         Ok(self)
     }
 
-    /// Lets the server delete the generator when no client has used it for `time`, from the next block of
-    /// this handle on. Checks the time, without I/O.
+    /// Lets the server delete the generator when no client has used it for `time`. This applies from the next
+    /// block on that this handle reserves. The call makes no request.
     ///
     /// *Then ids start with 1 again, so the same id is given out twice*, as after a [deletion](Self::delete).
     /// Choose a `time` after which no client uses an old id any more. A handle gives out no ids of a block
