@@ -1,5 +1,3 @@
-//! The address of a recipe on a coordinator: namespace, kind and key, encoded in one way for every backend.
-
 mod key;
 mod kind;
 mod prefix;
@@ -15,7 +13,6 @@ pub use key::{Key, MAX_KEY_BYTES, encode};
 pub use kind::Kind;
 pub use prefix::QueuePrefix;
 
-/// A namespace, as written and encoded.
 #[derive(Clone, Debug)]
 pub(crate) struct Namespace {
     pub(crate) text: String,
@@ -23,7 +20,7 @@ pub(crate) struct Namespace {
 }
 
 impl Namespace {
-    /// The text is validated later, when an address is made.
+    /// An address validates the text later.
     pub(crate) fn new(namespace: &str) -> Self {
         Self { text: namespace.to_owned(), coded: encode(namespace).into() }
     }
@@ -31,13 +28,13 @@ impl Namespace {
 
 /// The address of one queue or cell on a coordinator: namespace, kind and key.
 ///
-/// * `KEY-OPAQUE`: a key is opaque UTF-8 of 1 to 255 bytes, case-sensitive, without hierarchy. It is encoded here, so no
-///   `/`, `{` or `}` of a user reaches a server unencoded.
-/// * `KEY-KINDS`: addresses of different kinds or namespaces never collide, and neither do the keys `a` and `a/b`.
+/// * `KEY-OPAQUE`: a key is opaque UTF-8 of 1 to 255 bytes, case-sensitive, without hierarchy. It is encoded
+///   here, so no `/`, `{` or `}` of a user reaches a server unencoded.
+/// * `KEY-KINDS`: addresses of different kinds or namespaces never collide, and neither do the keys `a` and
+///   `a/b`.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Address {
-    // Encoded; empty for an exact name. An `Arc`, because every node, hold and clean-up task has an
-    // address.
+    // Encoded; empty for an exact name. An `Arc`, because every node, hold and clean-up task has an address.
     namespace: Arc<str>,
     kind: Kind,
     // The text of the user, for errors and listings.
@@ -50,13 +47,13 @@ impl Address {
     /// Returns the address of `key` for recipes of `kind` in `namespace`.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `namespace` or `key` if it is empty or longer than 255 bytes, or naming `key` if an exact
-    /// key is empty or contains a NUL byte. The backend checks the length of an exact key.
+    /// `InvalidArgument` naming `namespace` or `key` if it is empty or longer than 255 bytes, or `key` if an
+    /// exact key is empty or contains a NUL byte. The backend checks the length of an exact key.
     pub fn new(namespace: &str, kind: Kind, key: impl Into<Key>) -> Result<Self> {
         Self::within(&Namespace::new(namespace), kind, key.into())
     }
 
-    /// As [`new`](Self::new), with a namespace that many addresses share.
+    /// Many addresses share the namespace.
     pub(crate) fn within(namespace: &Namespace, kind: Kind, key: Key) -> Result<Self> {
         let name = Arc::<str>::from(key.text);
         if key.is_exact {
@@ -76,14 +73,13 @@ impl Address {
         Ok(Self { namespace: Arc::clone(&namespace.coded), kind, name, coded })
     }
 
-    /// The address of a key of this library with another kind, in the same namespace. `None` for an exact
-    /// name.
+    /// `None` for an exact name.
     pub(crate) fn beside(&self, kind: Kind, key: &'static str) -> Option<Self> {
         let (namespace, name) = (Arc::clone(&self.namespace), Arc::<str>::from(key));
         (!self.is_exact()).then(|| Self { namespace, kind, coded: encode(key).into(), name })
     }
 
-    /// The same key in another namespace. An exact name does not change.
+    /// An exact name does not change.
     pub(crate) fn moved_to(&self, namespace: &Namespace) -> Self {
         match self.is_exact() {
             true => self.clone(),
@@ -101,7 +97,6 @@ impl Address {
         &self.name
     }
 
-    /// Returns the [name](Self::name) as a shared text.
     pub(crate) fn shared_name(&self) -> &Arc<str> {
         &self.name
     }
@@ -122,7 +117,7 @@ impl Address {
     }
 }
 
-/// Shows the key, and escapes characters that would control a terminal.
+/// Escapes characters that would control a terminal.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&shown(&self.name, usize::MAX))

@@ -1,6 +1,5 @@
-//! The parts of a backend: contracts, shared decisions, and client tools.
-//!
-//! Authors of backends use this module. So do lock protocols of other libraries, and the tests of both.
+//! The parts of a backend: contracts, shared decisions, and client tools. Lock protocols of other libraries
+//! use it too.
 //!
 //! | to write | implement or use |
 //! |---|---|
@@ -11,8 +10,7 @@
 //! | the locks of another library | [`Take`], which carries out an [`Ask`]: the request of each method that acquires |
 //!
 //! Each trait lists its clauses (`LEASE-DEADLINE`, `NODE-ORDER`, …). A case of the same name in
-//! `latchwork-conformance` checks each clause. Programs that only use locks need nothing of this module. It
-//! may change in any release.
+//! `latchwork-conformance` checks each clause. This module may change in any release.
 
 pub use crate::capabilities::Capabilities;
 pub use crate::connector::Connector;

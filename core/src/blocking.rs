@@ -16,8 +16,8 @@
 //! ```
 //!
 //! # The background runtime
-//! The calling thread polls the future. Timers, connections and renewals run on one background runtime of
-//! the process, which starts at the first call. The end of the process gives nothing back: end `main` by
+//! The calling thread polls the future. Timers, connections and renewals run on one background runtime of the
+//! process, which starts at the first call. The end of the process gives nothing back: end `main` by
 //! [`close`](crate::Coordinator::close).
 //!
 //! # Streams and watches
@@ -40,8 +40,8 @@ use crate::hold::{Ended, Loss};
 
 /// Waits for a future on the calling thread.
 ///
-/// It works on every future that returns a `Result` whose error type converts from [`Error`]. The future need
-/// not be `Send`. If it panics, the call panics.
+/// It works on every future that returns a `Result` whose error type converts from [`Error`], `Send` or not.
+/// If the future panics, the call panics.
 ///
 /// | called in | result |
 /// |---|---|
@@ -102,7 +102,6 @@ impl Loss {
     }
 }
 
-/// Returns the background runtime, and starts it at the first call.
 fn background() -> Result<&'static Runtime> {
     static RUNTIME: OnceLock<(u32, std::io::Result<Runtime>)> = OnceLock::new();
     refuse_in_async_code()?;
@@ -117,7 +116,7 @@ fn background() -> Result<&'static Runtime> {
     })
 }
 
-/// Refuses a call in a process that was forked from the one with the background thread.
+/// A fork copies no background thread.
 fn refuse_in_child(started_in: u32, now_in: u32) -> Result<()> {
     if started_in == now_in {
         return Ok(());
@@ -126,11 +125,9 @@ fn refuse_in_child(started_in: u32, now_in: u32) -> Result<()> {
     Err(Error::new(ErrorKind::InChildProcess, why).in_operation("block_on"))
 }
 
-/// Refuses a call in async code of a tokio runtime.
-///
-/// Tokio gives each poll of a task a limited budget of steps. Code that may block (`spawn_blocking`,
-/// `block_in_place`, a thread that has only entered the runtime) has an unlimited budget. So a limited budget
-/// shows async code. The probe uses up the budget, which costs the task one yield.
+/// Code that may block (`spawn_blocking`, `block_in_place`, a thread that has only entered the runtime) has
+/// an unlimited budget of steps; a poll of a task has a limited one. The probe uses up the budget, which
+/// costs the task one yield.
 fn refuse_in_async_code() -> Result<()> {
     if Handle::try_current().is_err() {
         return Ok(());
@@ -146,7 +143,6 @@ fn refuse_in_async_code() -> Result<()> {
     Ok(())
 }
 
-/// Wakes one thread.
 struct Unpark {
     thread: Thread,
     // Other code of the thread may use its park token too.
@@ -165,8 +161,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Polls a future on this thread until it is ready. (Tokio's `block_on` panics in a thread that has
-/// entered a runtime.)
+/// Tokio's `block_on` panics in a thread that has entered a runtime.
 fn poll_here<F: Future>(future: F) -> F::Output {
     let unpark = Arc::new(Unpark { thread: thread::current(), woken: AtomicBool::new(false) });
     let waker = Waker::from(Arc::clone(&unpark));

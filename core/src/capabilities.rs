@@ -1,5 +1,3 @@
-//! The promises of a backend beyond the contracts.
-
 use serde::Serialize;
 
 /// Whether the server may evict locks under memory pressure.
@@ -17,9 +15,8 @@ pub enum Eviction {
 /// The capabilities of a backend. Each field is a promise.
 ///
 /// The conformance suite tests `clean_try`, `prompt_revocation`, `minimum_outlives_close`, `lease_left`,
-/// `exact_addresses`, `confirms_on_replicas`, `idle_cells` and `held_writes`. If one of the last four is
-/// false, the backend must refuse the call with `Unsupported`. The suite does not test the other fields: it
-/// compares them with the values that the testbed expects.
+/// `exact_addresses`, `confirms_on_replicas`, `idle_cells` and `held_writes`. Without one of the last four,
+/// the backend must refuse the call with `Unsupported`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Capabilities {
     /// Each node expires at its own deadline (Redis). If false, all nodes of a client expire with one lease.
@@ -28,32 +25,27 @@ pub struct Capabilities {
     ///
     /// If false, simultaneous tries may all be refused although the lock is free: a cron job that starts on
     /// every host at the same second may then run on no host. Acquire with a deadline below the time for
-    /// which the job keeps the lock, because a queue always has a first node. Or repeat the try after
-    /// `Ok(None)`.
+    /// which the job keeps the lock, or repeat the try after `Ok(None)`.
     pub clean_try: bool,
     /// A holder learns at once that another client removed its node. If false, it learns this at the next
     /// renewal. (On ZooKeeper, a client with more than some hundred nodes may learn it only within a TTL.)
     pub prompt_revocation: bool,
     /// A hold under [`min_hold`](crate::recipes::Acquire::min_hold) survives
-    /// [`close_now`](crate::Coordinator::close_now): its node remains until it expires, at most one TTL
-    /// later. If false, the node disappears with the client's lease, which `close_now` gives back.
+    /// [`close_now`](crate::Coordinator::close_now) until its node expires, at most one TTL later. If false,
+    /// the node disappears with the client's lease.
     pub minimum_outlives_close: bool,
     /// Confirmed writes survive the loss of one server of a cluster, as with a quorum.
     pub survives_failover: bool,
-    /// Replicas can confirm an acquisition ([`min_replicas`](crate::recipes::Acquire::min_replicas)). If
-    /// false, such an acquisition fails with `Unsupported`.
-    ///
-    /// It promises nothing about a failover to a replica that did not confirm: see
-    /// [`survives_failover`](Self::survives_failover).
+    /// Replicas can confirm an acquisition ([`min_replicas`](crate::recipes::Acquire::min_replicas)). It
+    /// promises nothing about other replicas: see [`survives_failover`](Self::survives_failover).
     pub confirms_on_replicas: bool,
-    /// A cell can have a time to idle ([`CellLife::Idle`](crate::contracts::CellLife::Idle)). If false, the
-    /// write of such a cell fails with `Unsupported`.
+    /// A cell can have a time to idle ([`CellLife::Idle`](crate::contracts::CellLife::Idle)).
     pub idle_cells: bool,
     /// Addresses of other programs can be used ([`Key::exact`](crate::Key::exact)).
     pub exact_addresses: bool,
     /// A value can be written under any hold of the same client
     /// ([`write_while`](crate::recipes::SharedValue::write_while)). If false (Redis Cluster), the hold must
-    /// have the same key as the value; otherwise the write fails with `Unsupported`.
+    /// have the same key as the value.
     pub held_writes: bool,
     /// A listing can show the remaining lease time of holders
     /// ([`QueueEntry::lease_left`](crate::contracts::QueueEntry::lease_left)).
@@ -63,7 +55,6 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// No promise at all.
     pub(crate) const NOTHING: Self = Self {
         lease_per_node: false,
         clean_try: false,
@@ -78,7 +69,6 @@ impl Capabilities {
         eviction: Eviction::Unknown,
     };
 
-    /// Returns the promises that two coordinators have in common.
     pub(crate) fn of_both(self, other: Self) -> Self {
         let eviction = match (self.eviction, other.eviction) {
             (Eviction::Possible, _) | (_, Eviction::Possible) => Eviction::Possible,
@@ -86,7 +76,7 @@ impl Capabilities {
             (Eviction::Never, Eviction::Never) => Eviction::Never,
         };
         Self {
-            // This field is not a promise: nodes expire one by one if either side has it.
+            // No promise: nodes expire one by one if either side has it.
             lease_per_node: self.lease_per_node || other.lease_per_node,
             clean_try: self.clean_try && other.clean_try,
             prompt_revocation: self.prompt_revocation && other.prompt_revocation,

@@ -1,5 +1,3 @@
-//! The clock that leases are counted by.
-
 use std::fmt;
 use std::ops::{Add, Sub};
 use std::sync::Arc;
@@ -29,7 +27,7 @@ impl Moment {
         self.0
     }
 
-    /// Returns the time from `earlier` to this instant; zero if this instant is not later.
+    /// Returns the time from `earlier` to this instant, or zero.
     pub fn since(self, earlier: Moment) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
@@ -52,20 +50,18 @@ impl Sub<Duration> for Moment {
 }
 
 /// A monotonic clock that also counts while the machine sleeps (`CLOCK_BOOTTIME` on Linux), because a lease
-/// expires on the server during that time too (LEASE-CLOCK-COUNTS-SLEEP). Tests use tokio's clock, which can
-/// be paused.
+/// expires on the server during that time too (LEASE-CLOCK-COUNTS-SLEEP).
 #[derive(Clone)]
 pub struct Clock {
     source: TimeSource,
     ahead: Arc<Ahead>,
-    // An event that runs right after one of the next readings, to cause a race in a test.
+    // A test causes a race by an event right after one of the next readings.
     #[cfg(test)]
     meanwhile: Meanwhile,
 }
 
 /// Simulates a machine's sleep.
 struct Ahead {
-    /// How far a clock is ahead of its source.
     nanos: AtomicU64,
     jumped: Notify,
 }
@@ -79,12 +75,11 @@ enum TimeSource {
     Tokio(tokio::time::Instant),
 }
 
-/// A tokio timer does not count a machine's sleep, so a long wait is cut into pieces after which
-/// the clock is read again.
+/// A tokio timer does not count a machine's sleep.
 const LONGEST_SLEEP: Duration = Duration::from_secs(5);
 
 impl Clock {
-    /// Returns the machine's clock, which also counts while the machine sleeps.
+    /// Returns the machine's clock.
     pub fn system() -> Self {
         Self::of(TimeSource::System, 0)
     }
@@ -121,7 +116,7 @@ impl Clock {
         now
     }
 
-    /// Skips `skipped` readings, and runs `event` after the next one: between two steps of the reader.
+    /// Runs `event` after `skipped` readings and the next one.
     #[cfg(test)]
     pub(crate) fn meanwhile(&self, skipped: usize, event: impl FnOnce() + Send + 'static) {
         *self.meanwhile.lock() = Some((skipped, Box::new(event)));

@@ -1,5 +1,3 @@
-//! Opens clients of one kind of coordinator.
-
 use std::fmt;
 use std::sync::Arc;
 
@@ -23,8 +21,8 @@ pub trait Connector: fmt::Debug + Send + Sync {
     /// `InvalidArgument` naming the wrong field or option.
     fn validate(&self, config: &Config) -> Result<()>;
 
-    /// Returns the names of the [options](crate::Options) that only this backend has. Core refuses a configuration with
-    /// other options.
+    /// Returns the names of the [options](crate::Options) that only this backend has. Core refuses other
+    /// options.
     fn options(&self) -> &'static [&'static str] {
         &[]
     }
@@ -38,8 +36,8 @@ pub trait Connector: fmt::Debug + Send + Sync {
         Ok(())
     }
 
-    /// Returns whether this build of the backend speaks TLS. If not, core refuses a configuration with TLS, so that the
-    /// client never sends plain text by mistake.
+    /// Returns whether this build of the backend speaks TLS. If not, core refuses a configuration with TLS,
+    /// so that the client never sends plain text by mistake.
     fn speaks_tls(&self) -> bool {
         false
     }
@@ -51,10 +49,8 @@ pub trait Connector: fmt::Debug + Send + Sync {
         Clock::system()
     }
 
-    /// Connects to the server, and checks that it can serve locks.
-    ///
-    /// The steps are: resolve the host, open a TCP connection, do the protocol handshake, check version and role, and
-    /// test the permissions that locks need. They must end within `config.connect_timeout`, which core enforces too.
+    /// Connects to the server, and checks that it can serve locks: version, role, and the permissions that
+    /// locks need. It must end within `config.connect_timeout`, which core enforces too.
     ///
     /// # Errors
     /// * `Unavailable` if no server answers in time.

@@ -1,5 +1,3 @@
-//! A login, and the provider of a login that changes while a client runs.
-
 use std::fmt;
 use std::sync::Arc;
 
@@ -60,7 +58,7 @@ impl Credentials {
 /// ```
 #[async_trait]
 pub trait CredentialsProvider: Send + Sync {
-    /// Returns the login to use now. The client waits for it up to the request timeout.
+    /// Returns the login to use now, within the request timeout.
     ///
     /// # Errors
     /// * `Unavailable`: the login is not available now. The client tries again.
@@ -71,7 +69,7 @@ pub trait CredentialsProvider: Send + Sync {
     async fn credentials(&self) -> Result<Credentials>;
 }
 
-/// The provider of a configuration. Two configurations are equal if they have the same provider.
+/// Two configurations are equal if they have the same provider.
 #[derive(Clone, Default)]
 pub(crate) struct Provider(pub(crate) Option<Arc<dyn CredentialsProvider>>);
 

@@ -1,5 +1,3 @@
-//! One held node, until a release, a drop or the fixed end gives it back.
-
 mod downgrade;
 
 use std::fmt;
@@ -19,7 +17,7 @@ use crate::seen::{self, SeenHold};
 use crate::token::Token;
 use crate::when_dropped::WhenDropped;
 
-/// One held node. It belongs to one guard, or to all guards of one owner.
+/// Belongs to one guard, or to all guards of one owner.
 pub(crate) struct HeldNode {
     pub(crate) client: Arc<Client>,
     pub(crate) tenure: Arc<Tenure>,
@@ -27,7 +25,7 @@ pub(crate) struct HeldNode {
 }
 
 impl HeldNode {
-    /// `min_hold` is the shortest time of the node on the server. `seen` is its name in reports.
+    /// `seen` is the name in reports.
     pub(crate) fn new(
         client: Arc<Client>,
         queue: Address,
@@ -40,8 +38,7 @@ impl HeldNode {
         let in_time = client.live.add(&tenure);
         let held = Self { client, tenure, node };
         if !in_time {
-            // Admitted while its client closes, perhaps because the close gave a node back. Other clients
-            // would wait for it as long as the close takes.
+            // Other clients would wait for the node as long as the close takes.
             held.take_back();
         }
         held.keep(min_hold);
@@ -49,15 +46,14 @@ impl HeldNode {
         held
     }
 
-    /// Makes a node without work of its guard: a part of a hold over two coordinators, which notifies the
-    /// guard, or a membership. A close neither waits for it nor gives it back separately.
+    /// A close neither waits for the node nor gives it back separately: it is a part of a hold over two
+    /// coordinators, or a membership.
     pub(crate) fn without_work(client: Arc<Client>, queue: Address, node: Arc<dyn Node>) -> Self {
         let tenure = Tenure::new(client.id, queue, Arc::clone(&node));
         Self { client, tenure, node }
     }
 
-    /// Bounds the hold after its admission: it ends at `end` at the latest, and remains on the server for at
-    /// least `min_hold` from now on.
+    /// `min_hold` counts from now on.
     pub(crate) fn bind(&self, end: Option<Moment>, min_hold: Option<Duration>) {
         self.keep(min_hold);
         if let Some(end) = end {
@@ -73,22 +69,21 @@ impl HeldNode {
         }
     }
 
-    /// Makes the tenure of another guard on the same node.
+    /// Another guard on the same node gets this tenure.
     pub(crate) fn beside(&self) -> Arc<Tenure> {
         Tenure::new(self.client.id, self.tenure.queue.clone(), Arc::clone(&self.node))
     }
 
-    /// Returns the fencing token.
     pub(crate) fn token(&self) -> Token {
         self.node.state().token()
     }
 
-    /// Returns whether its removal has ended, with any result.
+    /// The removal has ended, with any result.
     pub(crate) fn is_gone(&self) -> bool {
         self.node.state().outcome().is_some()
     }
 
-    /// Returns why the server did not remove it, if the removal ended without success.
+    /// The server's refusal to remove the node.
     pub(crate) fn refused(&self) -> Option<Error> {
         match self.node.state().outcome()? {
             (Outcome::Unconfirmed, why) => why.filter(|why| Failure::from(why) == Failure::Refused),
@@ -96,12 +91,10 @@ impl HeldNode {
         }
     }
 
-    /// Returns whether its shortest time still runs.
     pub(crate) fn is_kept(&self) -> bool {
         self.node.state().is_kept()
     }
 
-    /// Returns the name of its backend.
     pub(crate) fn backend(&self) -> &'static str {
         self.client.backend.name()
     }
@@ -115,7 +108,7 @@ impl HeldNode {
     }
 
     /// Leaves one margin after the fixed end, also if the guard is never used. The margin gives the holder's
-    /// work time to stop, as at an expiry (LEASE-FIXED).
+    /// work time to stop (LEASE-FIXED).
     fn leave_at_fixed_end(&self) {
         let end = self.node.state().fixed_end();
         if end == Moment::NEVER {
@@ -146,7 +139,7 @@ impl HeldNode {
         });
     }
 
-    /// Ends the tenure of the holder. The first call returns when the node must be given back.
+    /// The first call returns when the node must be given back.
     fn end(&self, by: By) -> Option<TakeBack> {
         if !self.tenure.end() {
             return None;
@@ -164,7 +157,6 @@ impl HeldNode {
         Some(take_back)
     }
 
-    /// Releases in the background. Does nothing after a release.
     pub(crate) fn let_go(&self) {
         match self.end(By::Drop) {
             Some(TakeBack::Now | TakeBack::Lost | TakeBack::Later) => self.take_back(),
@@ -172,14 +164,12 @@ impl HeldNode {
         }
     }
 
-    /// Releases a hold that was lost before, without waiting.
     pub(crate) fn give_back_lost(&self) {
         if self.end(By::Release).is_some() {
             self.take_back();
         }
     }
 
-    /// Gives the node back, as [`Hold::release`](crate::Hold::release).
     pub(crate) async fn release(&self) -> Result<Ended> {
         self.give_back().await.map_err(|error| error.in_operation("release").on(self.queue().name()))
     }
@@ -188,14 +178,14 @@ impl HeldNode {
         let first = self.end(By::Release);
         let ended = self.tenure.by_its_owner().expect("ended above, if not before");
         if matches!(ended, Ended::Lost(_)) || self.is_kept() {
-            // No wait: the node was lost, or its shortest time keeps other clients out anyway.
+            // The node was lost, or its shortest time keeps other clients out anyway.
             if first.is_some() {
                 self.take_back();
             }
             return Ok(ended);
         }
         let lease = self.node.state().lease();
-        // Before the first await, so that a release that is dropped there continues too.
+        // A release that is dropped at its first await continues too.
         let in_background = first.map(|_| WhenDropped::new(|| self.take_back()));
         let confirmed = async {
             tokio::select! {
@@ -207,8 +197,7 @@ impl HeldNode {
         self.client.serve(confirmed).await
     }
 
-    /// Leaves at the first call, and waits until the node is gone: by this try, by an earlier call, or by the
-    /// background task.
+    /// Only the first call leaves. Every call waits until the node is gone.
     async fn leave(&self, first: Option<WhenDropped<impl FnOnce()>>) -> (Outcome, Option<Error>) {
         let state = self.node.state();
         if let Some(in_background) = first {
@@ -225,13 +214,11 @@ impl HeldNode {
         state.until(|| state.outcome()).await
     }
 
-    /// Returns the result of a release after the end of the removal.
     fn answer(&self, outcome: (Outcome, Option<Error>)) -> Result<Ended> {
         let lease = self.node.state().lease();
         match outcome {
             (Outcome::Removed, _) => Ok(Ended::Released),
-            // The server reports it. After the deadline, the node may be absent because this lease
-            // ended.
+            // After the deadline, the node may be absent because this lease ended.
             (Outcome::Absent(reason), _) if lease.clock().now() < lease.deadline() => Ok(Ended::Lost(reason)),
             (Outcome::Absent(_), _) => Err(late()),
             (Outcome::Unsure, _) => {

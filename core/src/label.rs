@@ -1,16 +1,10 @@
-//! Labels: they show people which client a node on a server belongs to.
-
 use std::sync::Arc;
 
 use crate::contracts::{MAX_LABEL_BYTES, NodeId};
 use crate::error::{Error, Result};
 use crate::shown::hidden;
 
-/// Checks a label. People read it on a server as one line of text, and a backend may append its own data
-/// after a NUL.
-///
-/// # Errors
-/// `InvalidArgument` (`label`).
+/// People read a label as one line of text, and a backend may append its own data after a NUL.
 pub(crate) fn check(label: &str) -> Result<()> {
     let refuse = |why: String| Err(Error::invalid("label", why));
     if label.is_empty() {
@@ -22,7 +16,7 @@ pub(crate) fn check(label: &str) -> Result<()> {
     check_visible("label", label)
 }
 
-/// Returns host, process id and a short random client id (in a container the process id is always 1).
+/// In a container the process id is always 1.
 pub(crate) fn default_label() -> Arc<str> {
     let random = NodeId::random().to_string();
     format!("{}:{}:{}", host(), std::process::id(), &random[..6]).into()
@@ -38,8 +32,7 @@ pub(crate) fn host() -> String {
     std::env::var("COMPUTERNAME").unwrap_or_else(|_| "host".to_owned())
 }
 
-/// Refuses invisible characters, such as the line end after a password that was read from a file. The error
-/// contains only the character, so that it shows no other part of a password.
+/// A password from a file may end with a line end. The error shows no other part of it.
 pub(crate) fn check_visible(argument: &'static str, text: &str) -> Result<()> {
     match hidden(text) {
         None => Ok(()),

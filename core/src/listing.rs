@@ -1,5 +1,3 @@
-//! Listings: page by page, or all items.
-
 use std::fmt;
 use std::sync::Arc;
 
@@ -10,7 +8,6 @@ use futures_util::stream::TryStreamExt;
 use crate::error::{Error, Result};
 use crate::pages::all;
 
-/// The page size of a listing of all items.
 const PAGE: usize = 500;
 
 /// A page of a [`Listing`].
@@ -23,7 +20,7 @@ pub struct Page<T> {
     pub next: Option<String>,
 }
 
-/// An empty page, the last one.
+/// The last page.
 impl<T> Default for Page<T> {
     fn default() -> Self {
         Self::new(Vec::new(), None)
@@ -37,11 +34,10 @@ impl<T> Page<T> {
     }
 }
 
-/// A list on the coordinator, read page by page or completely: the clients of a namespace, the holders and
-/// waiters of a queue, or the keys of a kind. No I/O until a page is read.
+/// A list on the coordinator, read page by page or completely. No I/O until a page is read.
 ///
-/// Several pages are not a snapshot. They contain every item that exists during the whole listing. An item that
-/// appears or disappears during the listing may or may not be in it.
+/// Several pages are not a snapshot: an item that appears or disappears during the listing may or may not be
+/// in them.
 ///
 /// ```
 /// # use latchwork_core::{connect, Config, Result, memory};
@@ -59,10 +55,8 @@ pub struct Listing<T> {
     pages: Arc<dyn Pages<T>>,
 }
 
-/// Reads the pages of a listing.
 #[async_trait]
 pub(crate) trait Pages<T>: Send + Sync {
-    /// Returns its name, for people.
     fn name(&self) -> &str;
 
     async fn page(&self, after: Option<&str>, most: usize) -> Result<Page<T>>;
@@ -126,10 +120,7 @@ impl<T: Send + 'static> Listing<T> {
     }
 }
 
-/// Parses the start of a page of a queue, which is a sequence number.
-///
-/// # Errors
-/// `InvalidArgument` (`after`): the text is not a sequence number.
+/// The start of a page of a queue is a sequence number.
 pub(crate) fn sequence(after: Option<&str>) -> Result<u64> {
     after.map_or(Ok(0), |after| {
         after.parse().map_err(|_| {
@@ -138,7 +129,6 @@ pub(crate) fn sequence(after: Option<&str>) -> Result<u64> {
     })
 }
 
-/// Makes a page of a queue, of at most `most` items.
 pub(crate) fn numbered<T>(items: Vec<T>, most: usize, sequence: impl Fn(&T) -> u64) -> Page<T> {
     let next = items.last().filter(|_| items.len() >= most).map(|last| sequence(last).to_string());
     Page::new(items, next)

@@ -1,5 +1,3 @@
-//! The source of a client's login.
-
 use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -24,8 +22,7 @@ enum LoginSource {
 }
 
 impl Logins {
-    /// Takes the login from a configuration: from its provider if it has one, otherwise from its user and
-    /// password.
+    /// Takes the login from a configuration: from its provider, or from its user and password.
     pub fn of(config: &Config) -> Self {
         Self(match (&config.credentials, &config.password) {
             (Provider(Some(provider)), _) => LoginSource::Provider(Arc::clone(provider)),
@@ -50,8 +47,8 @@ impl Logins {
     ///
     /// # Errors
     /// * The errors of the provider.
-    /// * `Unavailable`: the provider took longer than `within`, or panicked. A panic must not end the task that
-    ///   connects, because the client would never connect again.
+    /// * `Unavailable`: the provider took longer than `within`, or panicked. A panic must not end the task
+    ///   that connects, because the client would never connect again.
     ///
     /// # Cancel safety
     /// As the provider.
@@ -104,7 +101,6 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::Unavailable);
     }
 
-    /// Panics at its first call.
     #[derive(Default)]
     struct Shaky(std::sync::atomic::AtomicBool);
 

@@ -1,11 +1,9 @@
-//! A listing that comes page by page.
-
 use futures_util::Stream;
 use futures_util::stream::{self, TryStreamExt};
 
 use crate::error::{Error, Result};
 
-/// Returns the items of all pages. Each page says where the next one starts.
+/// Each page says where the next one starts.
 pub(crate) fn all<After: Send, T: Send, Read>(
     first: After,
     mut page: impl FnMut(After) -> Read + Send,

@@ -1,5 +1,3 @@
-//! A password.
-
 use std::fmt;
 
 /// A password. It never appears in `Debug`, errors, spans or JSON.

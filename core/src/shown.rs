@@ -1,17 +1,14 @@
-//! Shows foreign text safely: errors of servers, and labels and keys of other clients.
-
 use std::borrow::Cow;
 use std::fmt::Write;
 use std::time::Duration;
 
-/// How many bytes of a foreign error an error shows.
+/// Bytes.
 pub(crate) const SENTENCE: usize = 600;
 
-/// Marks a cut.
 const CUT: &str = "…";
 
-/// Returns the first character of `text` that acts on a terminal or a log: a control character, a line or
-/// paragraph separator, or a character that changes the text direction.
+/// A control character, a line or paragraph separator, or a character that changes the text direction acts on
+/// a terminal or a log.
 pub(crate) fn hidden(text: &str) -> Option<char> {
     text.chars().find(|&c| is_hidden(c))
 }
@@ -21,14 +18,13 @@ fn is_hidden(c: char) -> bool {
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Shows foreign text: a character that [acts on a terminal](hidden) as `\u{1b}`, and at most the first `most`
-/// bytes, with a final `…` after a cut.
+/// A [`hidden`] character is shown as `\u{1b}`. At most the first `most` bytes are shown, with a final
+/// `…` after a cut.
 pub(crate) fn shown(text: &str, most: usize) -> Cow<'_, str> {
     if text.len() <= most && hidden(text).is_none() {
         return Cow::Borrowed(text);
     }
     let mut out = String::new();
-    // The place of the cut if the text is too long.
     let mut cut = 0;
     for c in text.chars() {
         if is_hidden(c) {
@@ -49,9 +45,9 @@ pub(crate) fn shown(text: &str, most: usize) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Shows an error of another crate or of a server in one line.
+/// The result has one line.
 pub(crate) fn sentence(text: &str) -> String {
-    // A server's error may be long: only its start is examined.
+    // A server's error may be long.
     let mut end = text.len().min(4 * SENTENCE);
     while !text.is_char_boundary(end) {
         end -= 1;
@@ -65,7 +61,6 @@ pub(crate) fn sentence(text: &str) -> String {
     shown(&line, SENTENCE).into_owned()
 }
 
-/// Rounds a duration to whole milliseconds, for people.
 pub(crate) fn in_millis(length: Duration) -> Duration {
     Duration::from_millis(u64::try_from(length.as_millis()).unwrap_or(u64::MAX))
 }

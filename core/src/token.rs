@@ -1,5 +1,3 @@
-//! The fencing token.
-
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -12,15 +10,14 @@ use crate::error::{Error, ErrorKind, Result};
 const SEQUENCE_BITS: u32 = 53;
 const MAX_SEQUENCE: u64 = (1 << SEQUENCE_BITS) - 1;
 
-/// A fencing token: a number that rises strictly from one exclusive holder of a key to the next
-/// (NODE-TOKEN).
+/// A fencing token: a number that rises strictly from one exclusive holder of a key to the next (NODE-TOKEN).
 ///
 /// Claim the token in the guarded resource before the first read, and send it with every write. The resource
 /// must refuse a token that is lower than the highest one it has seen. This protects the data from a holder
 /// that was paused longer than its lease.
 ///
-/// The number is below 2^63: an epoch of 10 bits, then a sequence of 53 bits. The epoch is 0 until a move to
-/// another coordinator raises it. A token fits into a signed `BIGINT`. serde writes it as a decimal string.
+/// The number is below 2^63: an epoch of 10 bits, then a sequence of 53 bits. A token fits into a signed
+/// `BIGINT`. serde writes it as a decimal string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Token(u64);
 
@@ -48,7 +45,6 @@ impl Token {
         Ok(Self(u64::from(epoch) << SEQUENCE_BITS | sequence))
     }
 
-    /// Makes the token that is encoded as this number.
     pub(crate) fn coded(number: u64) -> Self {
         Self(number & !(1 << 63))
     }
@@ -74,7 +70,6 @@ impl Token {
     }
 }
 
-/// How a client makes tokens from the sequence numbers on its coordinator.
 #[derive(Clone, Debug)]
 pub(crate) enum Tokens {
     /// With this epoch, which is above zero after locks have moved here from another coordinator.
@@ -90,10 +85,6 @@ impl Default for Tokens {
 }
 
 impl Tokens {
-    /// Returns the token of an admitted node.
-    ///
-    /// # Errors
-    /// `Misconfigured`: the number does not fit into a token.
     pub(crate) fn of(&self, sequence: u64) -> Result<Token> {
         match self {
             Self::OfEpoch(epoch) => Token::new(epoch.load(Ordering::Acquire), sequence),

@@ -1,8 +1,6 @@
-//! Waiting for a change of shared state.
-
 use tokio::sync::Notify;
 
-/// Waits until `found` finds something; a notification must follow each change that it reads.
+/// A notification must follow each change that `found` reads.
 pub(crate) async fn until<T>(changed: &Notify, mut found: impl FnMut() -> Option<T>) -> T {
     loop {
         let notified = changed.notified();

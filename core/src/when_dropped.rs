@@ -1,6 +1,4 @@
-//! Runs code when a future is dropped.
-
-/// Does something when it is dropped, unless it was disarmed before.
+/// Runs when it is dropped, unless it was disarmed before.
 pub(crate) struct WhenDropped<F: FnOnce()>(Option<F>);
 
 impl<F: FnOnce()> WhenDropped<F> {

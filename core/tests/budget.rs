@@ -1,5 +1,4 @@
-//! A task that acquires in a loop without contention lets other tasks run: every operation takes part in
-//! tokio's cooperative budget.
+//! A task that acquires in a loop lets other tasks run: every operation uses tokio's cooperative budget.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +10,7 @@ use crate::common::connected;
 /// Tokio lets a task do 128 operations in a row. An acquisition is at least one of them.
 const MOST: usize = 130;
 
-/// Returns how often `again` ran, on a runtime of one thread, before another ready task ran.
+/// How often `again` runs before another ready task does.
 async fn before_others(mut again: impl AsyncFnMut()) -> usize {
     let ran = Arc::new(AtomicBool::new(false));
     tokio::spawn({

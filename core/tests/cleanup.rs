@@ -1,4 +1,4 @@
-//! The end of a hold: a release reports the truth, and no leave delays the next acquisition without a bound.
+//! A release reports the truth, and no leave delays the next acquisition without a bound.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,26 +17,25 @@ fn config() -> Config {
     Config::new("memory")
 }
 
-/// The fault of a memory backend, in its leaves or downgrades.
 #[derive(Clone, Copy, Debug)]
 enum Leave {
     Forbidden,
-    /// Until this instant the server is full: it refuses with an error that is not retryable.
+    /// The server is full until this instant: it refuses with an error that is not retryable.
     FullUntil(tokio::time::Instant),
-    /// The node has left already, and the backend reports that as an error.
+    /// The node has left, and the backend reports that as an error.
     NotHeld,
     Panics,
-    /// The node is gone already. `loses`: the first reply that reports this is lost.
+    /// `loses`: the first reply that reports the missing node is lost.
     FindsNothing {
         loses: bool,
     },
-    /// Only the first join is answered. A later one fails after its request timeout.
+    /// Only the first join is answered.
     Silent,
-    /// The leave answers with the end of the client's own lease.
+    /// The client's own lease ends during the leave.
     EndsWithTheLease,
     /// Every join reports that its lease was lost.
     NeverJoins,
-    /// A join never arrives and cannot be abandoned. Its node would have a separate lease.
+    /// A join never arrives and cannot be abandoned.
     CutOff,
 }
 
@@ -101,7 +100,6 @@ impl Plant for Faulty {
 }
 
 impl Faulty {
-    /// Refuses every request while the server is full.
     fn check(&self) -> Result<()> {
         match self.leave {
             Leave::Forbidden => Err(Error::forbidden("leaving", "planted")),
@@ -136,7 +134,6 @@ async fn a_backend_that_grants_no_lease_is_not_asked_in_a_tight_loop() {
 async fn a_leave_that_panics_does_not_keep_the_next_acquire_waiting() {
     let mutex = faulty(Leave::Panics).0.mutex("a").expect("a good key");
     drop(mutex.acquire().await.expect("acquired"));
-    // The node is still in the queue, and the try must report that instead of waiting for the dead leave.
     assert!(mutex.try_acquire().await.expect("answered").is_none());
 }
 
@@ -155,7 +152,6 @@ fn a_leave_that_died_with_its_runtime_does_not_keep_the_next_acquire_waiting() {
     first.block_on(link.held());
     first.shutdown_timeout(Duration::from_secs(5));
     link.resume();
-    // This client reports that its runtime is gone, and does not wait for its own leave.
     fails(runtime().block_on(mutex.try_acquire()), ErrorKind::RuntimeGone, "its runtime is gone");
 }
 
@@ -166,7 +162,6 @@ async fn a_release_that_the_server_refuses_is_unknown() {
     let error = fails(guard.release().await, ErrorKind::OutcomeUnknown, "it is still in the queue");
     assert_eq!((error.operation(), error.key()), (Some("release"), Some("a")));
     assert!(error.to_string().contains("forbidden"), "the cause is missing: {error}");
-    // A second release gives the same answer.
     assert_eq!(guard.release().await.expect_err("still").kind(), ErrorKind::OutcomeUnknown);
 }
 
@@ -262,8 +257,7 @@ async fn a_downgrade_that_a_full_server_refused_succeeds_when_it_has_space() {
     }
 }
 
-/// A least time keeps a writer's place from other writers, but not from the readers that the writer itself
-/// admits.
+/// The readers that the writer itself admits need not wait for its least time.
 #[tokio::test(start_paused = true)]
 async fn a_downgrade_that_was_refused_is_not_put_off_to_the_end_of_a_least_time() {
     let (coordinator, ..) = faulty(Leave::FullUntil(tokio::time::Instant::now() + Duration::from_secs(3)));
@@ -296,8 +290,7 @@ async fn a_join_waits_for_earlier_leaves_and_not_for_later_ones() {
     assert!(!leaving.is_finished());
 }
 
-/// The fixed end counts from the send and the least time from the answer. The least time does not prolong a
-/// lost hold.
+/// The fixed end counts from the send, the least time from the answer.
 #[tokio::test(start_paused = true)]
 async fn try_waits_for_the_leave_of_a_hold_lost_before_its_minimum() {
     let (coordinator, link) = connected();
@@ -310,7 +303,7 @@ async fn try_waits_for_the_leave_of_a_hold_lost_before_its_minimum() {
     while guard.is_held() {
         coordinator.lease().clock().jump(second / 100);
     }
-    // An explicit release, because after a drop the leave would wait for a margin.
+    // After a drop the leave would wait for a margin.
     let lost = guard.release().await.expect_err("its fixed end has come");
     assert_eq!(lost.lost_reason(), Some(LostReason::MaxHold));
     let tried = mutex.try_acquire().await;
@@ -330,7 +323,7 @@ async fn acquire_after_an_unanswered_leave_ends_in_time() {
     assert!(started.elapsed() < ttl + ttl / 2, "{:?}", started.elapsed());
 }
 
-/// Otherwise the leave could be in a long back-off, and the try would have to wait for it.
+/// Otherwise the leave could be in a long back-off.
 #[tokio::test(start_paused = true)]
 async fn try_after_a_leave_succeeds_when_the_server_returns() {
     let mut config = config();
@@ -398,8 +391,7 @@ async fn a_release_whose_reply_was_lost_is_unknown_where_the_next_try_finds_noth
     fails(guard.release().await, ErrorKind::OutcomeUnknown, "in doubt");
 }
 
-/// A loss by the client's own clock does not prove that the server removed the node, although the loss comes
-/// before the end of the wait.
+/// A loss by the client's own clock does not prove that the server removed the node.
 #[tokio::test(start_paused = true)]
 async fn release_has_unknown_outcome_if_its_lease_ends_first() {
     let (coordinator, _, link) = faulty(Leave::EndsWithTheLease);
@@ -408,12 +400,10 @@ async fn release_has_unknown_outcome_if_its_lease_ends_first() {
     link.cut();
     let mut release = std::pin::pin!(held.release());
     assert!(release.as_mut().now_or_never().is_none(), "nobody has answered");
-    // The task does not run during this time.
     tokio::time::sleep(2 * coordinator.lease().ttl()).await;
     fails(release.await, ErrorKind::OutcomeUnknown, "nobody confirms");
 }
 
-/// The last request begins a little later, and may use the remaining time.
 #[tokio::test(start_paused = true)]
 async fn an_acquire_that_gives_up_reports_what_became_of_its_last_request() {
     let (coordinator, ..) = faulty(Leave::Silent);

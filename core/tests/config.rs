@@ -15,7 +15,6 @@ fn refused(url: &str) -> Option<&'static str> {
     Config::from_url(url).expect_err(url).argument()
 }
 
-/// Reads a table in the same way as a service. Serde accepts it, and `validate` refuses it.
 fn refused_table(fields: &str) -> Option<&'static str> {
     let config: Config = toml::from_str(fields).expect("a table");
     let json = serde_json::to_string(&toml::from_str::<toml::Table>(fields).expect("a table")).expect("JSON");
@@ -55,7 +54,7 @@ fn a_control_character_is_refused_by_name_and_never_dropped() {
             assert_eq!(refused(&format!("redis://h?ttl=1{c}0s")), Some("ttl"), "{c:?}");
         }
     }
-    // A table has the same checks: a password that was read from a file may end in a newline.
+    // A password from a file may end in a newline.
     for field in ["namespace", "user", "password", "path", "label"] {
         for text in ["a\\tb", "secret\\n", "\\u001b[2J"] {
             let fields = format!("backend = \"redis\"\nhosts = [\"h\"]\n{field} = \"{text}\"");
@@ -121,7 +120,6 @@ async fn option_that_the_backend_does_not_have_is_refused_with_where_it_belongs(
     }
 }
 
-/// A backend with options.
 #[derive(Debug)]
 struct Other;
 
@@ -144,7 +142,6 @@ impl Connector for Other {
     }
 }
 
-/// The library reads back its own output, for every backend.
 #[test]
 fn a_table_that_was_written_is_read() {
     for backend in ["memory", "redis", "zookeeper", "etcd"] {
@@ -156,7 +153,7 @@ fn a_table_that_was_written_is_read() {
     }
 }
 
-/// A URL with every field of the configuration.
+/// Every field is in the URL.
 fn written(config: &Config) -> String {
     let code = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
     let user = config.user.as_deref().map(code).unwrap_or_default();
@@ -177,7 +174,7 @@ fn written(config: &Config) -> String {
     url
 }
 
-/// Text that is always valid, with every character that has a meaning in a URL.
+/// The text has every character that has a meaning in a URL.
 fn text() -> impl Strategy<Value = String> {
     proptest::string::string_regex("[a-zA-Z0-9/?#@:&=%+.,;\\\\ üß🔒~!*'()\\[\\]{}-]{1,12}")
         .expect("a good pattern")
@@ -242,7 +239,7 @@ proptest! {
     }
 }
 
-/// The property above found this host. It is refused in every form.
+/// The property above found this host.
 #[test]
 fn malformed_host_is_refused_in_a_url_and_in_a_table() {
     let mut table = Config::new("zookeeper");

@@ -1,6 +1,3 @@
-//! Acquisitions that ask replicas for a confirmation: the time of the request, and the result if the replicas
-//! do not answer.
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -17,7 +14,6 @@ use tokio::time::Instant;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The answer of the replicas.
 #[derive(Clone, Debug)]
 enum Answer {
     Confirmed,
@@ -72,7 +68,7 @@ async fn replicas_are_asked_once_for_each_admission_and_only_where_it_is_demande
     let mutex = client.mutex("a").expect("a good key");
     let held = mutex.acquire().await.expect("acquired");
     assert_eq!(replicas.asked(), 0);
-    // A waiter asks only when it is admitted; a refused try does not ask.
+    // A refused try does not ask.
     let mut waits = Box::pin(mutex.acquire().min_replicas(2));
     assert!(tokio::time::timeout(SECOND, &mut waits).await.is_err());
     assert!(mutex.try_acquire().min_replicas(2).await.expect("answered").is_none());
@@ -98,7 +94,7 @@ async fn unconfirmed_hold_fails_and_is_released_to_the_next_client() {
     }
 }
 
-/// No other client holds the mutex, so the error must not say so.
+/// No other client holds the mutex.
 #[tokio::test(start_paused = true)]
 async fn deadline_bounds_the_confirmation_and_its_error_names_replicas() {
     let (store, replicas) = (Memory::new(Clock::tokio()), Replicas::new(Answer::Silence));
@@ -110,7 +106,7 @@ async fn deadline_bounds_the_confirmation_and_its_error_names_replicas() {
     let within = *replicas.within.lock();
     assert!(within < SECOND && within > SECOND * 9 / 10, "there is time for an answer: {within:?}");
     assert!(mutex.try_acquire().await.expect("answered").is_some(), "it was given back");
-    // Without a deadline, or with a long one, the confirmation has the time of one request.
+    // The confirmation has the time of one request.
     for asking in [mutex.acquire(), mutex.acquire().within(100 * SECOND)] {
         let asking = asking.min_replicas(3);
         assert!(tokio::time::timeout(SECOND, asking).await.is_err());

@@ -1,5 +1,3 @@
-//! Guards of one owner, guards with a least time, and guards at a downgrade.
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -228,7 +226,7 @@ async fn a_hold_whose_fixed_end_was_before_a_close_was_lost_by_its_fixed_end() {
     assert_eq!(guard.check().unwrap_err().lost_reason(), Some(LostReason::MaxHold));
 }
 
-/// The drop is not a release: work under the hold may continue (LEASE-MARGIN-BEFORE-LEAVE).
+/// Work under a dropped hold may continue (LEASE-MARGIN-BEFORE-LEAVE).
 #[tokio::test(start_paused = true)]
 async fn a_close_waits_for_a_hold_that_was_dropped_after_its_fixed_end() {
     for (released, how) in [(false, "dropped"), (true, "released")] {
@@ -251,7 +249,6 @@ async fn a_close_waits_for_a_hold_that_was_dropped_after_its_fixed_end() {
     }
 }
 
-/// The hold has left, so a later close does not wait.
 #[tokio::test(start_paused = true)]
 async fn a_close_does_not_wait_for_a_hold_that_left_after_its_fixed_end() {
     let (client, _) = connected();
@@ -276,7 +273,6 @@ async fn a_downgrade_that_comes_after_the_fixed_end_is_lost() {
     assert!(reader.as_ref().is_err() || reader.as_ref().unwrap().is_held(), "{reader:?}");
 }
 
-/// A watcher's handle may be idle, polled, or in a separate task.
 #[tokio::test(start_paused = true)]
 async fn a_watcher_is_notified_of_the_release_and_keeps_nothing_alive() {
     for released in [true, false] {
@@ -339,11 +335,11 @@ async fn work_under_a_hold_need_not_be_send_and_the_errors_are_the_librarys() {
             assert_eq!(tokio::task::spawn_local(work).await.unwrap().unwrap(), 2);
         })
         .await;
-    // The whole future is `Send` if the work is.
+    // The future is `Send` if the work is.
     let lock = mutex.clone();
     let sent = tokio::spawn(async move { lock.acquire().with(async |hold| hold.token()).await });
     assert!(sent.await.unwrap().is_ok());
-    // A loss during the work is an error with the key, also if only the release notices it.
+    // The error has the key, also if only the release notices the loss.
     let lost = mutex
         .acquire()
         .with(async |_| {

@@ -15,7 +15,7 @@ use latchwork_core::{
 };
 use parking_lot::Mutex;
 
-/// A connector that needs some time, and first fails as planned.
+/// The connect needs some time, and first fails as planned.
 #[derive(Debug)]
 struct Late {
     store: Memory,
@@ -128,7 +128,7 @@ async fn many_first_operations_make_one_connection() {
 
 #[tokio::test(start_paused = true)]
 async fn tries_that_are_shorter_than_the_connecting_still_find_it_done_in_the_end() {
-    // Longer than a try lasts (the request timeout, 2 s), within the connect timeout (5 s).
+    // Longer than the request timeout (2 s), shorter than the connect timeout (5 s).
     let mutex = Late::new(Duration::from_secs(3)).coordinator().mutex("a").expect("no I/O");
     assert_eq!(mutex.try_acquire().await.expect_err("not yet").kind(), ErrorKind::Unavailable);
     assert!(mutex.try_acquire().await.expect("connected meanwhile").is_some());
@@ -187,7 +187,7 @@ async fn a_lease_that_was_taken_before_it_connected_is_the_connections_lease_fro
     assert_eq!(early.state(), LeaseState::Live);
     assert!(early.same_as(&coordinator.lease()));
     assert_eq!(early.deadline(), coordinator.lease().deadline());
-    // The early handle ends with that lease, and stays ended under the next one.
+    // The early handle stays ended under the next lease.
     early.clock().jump(early.ttl());
     assert_eq!(guard.check().expect_err("its deadline has passed").lost_reason(), Some(LostReason::Expired));
     assert_eq!(watching.await.expect("no panic"), (LeaseState::Live, LostReason::Expired));
@@ -211,7 +211,7 @@ async fn a_service_that_connects_lazily_is_tested_on_the_paused_clock_of_its_sto
     assert_eq!(guard.check().expect_err("its end has come").lost_reason(), Some(LostReason::MaxHold));
 }
 
-/// Otherwise a time that was given before the store is known would be another instant on the store's clock.
+/// Otherwise a time that was given before would be another instant on the store's clock.
 #[tokio::test(start_paused = true)]
 async fn a_store_that_is_made_after_the_lazy_connect_must_be_on_the_same_clock() {
     let config = Config::from_url("memory://made-after-the-lazy-connect").expect("a good URL");

@@ -1,5 +1,4 @@
-//! Every recipe refuses an argument that is too long, too short or zero. The error names the argument, and no
-//! request is sent.
+//! A refused argument is named in the error, and no request is sent.
 
 use std::time::Duration;
 
@@ -10,7 +9,6 @@ use crate::common::private;
 
 const KEY: &str = "a";
 
-/// An option with a bad value.
 #[derive(Clone)]
 enum Bad {
     Label(String),
@@ -21,7 +19,7 @@ enum Bad {
 }
 
 impl Bad {
-    /// Sets the option, except [`Bad::Within`], which a try does not have.
+    /// A try does not have [`Bad::Within`].
     fn of<T: Acquired>(&self, request: Acquire<T>) -> Acquire<T> {
         match self {
             Self::Label(label) => request.label(label.as_str()),
@@ -49,7 +47,7 @@ impl Bad {
     }
 }
 
-/// Acquires in every way, and returns the errors.
+/// Acquires in every way.
 async fn refused(coordinator: &Coordinator, bad: &Bad) -> Vec<(&'static str, Error)> {
     let (mutex, rwlock) = (coordinator.mutex(KEY).expect("good"), coordinator.rwlock(KEY).expect("good"));
     let semaphore = coordinator.semaphore(KEY, 2).expect("good");
@@ -138,7 +136,6 @@ async fn an_owners_label_is_checked_where_it_is_used() {
         assert_eq!((error.argument(), error.key()), (Some("label"), Some(KEY)), "{error}");
         assert!(error.to_string().contains("4097"), "{error}");
     }
-    // The longest valid label.
     let longest = Owner::new("o".repeat(4096));
     let hold = reentrant.acquire().by(&longest).await.expect("free");
     assert_eq!(reentrant.queue().first(9).await.expect("listed")[0].label.len(), 4096);

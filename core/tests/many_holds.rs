@@ -1,5 +1,5 @@
-//! Many holds that end at once. The number of concurrent leaves is bounded, a leave that a join waits for
-//! goes first, and no leave is forgotten.
+//! Many holds end at once: concurrent leaves are bounded, a leave that a join waits for goes first, and no
+//! leave is forgotten.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -22,19 +22,17 @@ const PATIENCE: Duration = Duration::from_secs(600);
 enum Leave {
     Takes(Duration),
     Refused,
-    /// The leave has no answer.
     #[default]
     Silent,
 }
 
-/// Counts the client's leaves.
 #[derive(Debug, Default)]
 struct Leaves {
     how: Leave,
     now: AtomicUsize,
     most: AtomicUsize,
     all: AtomicUsize,
-    // The number of leaves that were sent before the client ended.
+    // The number of leaves before the client ended.
     at_close: AtomicUsize,
 }
 
@@ -169,7 +167,7 @@ async fn close_after_many_leaves_keeps_its_bound_and_frees_all() {
 }
 
 const BURSTS: usize = 3000;
-/// The number of holds that the close releases one by one.
+/// The close releases these holds one by one.
 const SURPLUS: usize = BURSTS - IN_ONE_STEP;
 
 #[tokio::test(start_paused = true)]
@@ -184,7 +182,6 @@ async fn close_releases_the_surplus_of_one_step_in_bursts() {
         "the end of the client removes the others"
     );
     assert!(leaves.most() <= LEAVES_AT_ONCE, "{} requests at once", leaves.most());
-    // There is no pause between the bursts.
     let bursts = Duration::from_millis(10) * SURPLUS.div_ceil(LEAVES_AT_ONCE) as u32;
     assert!(began.elapsed() <= margin + bursts + bursts / 4, "{:?}", began.elapsed());
     assert!(guards.iter().all(|guard| guard.lost().ended() == Some(Ended::Lost(LostReason::Closed))));
@@ -243,7 +240,7 @@ async fn a_close_whose_server_is_away_returns_after_two_request_timeouts_however
 
 #[tokio::test(start_paused = true)]
 async fn a_close_that_is_dropped_at_any_instant_goes_on_and_leaves_each_node_once() {
-    // In the margin, at the start of the first burst, and during it.
+    // The drop is in the margin, at the start of the first burst, and during it.
     let margin = many_holds(Leave::Refused).client.lease().margin();
     for millis in [0, 500, 1000, 1001, 1005, 1013, 1200] {
         let ManyHolds { client, other, leaves, .. } = many_holds(Leave::Takes(Duration::from_millis(10)));
@@ -297,7 +294,7 @@ async fn a_waiter_of_the_closing_client_that_gets_the_hand_off_hands_it_on() {
         let client = client.clone();
         async move { client.close().await }
     });
-    // This is long before the client ends.
+    // The client ends much later.
     let first = behind.join_next().await.expect("a waiter").expect("no panic");
     assert!(first.is_held());
     assert_eq!(leaves.at_close(), 0, "the client has not ended");
@@ -306,7 +303,7 @@ async fn a_waiter_of_the_closing_client_that_gets_the_hand_off_hands_it_on() {
         next.expect("no panic").release().await.expect("held");
     }
     while let Some(ended) = own.join_next().await {
-        // The client does not hold: its hold was lost at the admission, or the client was closed.
+        // The hold was lost at the admission, or the client was closed.
         assert!(ended.expect("no panic").map_or(true, |guard| !guard.is_held()));
     }
     drop((guards, first));
@@ -363,7 +360,6 @@ async fn leave_on_a_live_server_does_not_wait_for_an_absent_server() {
     };
     plant.up_to.store(last, Ordering::Relaxed);
     drop(away);
-    // Each leave has been tried, and some again.
     while plant.tried.load(Ordering::Relaxed) < 8 * LEAVES_AT_ONCE {
         sleep(Duration::from_millis(10)).await;
     }

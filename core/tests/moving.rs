@@ -15,11 +15,10 @@ use latchwork_core::{
 };
 use tokio::time::{sleep, timeout};
 
-/// Longer than any operation of this file takes, except a step that is blocked.
+/// Longer than any operation of this file takes, except a blocked step.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A server with a replica that confirms. It may refuse to remove nodes, or be unable to keep copies of
-/// values.
+/// A server with a replica that confirms.
 #[derive(Debug, Default)]
 struct Replicated {
     asked: AtomicU32,
@@ -46,12 +45,11 @@ impl Plant for Replicated {
     }
 }
 
-/// A store with the name of a backend.
 #[derive(Debug)]
 struct Named {
     name: &'static str,
     store: Memory,
-    // The plant of participants, and of operators if it affects them.
+    // The plant affects participants, and operators if it says so.
     plant: Option<Arc<Replicated>>,
 }
 
@@ -82,7 +80,7 @@ impl Connector for Named {
     }
 }
 
-/// One participant, its operator, and the plant of the side that is named redis.
+/// The plant affects the side that is named redis.
 struct Moved {
     part: Coordinator,
     operator: Move,
@@ -110,14 +108,14 @@ impl Moved {
         self.part.mutex(key).expect("a good key")
     }
 
-    /// Takes one step forward, and checks that the participant lets it happen.
+    /// The participant lets the step happen.
     async fn steps(&self, to: &str) {
         let stepped = timeout(PATIENCE, self.operator.advance(|_| {})).await;
         assert_eq!(stepped.unwrap_or_else(|_| panic!("no step to {to}")).expect("a step").as_str(), to);
         sleep(Duration::from_secs(1)).await;
     }
 
-    /// The number of replicas that were asked since the last call.
+    /// Returns the number of replicas that were asked since the last call.
     fn asked(&self) -> u32 {
         self.plant.asked.swap(0, Ordering::Relaxed)
     }
@@ -136,7 +134,6 @@ async fn replicas_confirm_on_the_side_whose_url_asks_for_it_alone() {
     let by_hand = moved.mutex("hand").acquire().min_replicas(2).await.expect("free");
     assert_eq!(moved.asked(), 2);
 
-    // The other side has no replicas, which does not delay any step.
     for (phase, asked) in [("both-by-old", 1), ("both-by-new", 1), ("new", 0), ("done", 0)] {
         moved.steps(phase).await;
         assert!(moved.mutex(phase).acquire().await.expect("free").is_held(), "{phase}");
@@ -174,7 +171,7 @@ async fn a_release_that_a_side_refuses_says_so_and_holds_no_step_up() {
     moved.steps("both-by-new").await;
 }
 
-/// Values are first used in mid-move. After a freeze they could be used on neither side.
+/// After a freeze the values could be used on neither side.
 #[tokio::test(start_paused = true)]
 async fn values_that_the_other_side_cannot_have_are_named_before_they_are_frozen() {
     let plant = Replicated { has_no_copies: true, ..Replicated::default() };
@@ -190,7 +187,7 @@ async fn values_that_the_other_side_cannot_have_are_named_before_they_are_frozen
     let error = fails(advanced, ErrorKind::Conflict, "they would be usable on neither side");
     assert!(error.to_string().contains("held_writes"), "{error}");
     assert_eq!(counter.add(1).await.expect("it is used still"), 2);
-    // Without values the move continues. On the new side values may be used, and then remain.
+    // Values on the new side remain.
     assert!(counter.delete().await.expect("deleted"));
     moved.steps("both-by-new").await;
     counter.add(1).await.expect("it is used on the new side");

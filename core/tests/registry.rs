@@ -1,4 +1,4 @@
-//! The registration of a client: cases that the suite does not have for every backend.
+//! Cases of registration that the suite does not have for every backend.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,7 +14,6 @@ use latchwork_core::{
 };
 use parking_lot::Mutex;
 
-/// Connects to a store, and keeps the link of the last client.
 #[derive(Debug)]
 struct Stored {
     store: Memory,
@@ -22,13 +21,11 @@ struct Stored {
     plants: Arc<Plants>,
 }
 
-/// The duration of a request. Other tasks begin to wait for its answer during this time.
+/// During this time, other tasks begin to wait for the answer.
 const ROUND_TRIP: Duration = Duration::from_millis(5);
 
-/// The faults of the next requests.
 #[derive(Debug, Default)]
 struct Plants {
-    /// The next joins fail with these errors.
     joins: Mutex<VecDeque<ErrorKind>>,
     /// The next change of a value waits in the driver for this time.
     change: Mutex<Option<Duration>>,
@@ -61,7 +58,6 @@ impl Stored {
         vec![Arc::<Self>::clone(self)]
     }
 
-    /// A store, and a client of it.
     async fn with_client() -> (Arc<Self>, Coordinator, Link) {
         let stored = Self::new();
         let (client, link) = stored.client(LAYOUT).await.expect("connected");
@@ -95,7 +91,7 @@ impl Connector for Stored {
     async fn connect(&self, config: &Config) -> Result<Arc<dyn Backend>> {
         let (backend, link) = self.store.client(config)?;
         *self.link.lock() = Some(link);
-        // The first request after the connect is delayed in the test that drops it.
+        // The test that drops this request needs a delay.
         tokio::task::yield_now().await;
         Ok(planted_on(backend, &self.plants))
     }
@@ -146,9 +142,8 @@ async fn returning_client_reads_the_layout_before_it_sends_requests() {
     assert_eq!(newer.counter("c").expect("a good key").get().await.expect("read"), 0);
 }
 
-/// The client is cut off while its change waits in the driver. It loses its registration, and comes back
-/// before the change is sent. So the change would follow any work of an operator, or a copy, during this
-/// time.
+/// The client loses its registration while its change waits in the driver, and comes back before the change
+/// is sent. The change would follow any work of an operator during this time.
 async fn late<T>(change: impl AsyncFnOnce(&Coordinator) -> Result<T>) -> Result<T> {
     let (stored, client, link) = Stored::with_client().await;
     let ttl = client.lease().ttl();
@@ -177,7 +172,7 @@ async fn a_change_that_was_sent_before_the_client_lost_its_place_has_an_unknown_
 async fn a_client_that_is_back_enters_as_soon_as_it_is_needed() {
     let (_, client, link) = Stored::with_client().await;
     link.cut();
-    // The client now tries four times per TTL.
+    // The client tries four times per TTL.
     tokio::time::sleep(3 * client.lease().ttl()).await;
     link.heal();
     let began = tokio::time::Instant::now();
@@ -186,8 +181,7 @@ async fn a_client_that_is_back_enters_as_soon_as_it_is_needed() {
     assert_eq!(client.clients().first(10).await.expect("listed").len(), 1, "it is registered first");
 }
 
-/// The client notices a revoked lease first by the end of its node; only a join on that lease reports the
-/// reason.
+/// The client first notices the end of its node. Only a join on that lease reports the reason.
 #[tokio::test(start_paused = true)]
 async fn client_with_an_ended_lease_retries_registration_once() {
     let (stored, operator, _) = Stored::with_client().await;
@@ -198,7 +192,7 @@ async fn client_with_an_ended_lease_retries_registration_once() {
     for failing in [once, again] {
         let listed = operator.backend().list(&clients, EntryPage::new(0, 10)).await.expect("listed");
         let last = listed.last().expect("both are listed").sequence;
-        // The lease ends before these joins, and the server reports it to the client.
+        // The server reports the end of the lease before these joins.
         stored.plants.joins.lock().extend(vec![ErrorKind::Lost(LostReason::Expired); failing]);
         assert!(operator.backend().revoke(&clients, last).await.expect("answered"));
         let answer = value.write(b"x").await;
@@ -255,7 +249,6 @@ async fn a_lazy_client_is_refused_by_its_first_operation_and_enters_once_it_may(
     assert_eq!(newer.clients().first(10).await.expect("listed").len(), 2);
 }
 
-/// A server may be silent for longer than a request timeout, but less than the connect timeout.
 #[tokio::test(start_paused = true)]
 async fn a_connect_goes_on_while_the_server_is_silent_until_its_time_is_over() {
     let (stored, watching, _) = Stored::with_client().await;

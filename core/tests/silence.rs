@@ -1,5 +1,3 @@
-//! A coordinator that does not answer: the time that an acquisition and a release wait for it.
-
 use std::time::Duration;
 
 use latchwork_core::memory::Link;
@@ -11,7 +9,7 @@ use crate::common::{Clients, clients, fails};
 /// Timers count whole milliseconds.
 const ROUNDING: Duration = Duration::from_millis(20);
 
-/// Two kinds of silence: requests fail at once, or have no reply.
+/// Requests fail at once (`cut`), or have no reply (`hold`).
 fn ways() -> [fn(&Link); 2] {
     [Link::cut, Link::hold]
 }
@@ -25,7 +23,7 @@ async fn a_waiter_in_the_queue_gives_up_a_ttl_and_a_request_after_the_last_answe
             let mutex = client.mutex("a").expect("a good key");
             async move { mutex.acquire().await }
         });
-        // While the server answers, it waits as long as another client holds.
+        // The server answers, so it waits as long as another client holds.
         sleep(10 * config.ttl).await;
         assert!(!waiting.is_finished());
         away(&link);
@@ -33,7 +31,7 @@ async fn a_waiter_in_the_queue_gives_up_a_ttl_and_a_request_after_the_last_answe
         fails(waiting.await.expect("no panic"), ErrorKind::Unavailable, "nobody answers");
         let took = began.elapsed();
         assert!(took <= config.ttl + config.request_timeout + ROUNDING, "{took:?}");
-        // It keeps its place until the lease is lost, and so does not end earlier.
+        // It keeps its place until the lease is lost.
         assert!(took >= config.ttl / 2, "{took:?}");
         drop(held);
     }
@@ -52,7 +50,7 @@ async fn an_acquire_without_a_node_gives_up_after_a_ttl() {
     }
 }
 
-/// The try and the request end almost at the same time. Only the error of the request has host and cause.
+/// Only the error of the request has host and cause.
 #[tokio::test(start_paused = true)]
 async fn error_of_a_try_includes_the_error_of_its_request() {
     let answers: [(fn(&Link), _); 2] =
@@ -108,7 +106,6 @@ async fn an_unconfirmed_release_ends_with_the_holds_deadline() {
         let began = Instant::now();
         fails(held.release().await, ErrorKind::OutcomeUnknown, "nobody answers");
         assert!(began.elapsed() <= config.ttl + ROUNDING, "{:?}", began.elapsed());
-        // The clean-up continues in the background and removes the node.
         link.heal();
         link.resume();
         assert!(mutex.try_acquire().await.expect("answered").is_some());

@@ -1,6 +1,4 @@
-//! TLS of a client, against servers in this process.
-//!
-//! The test programs of the backends use real servers. These tests have the files and the crypto provider.
+//! The test programs of the backends use real servers.
 
 use std::fs;
 use std::path::PathBuf;
@@ -21,7 +19,6 @@ use tokio_rustls::TlsAcceptor;
 
 type Pem = (String, String);
 
-/// Signs certificates.
 struct Authority(Issuer<'static, KeyPair>, String);
 
 impl Authority {
@@ -39,13 +36,12 @@ impl Authority {
         (params.signed_by(&key, &self.0).unwrap().pem(), key.serialize_pem())
     }
 
-    /// A server at 127.0.0.1 that asks its clients for a certificate, greets them and counts them.
+    /// The server asks its clients for a certificate, greets them and counts them.
     async fn serve(&self, served: Arc<AtomicUsize>) -> String {
         self.listen(b"hello", served).await
     }
 
-    /// Like [`serve`](Self::serve), but closes the connection without data, like a TLS proxy with a server
-    /// that is down.
+    /// The server closes the connection without data, like a TLS proxy with a server that is down.
     async fn hang_up(&self) -> String {
         self.listen(b"", Arc::default()).await
     }
@@ -84,7 +80,7 @@ impl Authority {
     }
 }
 
-/// A folder with files, which is removed with this value.
+/// The folder is removed with this value.
 struct Files(PathBuf);
 
 impl Files {
@@ -121,7 +117,6 @@ impl Drop for Files {
     }
 }
 
-/// Returns the server's text on a new connection.
 async fn greeting(transport: &Transport, address: &str) -> std::io::Result<String> {
     let mut text = String::new();
     transport.dial(address).await?.read_to_string(&mut text).await?;
@@ -188,7 +183,7 @@ async fn next_connection_uses_renewed_files() {
     let transport = Transport::of(&files.config(), None).unwrap();
     assert_eq!(greeting(&transport, &address).await.unwrap(), "hello");
 
-    // The server does not trust the issuer of this certificate.
+    // The server does not trust the issuer.
     files.identity(&Authority::new().sign("client"));
     greeting(&transport, &address).await.expect_err("the new files are used");
     let failure = transport.failure().expect("it is TLS that failed");
@@ -198,7 +193,7 @@ async fn next_connection_uses_renewed_files() {
     assert_eq!(greeting(&transport, &address).await.unwrap(), "hello");
     assert!(transport.failure().is_none(), "it is over");
 
-    // The middle of a renewal: a certificate without its key. The last good files are used.
+    // A certificate without its key, as in the middle of a renewal: the last good files are used.
     files.write("cert", &authority.sign("half").0);
     assert_eq!(greeting(&transport, &address).await.unwrap(), "hello");
     files.write("ca", "gone");
@@ -206,8 +201,8 @@ async fn next_connection_uses_renewed_files() {
     assert_eq!(served.load(Ordering::SeqCst), 4);
 }
 
-/// An alert is a refusal. If a server only closes the connection, it may refuse the certificate, until a
-/// server has accepted it. After that it is an outage, which ends.
+/// If a server only closes the connection, it may refuse the certificate, until a server has accepted it.
+/// After that it is an outage, which ends.
 #[tokio::test]
 async fn a_hang_up_refuses_no_certificate_that_a_server_has_taken() {
     let authority = Authority::new();
@@ -227,7 +222,6 @@ async fn a_hang_up_refuses_no_certificate_that_a_server_has_taken() {
         assert!(with.failure().is_none(), "{:?}", with.failure());
     }
 
-    // A new certificate has not been accepted yet.
     files.identity(&authority.sign("renewed"));
     assert_eq!(greeting(&transport, &hanging).await.unwrap_or_default(), "");
     assert!(is_forbidden(&transport), "no client has taken the new one");
@@ -244,15 +238,15 @@ async fn another_name_is_expected_where_one_is_given() {
     greeting(&transport, &address).await.expect_err("another name");
     let failure = transport.failure().expect("it is TLS that failed");
     assert_eq!(failure.kind(), ErrorKind::WrongServer, "{failure}");
-    // By its address, although the dialled name is not in the certificate.
+    // The dialled name is not in the certificate.
     config.server_name = Some("127.0.0.1".to_owned());
     let transport = Transport::of(&config, None).unwrap();
     let dialled = address.replace("127.0.0.1", "localhost");
     assert_eq!(greeting(&transport, &dialled).await.unwrap(), "hello");
 }
 
-/// The process-wide default of rustls is neither needed nor used nor set. It is one test, because the default
-/// is process-wide: first without one, then with a default that has no cipher suites.
+/// One test, because the default of rustls is process-wide: first without a default, then with one that has
+/// no cipher suites.
 #[tokio::test]
 async fn no_process_wide_provider_is_needed_used_or_set() {
     let authority = Authority::new();

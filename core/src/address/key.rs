@@ -1,10 +1,7 @@
-//! The keys of users: their encoding and their length.
-
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::error::{Error, Result};
 
-/// Every byte outside `[A-Za-z0-9_.-]` is coded as `%XX`.
 const CODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'_').remove(b'.').remove(b'-');
 
 /// The longest key and namespace, in bytes.
@@ -23,12 +20,13 @@ pub struct Key {
 impl Key {
     /// Creates a key from a name that another program uses, without namespace and encoding.
     ///
-    /// On ZooKeeper, it is the path of the lock's directory; on etcd, the name for `etcdctl lock`; on Redis, the text
-    /// inside the braces of the keys. The backend refuses names that its server cannot store.
+    /// The name is the path of the lock's directory on ZooKeeper, the name for `etcdctl lock` on etcd, and
+    /// the text inside the braces of the keys on Redis. The backend refuses names that its server cannot
+    /// store.
     ///
-    /// Clients of all namespaces share an exact key, and the stored limit of its semaphore. Kinds do not share it: a
-    /// mutex, a read/write lock and a semaphore of one exact key are independent. Exception: on etcd, a mutex
-    /// and an election of one exact key are one queue, as for etcd's own programs.
+    /// Clients of all namespaces share an exact key, and the stored limit of its semaphore; kinds do
+    /// not. Exception: on etcd, a mutex and an election of one exact key are one queue, as for etcd's own
+    /// programs.
     ///
     /// ```
     /// use latchwork_core::Key;
@@ -38,11 +36,8 @@ impl Key {
         Self { text: name.into(), is_exact: true }
     }
 
-    /// The text of a key in a namespace. `recipe` has no exact keys: the groups and barriers of Curator
-    /// and kazoo have nodes without an order, and a barrier needs a cell too.
-    ///
-    /// # Errors
-    /// `InvalidArgument` naming `key` for an exact key.
+    /// Refuses exact keys for a `recipe`: the groups and barriers of Curator and kazoo have nodes without an
+    /// order, and a barrier needs a cell too.
     pub(crate) fn in_namespace(self, recipe: &str) -> Result<String> {
         if self.is_exact {
             let why = format!(
@@ -72,8 +67,8 @@ impl From<&String> for Key {
     }
 }
 
-/// Encodes a key: every byte outside `[A-Za-z0-9_.-]` becomes `%XX`. A text of only dots is encoded too, since `.` and
-/// `..` have a meaning in paths, and ZooKeeper refuses them.
+/// Encodes a key: every byte outside `[A-Za-z0-9_.-]` becomes `%XX`, and also a text of only dots, since `.`
+/// and `..` have a meaning in paths.
 pub fn encode(text: &str) -> String {
     if text.bytes().all(|byte| byte == b'.') {
         return "%2E".repeat(text.len());

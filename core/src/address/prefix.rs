@@ -1,5 +1,3 @@
-//! A selection of queues or cells for a listing.
-
 use std::sync::Arc;
 
 use percent_encoding::percent_decode_str;
@@ -20,8 +18,8 @@ impl QueuePrefix {
     /// Selects the addresses of `kind` in `namespace` whose keys begin with `prefix` (empty: all keys).
     ///
     /// # Errors
-    /// `InvalidArgument` naming `namespace` or `prefix` if it is longer than 255 bytes, or naming `namespace` if it is
-    /// empty.
+    /// `InvalidArgument` naming `namespace` or `prefix` if it is longer than 255 bytes, or `namespace` if it
+    /// is empty.
     pub fn new(namespace: &str, kind: Kind, prefix: &str) -> Result<Self> {
         check_length("namespace", namespace)?;
         if !prefix.is_empty() {
@@ -33,7 +31,6 @@ impl QueuePrefix {
         Ok(Self { namespace, kind, prefix: prefix.to_owned(), coded: coded.into() })
     }
 
-    /// The same in another namespace.
     pub(crate) fn moved_to(&self, namespace: &Namespace) -> Self {
         Self { namespace: namespace.clone(), ..self.clone() }
     }
@@ -48,12 +45,13 @@ impl QueuePrefix {
         self.kind
     }
 
-    /// Returns a prefix of all selected encoded keys. Other keys may have it too: [`queue`](Self::queue) checks a key.
+    /// Returns a prefix of all selected encoded keys, and perhaps of others: [`queue`](Self::queue) checks a
+    /// key.
     pub fn coded(&self) -> &str {
         &self.coded
     }
 
-    /// Returns the address of an encoded key. `None` if the key is not selected, or the text is not an encoded key.
+    /// Returns the address of an encoded key, if the key is selected.
     pub fn queue(&self, coded: &str) -> Option<Address> {
         let key = percent_decode_str(coded).decode_utf8().ok()?;
         if !key.starts_with(&self.prefix) || encode(&key) != coded {

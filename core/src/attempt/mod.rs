@@ -1,10 +1,6 @@
-//! One acquisition: its attempts, and the clean-up of dropped attempts. An attempt is a join, its retries
-//! with the same id, and the wait.
-//!
-//! An attempt has one random id, and all its requests contain the id, so the server makes at most one node
-//! (NODE-IDEMPOTENT). If the future ends by an error, a deadline or a drop, the [`Attempt`] is dropped. It
-//! then gives a node that may remain on the server to the [`Cleanup`](crate::cleanup::Cleanup).
-//! [`life`](crate::decide::life) decides the next step after each answer; see `docs/protocol/cleanup.md`.
+//! One acquisition. An attempt is a join, its retries with the same id, and the wait: the server makes at
+//! most one node for an id (NODE-IDEMPOTENT). A dropped [`Attempt`] gives a node that may remain to the
+//! [`Cleanup`](crate::cleanup::Cleanup). See `docs/protocol/cleanup.md`.
 
 mod obstacle;
 mod request;
@@ -27,8 +23,7 @@ use crate::decide::life::{Advance, Joining, Residue};
 use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::support::{Backoff, Pauses};
 
-/// An admitted node. The caller makes a hold from it without an await in between, so that no drop can lose
-/// it.
+/// No await is allowed between this and the hold, because a drop there would lose the node.
 #[derive(Debug)]
 pub(crate) struct Admitted {
     pub(crate) node: Arc<dyn Node>,
@@ -41,13 +36,12 @@ const LAST_WORD: Duration = Duration::from_millis(50);
 /// For which share of the request timeout the clean-up awaits the join of a dropped try.
 const LATE_SHARE: u32 = 4;
 
-/// Acquires before the deadline, as long as the client's runtime lives; `None` for a refused try.
+/// `None` for a refused try.
 pub(crate) async fn acquire(client: &Client, request: &Request) -> Result<Option<Admitted>> {
     let clock = client.clock();
     let started = clock.now();
     let (home, obstacle) = (&client.cleanup.home, Obstacle::default());
-    // The one request of a try started a little later and has the same time limit. Its error says more than
-    // the deadline's.
+    // The one request of a try started a little later. Its error says more than the deadline's.
     let last_word = if request.patience == Patience::Try { LAST_WORD } else { Duration::ZERO };
     home.begins().await.map_err(|error| error.on(request.queue.name()))?;
     let answer = tokio::select! {
@@ -58,7 +52,7 @@ pub(crate) async fn acquire(client: &Client, request: &Request) -> Result<Option
         error = home.gone() => Err(error),
     };
     let node = answer.map_err(|error| {
-        // If a close has ended the lease, the waiter gets `Closed`.
+        // A close has ended the lease.
         let is_closed = error.lost_reason() == Some(LostReason::Closed);
         let error = if is_closed { Error::closed() } else { error };
         home.explain(error).on(request.queue.name())
@@ -66,7 +60,6 @@ pub(crate) async fn acquire(client: &Client, request: &Request) -> Result<Option
     Ok(node.map(|node| Admitted { node, waited: clock.now().since(started) }))
 }
 
-/// One attempt after the other, until one is admitted or refused.
 async fn attempts(
     client: &Client,
     request: &Request,
@@ -78,14 +71,13 @@ async fn attempts(
         return Err(Error::closed());
     }
     let mut give_up = request.give_up(clock.now(), lease.ttl());
-    // If the clean-up has no answer by then, the join is sent, and waits for the old node.
+    // If the clean-up has no answer by then, the join waits for the old node.
     tokio::select! {
         biased;
         () = client.cleanup.settled(&request.queue) => {}
         () = clock.sleep_until(give_up) => {}
     }
-    // The first new attempt starts at once. Several in a row mean that no lease lasts, so they are
-    // paced.
+    // Several new attempts in a row mean that no lease lasts.
     let (mut delay, mut backoff) = (Duration::ZERO, Backoff::new(Pauses::OUTAGE));
     loop {
         let mut attempt = Attempt::new(client, request, clock, obstacle);
@@ -113,18 +105,17 @@ async fn attempts(
     }
 }
 
-/// The result of an attempt.
 enum Attempted {
     Refused,
-    /// The lease was lost during the attempt, and a new attempt is due. `heard` is a TTL after the
-    /// server's last answer, if it has answered since this attempt began.
+    /// The lease was lost. `heard` is a TTL after the server's last answer, if it has answered since this
+    /// attempt began.
     Again {
         heard: Option<Moment>,
     },
     Admitted(Arc<dyn Node>),
 }
 
-/// A running attempt. A drop cleans up the node that it may have made.
+/// A drop cleans up the node.
 struct Attempt<'a> {
     client: &'a Client,
     request: &'a Request,
@@ -134,7 +125,6 @@ struct Attempt<'a> {
     joining: Joining,
     // The join of a try, while it has no answer.
     asked: Mutex<Option<BoxFuture<'static, Result<Joined>>>>,
-    // Set once a join has made it.
     node: Option<Arc<dyn Node>>,
 }
 
@@ -144,8 +134,7 @@ impl<'a> Attempt<'a> {
         Self { client, request, clock, obstacle, join, joining, asked: Mutex::default(), node: None }
     }
 
-    /// Joins and waits until the attempt is over. The caller must keep an admitted node
-    /// ([`Joining::keep`]).
+    /// The caller must keep an admitted node ([`Joining::keep`]).
     async fn run(&mut self, give_up: Moment) -> Result<Attempted> {
         let (clock, obstacle) = (self.clock, self.obstacle);
         let (sent, advance) = tokio::select! {
@@ -153,7 +142,7 @@ impl<'a> Attempt<'a> {
             joined = self.join_until_answered() => joined?,
             () = clock.sleep_until(give_up) => return Err(obstacle.explain(silent())),
         };
-        // It is connected now, if it was not before.
+        // A lazy client is connected now.
         self.client.check_confirms(self.request.min_replicas)?;
         let node = match (advance, &self.node) {
             (Advance::Refused, _) => return Ok(Attempted::Refused),
@@ -183,11 +172,11 @@ impl<'a> Attempt<'a> {
         if let Err(error) = self.confirmed(&*node).await {
             return self.wait_failed(&*node, error);
         }
-        // A raw value that does not fit a token is an error at admission; it is never truncated.
+        // A value that does not fit is never truncated.
         state.admitted_as(self.client.tokens.of(state.sequence())?);
         match state.change(|life, seen| life.hold(from, self.request.max_hold, seen)) {
             Ok(()) => Ok(Attempted::Admitted(node)),
-            // The reply came too late to leave any time: no hold (LEASE-DEADLINE-FROM-SEND).
+            // LEASE-DEADLINE-FROM-SEND.
             Err((_, Advance::JoinAnew)) => {
                 Ok(Attempted::Again { heard: Some(self.clock.now() + state.lease().ttl()) })
             }
@@ -195,8 +184,8 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Joins again at the end of the queue with a new lease, if the lease expired during the wait or the
-    /// server forgot the node (QUEUE-PAUSED-WAITER-LOSES-PLACE). Returns any other error.
+    /// QUEUE-PAUSED-WAITER-LOSES-PLACE: after an expiry, or if the server forgot the node, the waiter joins
+    /// again.
     fn wait_failed(&self, node: &dyn Node, error: Error) -> Result<Attempted> {
         let state = node.state();
         if state.look(|life| life.wait_failed((&error).into())) != Advance::JoinAnew {
@@ -207,8 +196,6 @@ impl<'a> Attempt<'a> {
         Ok(Attempted::Again { heard: Some(lease.deadline() + lease.margin()) })
     }
 
-    /// Waits until the required number of replicas have confirmed the admission. Otherwise the attempt fails
-    /// and is cleaned up.
     async fn confirmed(&self, node: &dyn Node) -> Result<()> {
         let Request { min_replicas, deadline, request_timeout, .. } = *self.request;
         let min_replicas = self.client.confirmed_by(min_replicas);
@@ -222,8 +209,7 @@ impl<'a> Attempt<'a> {
         node.confirm(min_replicas, within).await
     }
 
-    /// Joins, and repeats the join with the same id while the outcome is unknown or the server is
-    /// unreachable. Returns when the last join was sent, and the next step.
+    /// Returns when the last join was sent.
     async fn join_until_answered(&mut self) -> Result<(Moment, Advance)> {
         let mut backoff = Backoff::new(Pauses::OUTAGE);
         self.obstacle.asks();
@@ -264,7 +250,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Sends the join of a try, which continues after a drop of the attempt: see [`LateJoin`].
+    /// The join continues after a drop of the attempt: see [`LateJoin`].
     async fn outliving_join(&mut self) -> Result<Joined> {
         let (backend, join) = (Arc::clone(&self.client.backend), self.join.clone());
         let asked = self.asked.get_mut();
@@ -287,7 +273,7 @@ impl Drop for Attempt<'_> {
                 let join = self.join.clone();
                 cleanup.push(match self.asked.get_mut().take() {
                     // A join that waits in the client for its turn blocks later requests while it is not
-                    // polled. So it is dropped if the clean-up cannot poll it at once.
+                    // polled.
                     Some(asked) if cleanup.has_room() => {
                         let until = now + self.request.request_timeout / LATE_SHARE;
                         Task::Late(LateJoin::new(asked, join, self.clock.clone(), until, obsolete_at))

@@ -1,5 +1,3 @@
-//! The delays of an acquisition, and their errors.
-
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -8,8 +6,8 @@ use crate::clock::Moment;
 use crate::contracts::{Backend, LeaseState, Node, Patience};
 use crate::error::{Error, ErrorKind};
 
-/// With `fail_fast`, waits until the coordinator does not answer; otherwise for ever. Also for ever before a
-/// lazy client is connected, because its placeholder lease has no deadline.
+/// Never returns without `fail_fast`, and before a lazy client is connected, because its placeholder lease
+/// has no deadline.
 pub(crate) async fn unanswered(backend: &Arc<dyn Backend>, fail_fast: bool) -> Error {
     let lease = backend.lease();
     if !fail_fast || lease.deadline() == Moment::NEVER {
@@ -26,8 +24,7 @@ fn silence() -> Error {
     Error::new(ErrorKind::Unavailable, "the coordinator does not answer")
 }
 
-/// Makes the error of a passed deadline. `Timeout` says that other clients hold, so it needs an answer from
-/// the server. A try waits only for an answer, so it never times out.
+/// `Timeout` needs an answer from the server. A try waits only for an answer, so it never times out.
 pub(crate) fn late(patience: Patience, unanswered: Option<Error>) -> Error {
     let taken_back = "the place in the queue is given back in the background";
     match (patience, unanswered) {
@@ -45,7 +42,7 @@ pub(crate) fn late(patience: Patience, unanswered: Option<Error>) -> Error {
     }
 }
 
-/// Waits as [`unanswered`], for a node in the queue, which may have a separate lease.
+/// The node may have a separate lease.
 pub(super) async fn until_unproven(node: &dyn Node, fail_fast: bool) -> Error {
     if !fail_fast {
         return std::future::pending().await;
@@ -60,8 +57,7 @@ pub(super) async fn until_unproven(node: &dyn Node, fail_fast: bool) -> Error {
     }
 }
 
-/// Returns why a waiter cannot know whether other clients still hold: its lease was not confirmed in its
-/// period. `None` while the lease is live.
+/// Without a confirmed lease, a waiter cannot know whether other clients still hold.
 pub(crate) fn unproven(state: LeaseState) -> Option<Error> {
     match state {
         LeaseState::Live => None,
@@ -73,20 +69,18 @@ pub(crate) fn unproven(state: LeaseState) -> Option<Error> {
     }
 }
 
-/// The reason why an acquisition is delayed. The error of its deadline must say whether other clients held
-/// the lock or the server did not answer.
+/// The error of a deadline must say whether other clients held the lock or the server did not answer.
 #[derive(Debug, Default)]
 pub(super) struct Obstacle(Mutex<Met>);
 
 #[derive(Debug, Default)]
 enum Met {
-    /// Nothing has been answered yet.
     #[default]
     Silence,
     Error(Error),
-    /// Others are ahead of this node.
+    /// Other nodes are ahead of this one.
     Others(Arc<dyn Node>),
-    /// The node is admitted, and this number of replicas must confirm it.
+    /// This number of replicas must confirm the admitted node.
     Replicas(u32),
 }
 
@@ -102,12 +96,10 @@ impl Obstacle {
         *self.0.lock() = Met::Error(error.clone());
     }
 
-    /// The node is in the queue.
     pub(super) fn waits(&self, node: &Arc<dyn Node>) {
         *self.0.lock() = Met::Others(Arc::clone(node));
     }
 
-    /// The node is admitted, and this many replicas are asked to confirm that.
     pub(super) fn confirms(&self, replicas: u32) {
         *self.0.lock() = Met::Replicas(replicas);
     }
@@ -129,7 +121,6 @@ impl Obstacle {
     }
 }
 
-/// The error if the server did not answer in spite of retries.
 pub(super) fn silent() -> Error {
     Error::new(ErrorKind::Unavailable, "the coordinator did not answer the request: try again later")
 }

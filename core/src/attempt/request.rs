@@ -1,5 +1,3 @@
-//! The parameters of an acquisition.
-
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +7,6 @@ use crate::clock::Moment;
 use crate::contracts::{Join, Limit, NodeId, Patience};
 use crate::decide::Claim;
 
-/// The parameters of one acquisition.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) queue: Address,
@@ -18,23 +15,19 @@ pub(crate) struct Request {
     pub(crate) label: Arc<str>,
     pub(crate) data: Arc<[u8]>,
     pub(crate) patience: Patience,
-    /// The total deadline (for a try: of its answer); `Moment::NEVER` for none.
+    /// For a try, the deadline of its answer; `Moment::NEVER` for none.
     pub(crate) deadline: Moment,
-    /// The timeout of one request.
     pub(crate) request_timeout: Duration,
-    /// Whether it gives up as soon as the coordinator does not answer.
     pub(crate) fail_fast: bool,
-    /// A fixed end, counted from the send of an uncontended join, or from the admission.
+    /// Counts from the send of an uncontended join, or from the admission.
     pub(crate) max_hold: Option<Duration>,
-    /// How many replicas must confirm its admission; zero for none.
     pub(crate) min_replicas: Option<u32>,
-    /// Called when it is not admitted at once.
+    /// Called when the node is not admitted at once.
     pub(crate) on_queue: Option<OnQueue>,
 }
 
 impl Request {
-    /// Returns when to give up on a server that does not answer: one TTL after `now` without a deadline,
-    /// otherwise only at the deadline.
+    /// One TTL after `now` without a deadline.
     pub(super) fn give_up(&self, now: Moment, ttl: Duration) -> Moment {
         match self.deadline {
             Moment::NEVER => now + ttl,
@@ -42,7 +35,6 @@ impl Request {
         }
     }
 
-    /// Makes the join of a new attempt.
     pub(super) fn join(&self) -> Join {
         Join {
             queue: self.queue.clone(),
@@ -57,7 +49,6 @@ impl Request {
     }
 }
 
-/// A callback for an acquisition that waits in a queue.
 #[derive(Clone)]
 pub(crate) struct OnQueue(Arc<dyn Fn() + Send + Sync>);
 

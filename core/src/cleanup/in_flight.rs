@@ -1,16 +1,14 @@
-//! A clean-up task for which acquisitions and closes may wait.
-
 use std::sync::Arc;
 
 use super::pending::Pending;
 use super::task::{Task, kept_out};
 
-/// A task that counts as pending until it is dropped: when it is settled, or lost with its tokio task (a panic in
-/// a driver) or its runtime. So every wait for it ends.
+/// Counts as pending until it is dropped, also with its tokio task (a panic in a driver) or its runtime. So
+/// every wait for it ends.
 pub(super) struct InFlight {
     pub(super) task: Task,
     pending: Arc<Pending>,
-    // `None` until it counts, after the shortest time of its node.
+    // `None` until the shortest time of its node is over.
     pub(super) number: Option<u64>,
 }
 
@@ -33,7 +31,6 @@ impl InFlight {
         }
     }
 
-    /// Waits until the shortest time of its node is over.
     pub(super) async fn due(&mut self) {
         if let Some(node) = self.task.kept() {
             kept_out(&*node).await;

@@ -1,13 +1,11 @@
 //! The join of a dropped try, whose answer may still arrive.
 //!
-//! *Why the clean-up awaits it.* A quorum lock drops the tries of members that have not answered when a majority
-//! is held, and their answers arrive moments later. A known node leaves by its name. A join without an answer must
-//! be abandoned, which leaves a tombstone on the server. On Redis the tombstone keeps the queue out of its short
-//! form for minutes.
+//! *Why.* A quorum lock drops the tries of members that have not answered when a majority is held, and their
+//! answers arrive moments later. A join without an answer leaves a tombstone, which on Redis keeps the queue
+//! out of its short form for minutes.
 //!
-//! *Why only a few.* A join that is not sent yet may wait for a semaphore that bounds the requests of its client.
-//! While it is not polled, it blocks all later requests. So a join is kept only if its task starts at once; other
-//! joins are dropped and abandoned.
+//! *Why only a few.* A join that waits for the semaphore of its client's requests blocks later requests while
+//! it is not polled. So a join is kept only if its task starts at once.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,16 +18,14 @@ use crate::contracts::{Join, Joined, Node};
 use crate::decide::life::Residue;
 use crate::error::Result;
 
-/// The join of a dropped try: awaited for a short time, then cleaned up according to its answer.
 #[derive(Clone)]
 pub(crate) struct LateJoin {
     pub(super) join: Join,
     pub(super) obsolete_at: Moment,
-    // What remains on the server, when that is known: by its answer, or after a time.
+    // Known by the answer, or after a time.
     pub(super) remains: Shared<BoxFuture<'static, Remains>>,
 }
 
-/// The remains of a join on the server.
 #[derive(Clone)]
 pub(super) enum Remains {
     Nothing,
@@ -38,7 +34,7 @@ pub(super) enum Remains {
 }
 
 impl LateJoin {
-    /// It is awaited until `until`. After `obsolete_at` the end of the lease has removed its node anyway.
+    /// After `obsolete_at` the end of the lease has removed the node anyway.
     pub(crate) fn new(
         asked: BoxFuture<'static, Result<Joined>>,
         join: Join,

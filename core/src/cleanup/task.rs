@@ -1,5 +1,3 @@
-//! A removal of a node from the server, and its retries until it is confirmed, refused or obsolete.
-
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,17 +11,17 @@ use crate::decide::node_obsolete_at;
 use crate::error::{Error, Result};
 use crate::support::{Backoff, Pauses};
 
-/// One clean-up.
+/// Each clean-up is retried until it is confirmed, refused or obsolete.
 #[derive(Clone)]
 pub(crate) enum Task {
     /// Removes a known node.
     Leave { queue: Address, node: Arc<dyn Node> },
-    /// Turns a writer's node into a reader's: `at_once`, or after the node's shortest time.
+    /// Downgrades `at_once`, or after the node's shortest time.
     Downgrade { queue: Address, node: Arc<dyn Node>, at_once: bool },
-    /// Abandons an attempt with an unknown outcome. After `obsolete_at` the end of the lease has removed its node
-    /// anyway.
+    /// Abandons an attempt with an unknown outcome. After `obsolete_at` the end of the lease has removed the
+    /// node.
     Abandon { join: Join, obsolete_at: Moment },
-    /// Awaits the join of a dropped try for a time, and removes its node.
+    /// Awaits the join of a dropped try.
     Late(LateJoin),
 }
 
@@ -44,7 +42,7 @@ impl Task {
         }
     }
 
-    /// Returns whether nothing remains to remove, because the server has removed it.
+    /// The server has removed the node by itself.
     pub(super) fn is_obsolete(&self, now: Moment) -> bool {
         match self {
             Task::Leave { node, .. } | Task::Downgrade { node, .. } => {
@@ -57,7 +55,7 @@ impl Task {
         }
     }
 
-    /// Tries once. Returns the next step, and the server's answer: `Lost` for a node that does not exist any more.
+    /// `Lost` if the node does not exist.
     pub(super) async fn attempt(&self, backend: &dyn Backend) -> (AfterTry, Result<()>) {
         let answer = match self {
             Task::Leave { node, .. } => return leave(&**node).await,
@@ -74,12 +72,11 @@ impl Task {
         (AfterTry::of(failure, self.is_obsolete(now)), answer)
     }
 
-    /// Returns the task's node, if it must not be given back yet.
+    /// `None` if the node may be given back.
     pub(super) fn kept(&self) -> Option<Arc<dyn Node>> {
         match self {
             Task::Leave { node, .. } | Task::Downgrade { node, at_once: false, .. } => {
                 let state = node.state();
-                // A lost node (for example at a fixed end) is not kept any longer.
                 (state.is_kept() && state.lost().is_none()).then(|| Arc::clone(node))
             }
             _ => None,
@@ -98,7 +95,6 @@ impl fmt::Debug for Task {
     }
 }
 
-/// Waits until a node's shortest time is over, or the node is lost.
 pub(super) async fn kept_out(node: &dyn Node) {
     let state = node.state();
     tokio::select! {
@@ -107,8 +103,7 @@ pub(super) async fn kept_out(node: &dyn Node) {
     }
 }
 
-/// Tries a leave once, and records it in the node's life. Returns the next step, and the server's answer: `Lost`
-/// for a node that does not exist any more.
+/// `Lost` if the node does not exist.
 pub(crate) async fn leave(node: &dyn Node) -> (AfterTry, Result<()>) {
     let state = node.state();
     state.change(|life, _| life.leave_sent());
@@ -121,13 +116,11 @@ pub(crate) async fn leave(node: &dyn Node) -> (AfterTry, Result<()>) {
     (state.left(answer), outcome)
 }
 
-/// Returns the pauses between the tries of a task: with jitter at most half of the time limit of an acquiring try,
-/// because such a try may wait for the task.
+/// An acquiring try may wait for the task, so a pause with jitter takes at most half of its time limit.
 pub(super) fn pauses(request_timeout: Duration) -> Backoff {
     Backoff::new(Pauses::OUTAGE.up_to(request_timeout / 4))
 }
 
-/// Retries a task until it is confirmed, refused or obsolete. Returns the result of the last try.
 pub(crate) async fn settle(
     backend: &dyn Backend,
     task: &Task,

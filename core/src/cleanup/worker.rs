@@ -1,11 +1,9 @@
-//! The background worker: carries out clean-up tasks, a few at a time.
+//! *Why a few tasks at a time.* A client's requests share its connection with the renewals of its holds. The
+//! leaves of twenty thousand dropped guards would delay the next renewal past its lease. A task for which an
+//! acquisition waits goes first.
 //!
-//! *Why a few.* A client's requests share its connection with the renewals of its holds. If twenty thousand guards
-//! are dropped at the same time, their leaves would delay the next renewal past its lease. A task that waits here
-//! costs no request. A task for which an acquisition waits goes first.
-//!
-//! *Why a pause takes no place.* One of several servers may be away during a failover, and removals on the other
-//! servers must not wait for it. So each try takes a place, and repeated tries take at most half of the places.
+//! *Why a pause takes no place.* One of several servers may be away during a failover, and removals on the
+//! others must not wait for it. So each try takes a place, and repeated tries take at most half of them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -25,22 +23,20 @@ use crate::support::{Backoff, Pauses};
 
 /// Concurrent retries of refused tasks.
 const INSISTING: usize = 8;
-/// Concurrent repeated tries of tasks that were not answered.
+/// Concurrent repeated tries.
 const REPEATED: usize = LEAVES_AT_ONCE / 2;
-/// A repeated try keeps its place for this time after the try. So a server that refuses at once gets about 300
-/// requests a second, for any number of dropped guards.
+/// A repeated try keeps its place for this time, so a server that refuses at once gets about 300 requests a
+/// second.
 const PACE: Duration = Duration::from_millis(100);
 
-/// A task that is due, with the pauses between its tries.
 struct Due {
     in_flight: InFlight,
     pauses: Backoff,
 }
 
-/// The result of a try.
 enum TaskTried {
     Settled,
-    /// No acquisition or close waits for it from now on.
+    /// No acquisition or close waits for it any more.
     Refused(Task),
     /// A repeated try still has its place.
     Again(Due, Option<OwnedSemaphorePermit>),
@@ -50,14 +46,13 @@ pub(super) struct Worker {
     backend: Arc<dyn Backend>,
     request_timeout: Duration,
     pending: Arc<Pending>,
-    // Tasks whose node is still in its shortest time.
+    // The shortest time of the node still runs.
     kept: JoinSet<InFlight>,
     // Ready tasks, by number.
     waiting: BTreeMap<u64, InFlight>,
     running: JoinSet<TaskTried>,
-    // The places of repeated tries.
     repeated: Arc<Semaphore>,
-    // Tasks between two tries, and tasks that are due for the next try.
+    // Tasks that pause, and tasks whose pause is over.
     pausing: JoinSet<Due>,
     again: VecDeque<Due>,
     refused: JoinSet<()>,
@@ -89,7 +84,6 @@ impl Worker {
         }
     }
 
-    /// Works until all senders are gone and all tasks are settled.
     pub(super) async fn work(mut self, mut receiver: mpsc::UnboundedReceiver<InFlight>) {
         let mut open = true;
         while open || !self.is_idle() {
@@ -111,8 +105,8 @@ impl Worker {
             }
             self.begin();
         }
-        // All handles are gone: a dropped coordinator gives everything back in the background (LEASE-CLOSE). The
-        // close also removes nodes whose removal the server still refuses.
+        // A dropped coordinator gives everything back in the background (LEASE-CLOSE). The close also removes
+        // nodes whose removal the server still refuses.
         drop(self.refused);
         if let Err(error) = self.backend.close(Close::Orderly).await {
             tracing::debug!(%error, "a dropped coordinator could not be closed; its locks are free when the lease ends");
@@ -137,7 +131,6 @@ impl Worker {
         }
     }
 
-    /// Starts tries while there is room.
     fn begin(&mut self) {
         while self.running.len() < LEAVES_AT_ONCE {
             let Some((due, place)) = self.next() else { return };
@@ -145,7 +138,6 @@ impl Worker {
         }
     }
 
-    /// Returns the next try, with the place of a repeated try.
     fn next(&mut self) -> Option<(Due, Option<OwnedSemaphorePermit>)> {
         if !self.again.is_empty()
             && let Ok(place) = Arc::clone(&self.repeated).try_acquire_owned()
@@ -195,12 +187,11 @@ async fn try_once(backend: Arc<dyn Backend>, due: Due, place: Option<OwnedSemaph
     }
 }
 
-/// Retries a refused task with long delays. A refusal may end (a full server gets space, a user gets its role
-/// again). Without the retry, the node could block the queue as long as this process lives.
+/// The refusal may end (a full server gets space, a user gets its role again). Without the retry, the node
+/// could block the queue as long as this process lives.
 async fn insist(backend: &dyn Backend, insisting: &Semaphore, task: &Task) {
     let clock = backend.lease().clock().clone();
-    // If many nodes share one lease, a late join of an abandoned attempt lives as long as that
-    // lease.
+    // The node of a late join lives as long as the shared lease.
     let on_one_lease =
         matches!(task, Task::Abandon { .. } | Task::Late(_)) && !backend.capabilities().lease_per_node;
     let mut backoff = Backoff::new(Pauses::BACKGROUND);

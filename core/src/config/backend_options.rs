@@ -1,5 +1,3 @@
-//! The options of one backend.
-
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
@@ -9,11 +7,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::error::{Error, Result};
 use crate::label::check_visible;
 
-/// Parts of the names of options whose values are secret.
 const SECRET: [&str; 4] = ["pass", "pwd", "secret", "token"];
 
-/// Holds the options of one backend, by name: the crate of the backend lists them.
-/// [`connect`](crate::connect()) refuses an option that the backend does not have.
+/// Holds the options of one backend, by name. [`connect`](crate::connect()) refuses an option that the
+/// backend does not have.
 ///
 /// `Debug` and serde hide the value of an option whose name contains `pass`, `pwd`, `secret` or `token`.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -59,19 +56,18 @@ impl Options {
         self.get(name).map(|text| duration(name, text)).transpose()
     }
 
-    /// The options that belong to the place of a namespace, without the settings of a client.
+    /// The options belong to the place of a namespace, not to a client.
     pub(super) fn of_place(&self) -> Self {
         let of_place = self.0.iter().filter(|(name, _)| OF_THE_SCHEME.contains(&name.as_str()));
         Self(of_place.map(|(name, value)| (name.clone(), value.clone())).collect())
     }
 
-    /// The options in the query of a URL that may be shown.
+    /// The secret options are left out, and options that the scheme expresses.
     pub(super) fn shown(&self) -> impl Iterator<Item = (&str, &str)> {
         let options = self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         options.filter(|(name, _)| !is_secret(name) && !OF_THE_SCHEME.contains(name))
     }
 
-    /// Whether there is a secret one.
     pub(crate) fn has_secret(&self) -> bool {
         self.names().any(is_secret)
     }
@@ -84,14 +80,13 @@ impl Options {
     }
 }
 
-/// Options that a URL expresses by its scheme and path.
+/// A URL expresses these options by its scheme and path.
 pub(super) const OF_THE_SCHEME: [&str; 2] = ["cluster", "sentinel_service"];
 
 fn is_secret(name: &str) -> bool {
     SECRET.iter().any(|part| name.to_ascii_lowercase().contains(part))
 }
 
-/// Reads a duration.
 pub(super) fn duration(name: &'static str, text: &str) -> Result<Duration> {
     humantime::parse_duration(text).map_err(|error| {
         Error::invalid(name, format!("{text:?} is not a duration such as 10s or 500ms: {error}"))
@@ -105,7 +100,7 @@ impl fmt::Debug for Options {
     }
 }
 
-/// Without the secret ones.
+/// The secret options are left out.
 impl Serialize for Options {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         serializer.collect_map(self.0.iter().filter(|(name, _)| !is_secret(name)))

@@ -1,5 +1,3 @@
-//! Checks of a configuration, without I/O.
-
 use ::url::Url;
 
 use super::fields::{Config, MOVING};
@@ -10,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::label::check_visible;
 use crate::secret::Secret;
 
-/// The name of a backend of this library, for an error that outlives the configuration.
+/// The name outlives the configuration.
 #[cfg(feature = "tls")]
 pub(crate) fn backend_name(backend: &str) -> &'static str {
     const OURS: [&str; 4] = ["memory", "redis", "zookeeper", "etcd"];
@@ -77,7 +75,7 @@ impl Config {
         self.hosts.iter().try_for_each(|host| check_host("hosts", host))
     }
 
-    /// Refuses half an identity, and TLS options without TLS, because the user would rely on them in vain.
+    /// The user would rely in vain on half an identity, or on TLS options without TLS.
     fn check_tls(&self) -> Result<()> {
         let given = [
             ("ca", self.ca.is_some()),
@@ -105,10 +103,8 @@ impl Config {
     }
 }
 
-/// Checks a host by parsing it alone, as the url crate does for the schemes it knows.
-///
-/// The text after a colon is a port, or the password of a login whose `@host` was forgotten. So an error
-/// never quotes it.
+/// Parses the host alone, as the url crate does for the schemes it knows. The text after a colon may be the
+/// password of a login whose `@host` was forgotten, so an error never quotes it.
 pub(super) fn check_host(argument: &'static str, host: &str) -> Result<()> {
     let refuse = |why: String| Err(Error::invalid(argument, why));
     if host.contains("://") {

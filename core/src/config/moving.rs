@@ -1,11 +1,9 @@
-//! The configuration of the two coordinators of a move.
-
 use super::fields::{Config, MOVING, MoveConfig};
 use super::options::decode;
 use crate::error::{Error, Result};
 use crate::label::check_visible;
 
-/// The longest name of a move, which is a part of keys.
+/// The name is a part of keys.
 const MAX_NAME_BYTES: usize = 200;
 
 impl MoveConfig {
@@ -14,10 +12,6 @@ impl MoveConfig {
         Self { from, to, name: name.into() }
     }
 
-    /// Checks the parts of a move without I/O.
-    ///
-    /// # Errors
-    /// `InvalidArgument` naming `from`, `to` or `move`.
     pub(super) fn validate(&self) -> Result<()> {
         if self.name.is_empty() || self.name.len() > MAX_NAME_BYTES {
             let why = format!("has {} bytes, 1 to {MAX_NAME_BYTES} are allowed", self.name.len());
@@ -50,7 +44,6 @@ impl Config {
         Self { moving: Some(Box::new(sides)), ..Self::new(MOVING) }
     }
 
-    /// Reads the text after `moving:`.
     pub(super) fn of_moving(rest: &str) -> Result<Self> {
         let query = rest.strip_prefix("//").unwrap_or(rest);
         let shape = || Error::invalid("url", "expected moving:?from=<URL>&to=<URL>&move=<name>");
@@ -91,8 +84,7 @@ impl Config {
         Ok(config)
     }
 
-    /// Whether both configurations name the same namespace of the same coordinator, as far as their text
-    /// shows it.
+    /// As far as the text of the configurations shows it.
     fn is_one_place_with(&self, other: &Self) -> bool {
         let place = |config: &Self| {
             let mut hosts = config.hosts.clone();

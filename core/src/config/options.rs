@@ -1,5 +1,3 @@
-//! The options of a URL.
-
 use std::collections::HashSet;
 
 use super::backend_options::duration;
@@ -7,7 +5,7 @@ use super::fields::Config;
 use crate::error::{Error, Result};
 use crate::label::check_visible;
 
-/// The options that every backend has. All others belong to the [backend](super::Options).
+/// All other options belong to the [backend](super::Options).
 pub(super) const OPTIONS: [&str; 11] = [
     "namespace",
     "name",
@@ -23,10 +21,6 @@ pub(super) const OPTIONS: [&str; 11] = [
 ];
 
 impl Config {
-    /// Sets the options in the query of a URL.
-    ///
-    /// # Errors
-    /// `InvalidArgument` naming the option, or `url` for an option of a backend or one that is given twice.
     pub(super) fn read_options(&mut self, query: &str) -> Result<()> {
         let mut given = HashSet::new();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
@@ -37,8 +31,7 @@ impl Config {
             if !given.insert(option.clone()) {
                 return bad(format!("the option {option:?} is given twice: delete one of them"));
             }
-            // A form decodes + as a space, and a settings file takes it literally: two names for
-            // one lock.
+            // A form decodes + as a space, and a settings file takes it literally: two names for one lock.
             if value.contains('+') {
                 let why = format!("the option {option:?} contains a +: write %2B, or %20 for a space");
                 return Err(Error::invalid(argument, why));
@@ -80,9 +73,8 @@ impl Config {
     }
 }
 
-/// Decodes a part of a URL. Nothing is dropped or guessed, so that texts that differ in a byte stay
-/// different. (The `url` crate drops tabs and line ends, resolves `..`, and turns invalid UTF-8
-/// into U+FFFD.)
+/// Texts that differ in a byte stay different. (The `url` crate drops tabs and line ends, resolves `..`, and
+/// turns invalid UTF-8 into U+FFFD.)
 pub(super) fn decode(argument: &'static str, text: &str) -> Result<String> {
     let bad = |why: &'static str| Err(Error::invalid(argument, why));
     let coded = |rest: &str| rest.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;

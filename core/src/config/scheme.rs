@@ -1,5 +1,3 @@
-//! The schemes of URLs: the backend, the role of its hosts, and whether the client uses TLS.
-
 use std::fmt;
 
 use super::fields::Config;
@@ -15,7 +13,6 @@ pub enum Hosts {
     Cluster,
 }
 
-/// The kinds of hosts that Redis has, and how its schemes end for them.
 const OF_REDIS: [(Hosts, &str); 3] =
     [(Hosts::Sentinels, "-sentinel"), (Hosts::Cluster, "-cluster"), (Hosts::Servers, "")];
 
@@ -31,7 +28,7 @@ pub struct Scheme<'a> {
 }
 
 impl<'a> Scheme<'a> {
-    /// Reads the parts of a scheme in lower case. An unknown scheme is the name of a backend.
+    /// An unknown scheme is the name of a backend.
     pub(super) fn parse(text: &'a str) -> Self {
         let (plain, tls) = text.strip_suffix("+tls").map_or((text, false), |plain| (plain, true));
         let of_redis = OF_REDIS.into_iter().find_map(|(hosts, end)| {
@@ -45,7 +42,6 @@ impl<'a> Scheme<'a> {
         of_redis.unwrap_or(Scheme { backend: plain, hosts: Hosts::Servers, tls })
     }
 
-    /// Returns the scheme of a configuration.
     pub(crate) fn of(config: &'a Config) -> Self {
         let hosts = match (config.options.get("sentinel_service"), config.options.get("cluster")) {
             (Some(_), _) => Hosts::Sentinels,
@@ -89,7 +85,7 @@ mod tests {
                         ("redis", _) | (_, Hosts::Servers) => {
                             assert_eq!(Scheme::parse(&shown), scheme, "{shown}")
                         }
-                        // There is no such backend, so the whole text is its name.
+                        // No such backend exists, so the whole text is its name.
                         _ => assert_eq!(Scheme::parse(&shown).hosts, Hosts::Servers, "{shown}"),
                     }
                 }

@@ -1,10 +1,7 @@
-//! The place of a namespace, as a public URL.
-
 use super::fields::Config;
 
 impl Config {
-    /// The URL of this namespace for readers on a server: its place, without login, files and settings of one
-    /// client.
+    /// Readers on a server see the URL: it has no login, files and settings of a client.
     pub(crate) fn shared_url(&self) -> String {
         let place = Self {
             hosts: self.hosts.clone(),

@@ -1,5 +1,3 @@
-//! A configuration as a URL that may be shown.
-
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,13 +6,12 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use super::fields::{Config, MOVING, MoveConfig};
 use super::scheme::Scheme;
 
-/// The encoding in a login and in options.
 const CODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'_').remove(b'.').remove(b'-').remove(b'~');
-/// The encoding in a path, which keeps slashes.
+/// A path keeps slashes.
 const IN_PATH: &AsciiSet = &CODED.remove(b'/');
 
 impl Config {
-    /// Both sides of a move, each coded within the whole.
+    /// Each side is coded within the whole.
     fn shown_move(&self, sides: &MoveConfig) -> String {
         let side = |side: &Self| coded(&side.url_without_secrets());
         let options = [text("label", &self.label), text("name", &self.name)];
@@ -24,9 +21,8 @@ impl Config {
         format!("{MOVING}:?from={from}&to={to}&move={name}{options}")
     }
 
-    /// Returns this configuration as a URL, without the password and the [secret options](super::Options). Default
-    /// values are left out, and so are settings that a URL cannot express (a credentials provider, an operator's
-    /// client).
+    /// Returns this configuration as a URL, without the password, the [secret options](super::Options),
+    /// default values, and settings that a URL cannot express (a credentials provider, an operator's client).
     ///
     /// ```
     /// use latchwork_core::Config;
@@ -97,7 +93,6 @@ impl Config {
     }
 }
 
-/// An option with its value, as in the URL.
 type Written = Option<(&'static str, String)>;
 
 fn coded(text: &str) -> String {
@@ -151,7 +146,7 @@ mod tests {
         }
     }
 
-    /// Each option that every backend has, with a value other than the default, and a URL for it.
+    /// Each option has a value other than the default.
     #[test]
     fn each_option_of_a_url_is_shown() {
         for option in OPTIONS {

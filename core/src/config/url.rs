@@ -1,5 +1,3 @@
-//! A configuration as a URL.
-
 use super::check::check_host;
 use super::fields::Config;
 use super::options::decode;
@@ -18,18 +16,18 @@ const OTHERS_TLS_SCHEMES: [(&str, &str); 4] = [
 impl Config {
     /// Reads `scheme://[user[:password]@]host[:port][,host…][/path][?option=value&…]`.
     ///
-    /// All backends have the options `namespace`, `name`, `ttl`, `connect_timeout`, `request_timeout`, `label` and
-    /// `min_replicas`. The schemes with TLS (`rediss://`, `rediss-sentinel://`, `rediss-cluster://`,
-    /// `zookeeper+tls://` and `etcd+tls://`) also have `ca`, `cert`, `key` and `server_name`. A duration is a number
-    /// with a unit, such as `10s` or `500ms`. All other options belong to [one backend](super::Options), such as
-    /// `strict` and `remember` to Redis, or `tick` and `sasl` to ZooKeeper: [`connect`](crate::connect()) refuses
-    /// options that the backend does not have.
+    /// All backends have the options `namespace`, `name`, `ttl`, `connect_timeout`, `request_timeout`,
+    /// `label` and `min_replicas`. The schemes with TLS (`rediss://`, `rediss-sentinel://`,
+    /// `rediss-cluster://`, `zookeeper+tls://` and `etcd+tls://`) also have `ca`, `cert`, `key` and
+    /// `server_name`. A duration is a number with a unit, such as `10s` or `500ms`. All other options belong
+    /// to [one backend](super::Options).
     ///
-    /// `redis-cluster://h1,h2` names some servers of a Redis Cluster. `redis-sentinel://h1,h2/service` names Sentinels
-    /// and the service that they watch. Its option `db` is the database; `sentinel_user` and `sentinel_password` are
-    /// the login at the Sentinels.
+    /// `redis-cluster://h1,h2` names some servers of a Redis Cluster. `redis-sentinel://h1,h2/service` names
+    /// Sentinels and the service that they watch. Its option `db` is the database; `sentinel_user` and
+    /// `sentinel_password` are the login at the Sentinels.
     ///
-    /// `moving:?from=<URL>&to=<URL>&move=<name>` names both coordinators of a move ([`MoveConfig`](super::MoveConfig)).
+    /// `moving:?from=<URL>&to=<URL>&move=<name>` names both coordinators of a move
+    /// ([`MoveConfig`](super::MoveConfig)).
     ///
     /// `%XX` is a byte of UTF-8, and all other text is literal. A control character is refused in both forms.
     ///

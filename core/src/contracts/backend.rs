@@ -1,5 +1,3 @@
-//! A connected client of one coordinator.
-
 use std::fmt;
 
 use async_trait::async_trait;
@@ -14,7 +12,7 @@ use crate::error::Result;
 use crate::facts::ServerFacts;
 use crate::listing::Page;
 
-/// The way in which a client is closed.
+/// How a client is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Close {
     /// Gives everything back at once; the server confirms it.
@@ -37,10 +35,8 @@ pub enum Incarnation {
     Unknown,
 }
 
-/// A connected client of one coordinator: one set of connections, one lease, one inbox.
-///
-/// A backend owns its background tasks (renewal, inbox, watches); they end with
-/// [`close`](Backend::close) or when the last handle is dropped.
+/// A connected client of one coordinator: one set of connections, one lease, one inbox. Its background tasks
+/// (renewal, inbox, watches) end with [`close`](Backend::close) or when the last handle is dropped.
 #[async_trait]
 pub trait Backend: SequentialNodes + Cells + fmt::Debug + 'static {
     /// Returns the name of the backend: `memory`, `redis`, `zookeeper`, `etcd`.
@@ -63,16 +59,12 @@ pub trait Backend: SequentialNodes + Cells + fmt::Debug + 'static {
     /// Lists about `most` keys of a kind, starting where the previous page ended (`None`: the first page).
     ///
     /// It sees every write that was confirmed to any client before the call. A key that appears or disappears
-    /// during the listing may be missed. The order is the backend's, and a key may be in two pages. Exact
-    /// keys are not listed.
+    /// during the listing may be missed, and a key may be in two pages. Exact keys are not listed.
     ///
     /// # Errors
     /// * `Unavailable`: the server did not answer.
     /// * `InvalidArgument`: names `after` for text that no page gave, or `kind` for [`KeysWith::Cell`] of a
     ///   kind that keeps no cells ([`QueuePrefix::check_cells`]).
-    ///
-    /// # Cancel safety
-    /// Only reads.
     async fn list_keys(
         &self,
         with: KeysWith,
@@ -83,24 +75,19 @@ pub trait Backend: SequentialNodes + Cells + fmt::Debug + 'static {
 
     /// Reads the server's settings and state for diagnosis.
     ///
-    /// It sends a few requests, each bounded by the request timeout. No other method depends on it. It needs
-    /// no right that a client does not need: if the login may not read a fact, the fact is
-    /// [`Fact::Forbidden`](crate::facts::Fact::Forbidden).
+    /// It needs no right that a client does not need: a fact that the login may not read is
+    /// [`Fact::Forbidden`](crate::facts::Fact::Forbidden). Each request is bounded by the request timeout.
     ///
     /// # Errors
     /// * `Unavailable`: the server does not answer.
     /// * `Closed`.
-    ///
-    /// # Cancel safety
-    /// Changes nothing that other requests depend on.
     async fn server_facts(&self) -> Result<ServerFacts>;
 
     /// Closes the client (LEASE-CLOSE): every node and lease is given back, every hold is lost as `Closed`,
     /// and later calls answer `Closed`.
     ///
-    /// It is bounded by the request timeout, with retries within it. A second close answers like the first.
-    /// If the client has very many nodes, core releases most of them before, so that usually at most
-    /// [1,024](crate::decide::IN_ONE_STEP) are left.
+    /// It is bounded by the request timeout. A second close answers like the first. Core releases most nodes
+    /// of a very large client before: usually at most [1,024](crate::decide::IN_ONE_STEP) are left.
     ///
     /// # Errors
     /// `Unavailable` if the server did not confirm it. The lease then expires and removes everything.

@@ -1,5 +1,3 @@
-//! The lifetime of a cell.
-
 use super::idle::TimeToIdle;
 
 /// The lifetime of a cell. Each write sets it again.

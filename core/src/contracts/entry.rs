@@ -1,5 +1,3 @@
-//! The listings of queues.
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +18,7 @@ pub struct QueueEntry {
     pub claim: Claim,
     /// Whether the node is admitted.
     pub admitted: bool,
-    /// The owner's label, as [`label_of`](QueueEntry::label_of) reads it from the server.
+    /// The owner's label, as [`label_of`](QueueEntry::label_of) reads it.
     pub label: String,
     /// The time since the node joined, as far as the server shows it (for display only).
     pub age: Option<Duration>,
@@ -38,7 +36,6 @@ impl QueueEntry {
     /// U+FFFD, characters that act on a terminal are escaped, and a text longer than [`MAX_LABEL_BYTES`] is
     /// cut.
     pub fn label_of(written: &[u8]) -> String {
-        // The rest is never shown.
         let start = &written[..written.len().min(MAX_LABEL_BYTES + 1)];
         shown(&String::from_utf8_lossy(start), MAX_LABEL_BYTES).into_owned()
     }
@@ -51,13 +48,13 @@ pub struct EntryPage {
     pub after: u64,
     /// The maximum number of nodes to read.
     pub most: usize,
-    /// Whether to read the remaining time of each lease. On etcd this takes one more request for each
-    /// holder, for at most [`MAX_LEASES`](EntryPage::MAX_LEASES) holders.
+    /// Whether to read the remaining time of each lease. On etcd this takes one more request for each holder,
+    /// for at most [`MAX_LEASES`](EntryPage::MAX_LEASES) holders.
     pub leases: bool,
 }
 
 impl EntryPage {
-    /// The maximum number of leases of a page that a server is asked for one by one.
+    /// The maximum number of leases that a server is asked for one by one.
     pub const MAX_LEASES: usize = 64;
 
     /// Creates a page that does not read leases.

@@ -1,5 +1,3 @@
-//! The time that an unused cell stays.
-
 use std::time::Duration;
 
 use crate::error::{Error, Result};
@@ -17,7 +15,7 @@ impl TimeToIdle {
     /// Creates it from a duration.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `time_to_idle` for a duration outside 1 second to 366 days.
+    /// `InvalidArgument` (`time_to_idle`): the time is out of range.
     pub fn new(time: Duration) -> Result<Self> {
         if !(Self::SHORTEST..=Self::LONGEST).contains(&time) {
             let (shortest, longest) = (Self::SHORTEST, Self::LONGEST);
@@ -32,8 +30,8 @@ impl TimeToIdle {
         self.0
     }
 
-    /// Returns the time for which a backend need not report uses after a reported use: a quarter of the time
-    /// to idle. The backend adds it to the time that the server counts.
+    /// Returns the time for which a backend need not report uses after a reported use. The backend adds it to
+    /// the time that the server counts.
     pub fn unreported(self) -> Duration {
         self.0 / 4
     }

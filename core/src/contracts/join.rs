@@ -1,5 +1,3 @@
-//! A request to join a queue, and its answer.
-
 use std::sync::Arc;
 
 use super::limit::{Limit, StoredLimit};
@@ -42,8 +40,7 @@ pub struct Join {
 }
 
 impl Join {
-    /// Returns the limit that applies to this join of permits, given the stored one. If no limit is stored,
-    /// the join stores it.
+    /// Returns the limit that applies to this join of permits, given the stored one.
     ///
     /// # Errors
     /// `Conflict` if the stored limit refuses the join.
@@ -89,8 +86,7 @@ pub enum Joined {
 }
 
 impl Residue {
-    /// Returns the possible remains of a join with this answer, as
-    /// [`SequentialNodes::join`](super::SequentialNodes::join) defines its errors.
+    /// Returns the possible remains of a join with this answer.
     pub fn of(join: &Join, answer: &Result<Joined>) -> Self {
         match answer {
             Ok(Joined::Admitted(_) | Joined::Waiting(_)) => Residue::Node,

@@ -1,5 +1,3 @@
-//! The Lease contract: how long a client may count itself alive.
-
 mod joint;
 mod state;
 mod unanswered;
@@ -24,18 +22,17 @@ use crate::decide::life::Seen;
 use crate::decide::margin;
 use crate::error::LostReason;
 
-/// One lease, as this client sees it. Every hold on it reads it, and only the backend writes it,
-/// through its [`LeaseWriter`]. On Redis each node has a separate lease; on other servers all nodes of a
-/// client share one. `docs/protocol/lease.md` has the arithmetic and the argument.
+/// One lease, as this client sees it. Only the backend writes it, through its [`LeaseWriter`]. On Redis each
+/// node has a separate lease; on other servers all nodes of a client share one. `docs/protocol/lease.md` has
+/// the arithmetic and the argument.
 ///
-/// * `LEASE-ALIVE`: the backend renews it in the background for all its nodes, ahead of all other
-///   queued requests (see [`Throttle`](crate::support::Throttle)).
-/// * `LEASE-DEADLINE`: [`deadline`](Lease::deadline) is the SEND time of the request whose reply
-///   proves contact, plus the granted TTL, less the margin. From then on the lease is lost,
-///   connected or not, and a later reply does not revive it.
-/// * `LEASE-STATE`, `LEASE-RENEWAL`: the state is a function of the clock at the call, not of a
-///   timer or task. A blocked runtime, a stopped process or a dead task shows at the first call
-///   after.
+/// * `LEASE-ALIVE`: the backend renews it in the background for all its nodes, ahead of all other queued
+///   requests (see [`Throttle`](crate::support::Throttle)).
+/// * `LEASE-DEADLINE`: [`deadline`](Lease::deadline) is the SEND time of the request whose reply proves
+///   contact, plus the granted TTL, less the margin. From then on the lease is lost, connected or not, and a
+///   later reply does not revive it.
+/// * `LEASE-STATE`, `LEASE-RENEWAL`: the state is a function of the clock at the call, not of a timer or
+///   task. A blocked runtime, a stopped process or a dead task shows at the first call after.
 /// * `LEASE-TTL`: [`ttl`](Lease::ttl) is the TTL that the server granted. All arithmetic uses it.
 ///
 /// Every program may read it:
@@ -87,16 +84,14 @@ struct LeaseParts {
     ttl: Duration,
     opened: Moment,
     deadline: AtomicU64,
-    // The instant by which the oldest outstanding renewal must be answered; NEVER when none is
-    // outstanding.
+    // The due time of the oldest outstanding renewal; NEVER without one.
     due: AtomicU64,
-    // The outstanding renewals. Locked while `due` is written.
+    // Locked while `due` is written.
     unanswered: Mutex<Unanswered>,
-    // Why it is over, and since when.
     ended: OnceLock<(LostReason, Moment)>,
-    // The parts of a joint lease. Boxed: on some servers each node has a lease.
+    // Boxed: on some servers each node has a lease.
     joint: Option<Box<Joint>>,
-    // For a placeholder: the lease that replaced it.
+    // The lease that replaced a placeholder.
     became: OnceLock<Lease>,
     changed: Notify,
 }
@@ -131,8 +126,8 @@ impl LeaseParts {
             };
         }
         if now >= self.deadline() {
-            // Final from the first read that sees it, even if a renewal is about to write
-            // (LEASE-LOST-IS-FINAL): the reader may open a new lease.
+            // Final even if a renewal is about to write (LEASE-LOST-IS-FINAL): the reader may open a new
+            // lease.
             LeaseState::Lost(self.ended.get_or_init(|| (LostReason::Expired, self.deadline())).0)
         } else if now >= self.due() {
             LeaseState::Suspended
@@ -143,7 +138,7 @@ impl LeaseParts {
 }
 
 impl Lease {
-    /// Replaces this placeholder by a lease: every handle of the placeholder reads that lease from now on.
+    /// Every handle of the placeholder reads `lease` from now on.
     pub(crate) fn becomes(&self, lease: Lease) {
         let _ = self.0.became.set(lease);
         self.0.changed.notify_waiters();
@@ -179,7 +174,7 @@ impl Lease {
         inner.joint.as_ref().and_then(|joint| joint.ttl()).unwrap_or(inner.ttl)
     }
 
-    /// The side on which it was lost, if it rests on two coordinators.
+    /// `None` for a lease on one coordinator.
     pub(crate) fn lost_on(&self) -> Option<&str> {
         self.lost()?;
         self.inner().joint.as_ref()?.lost_on()
@@ -191,7 +186,6 @@ impl Lease {
         self.inner().opened
     }
 
-    /// The knowledge of a node on this lease now.
     pub(crate) fn seen(&self) -> Seen {
         let inner = self.inner();
         let now = inner.clock.now();
@@ -210,7 +204,6 @@ impl Lease {
         self.inner().deadline()
     }
 
-    /// Whether a renewal is due that has no answer.
     pub(crate) fn is_late(&self, now: Moment) -> bool {
         self.inner().unanswered.lock().due() <= now
     }
@@ -239,10 +232,10 @@ impl Lease {
             tokio::pin!(notified);
             notified.as_mut().enable();
             if !ptr::eq(inner, self.inner()) {
-                // The placeholder has become another lease, which has a separate notification.
+                // The new lease has a separate notification.
                 continue;
             }
-            // Each part is read before the whole: else a change in between would be missed.
+            // Each part is read before the whole: otherwise a change in between would be missed.
             let parts = inner.joint.as_ref().map(|joint| joint.parts()).unwrap_or_default();
             let parts: Vec<_> = parts.into_iter().map(|part| (Arc::clone(&part), part.state())).collect();
             let state = inner.state();

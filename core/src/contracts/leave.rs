@@ -1,15 +1,13 @@
-//! The answer to a leave.
-
 use crate::error::LostReason;
 
 /// The answer of the server to a [`leave`](super::Node::leave).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leave {
     /// The node was there: this request removed it, or, if the backend knows it, an earlier request of this
-    /// client did.
+    /// client.
     Removed,
-    /// The node was not there, for this reason; `Revoked` if the backend does not know it. An earlier request
-    /// with a lost reply may have removed it: core counts those.
+    /// The node was not there, for this reason; `Revoked` if the backend does not know it. Core counts
+    /// earlier requests with a lost reply, which may have removed it.
     Absent(LostReason),
 }
 

@@ -1,14 +1,11 @@
-//! The limit that a join of permits requests, and the limit that is stored.
-
 use std::fmt;
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// The longest part of a stored text that an error shows, in characters.
+/// Characters.
 const SHOWN: usize = 64;
 
-/// The limit that a semaphore expects and a join of permits requests. Other claims use
-/// [`Stored`](Limit::Stored), which has no effect for them.
+/// The limit that a semaphore expects and a join of permits requests. It has no effect for other claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Limit {
     /// This limit. The join stores it if no limit is stored; another stored limit refuses the join.
@@ -44,7 +41,6 @@ impl Limit {
     }
 }
 
-/// Requests exactly this limit.
 impl From<u32> for Limit {
     fn from(limit: u32) -> Self {
         Self::Exactly(limit)
@@ -73,7 +69,6 @@ impl ExpectedLimit {
     }
 }
 
-/// Expects the stored limit that was read.
 impl From<Option<u32>> for ExpectedLimit {
     fn from(stored: Option<u32>) -> Self {
         stored.map_or(Self::Absent, Self::Exactly)
@@ -121,7 +116,7 @@ impl StoredLimit {
         Self::Foreign(shown.into())
     }
 
-    /// Returns the stored limit; `None` if no limit or other text is stored.
+    /// Returns the stored limit, if it is one.
     pub fn permits(&self) -> Option<u32> {
         match self {
             Self::Permits(limit) => Some(*limit),

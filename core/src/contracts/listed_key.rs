@@ -1,5 +1,3 @@
-//! The listing of the keys of a kind.
-
 use super::cell_life::CellLife;
 use crate::address::Address;
 use crate::listing::Page;
@@ -44,8 +42,7 @@ impl ListedKey {
 }
 
 impl Page<ListedKey> {
-    /// Creates a page of at most `most` keys, in the order of their encoding. The next page begins after the
-    /// last key.
+    /// Creates a page of at most `most` keys, in the order of their encoding.
     pub fn in_order(mut keys: Vec<ListedKey>, most: usize) -> Self {
         keys.sort_unstable_by(|one, other| one.address.coded().cmp(other.address.coded()));
         let is_cut = keys.len() > most;

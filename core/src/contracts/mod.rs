@@ -1,9 +1,8 @@
 //! The contracts of a backend: object-safe traits, and the types that they use.
 //!
 //! Every clause has a name (`LEASE-DEADLINE`, `NODE-ORDER`, …) and a conformance case of the same name. A
-//! backend carries out single requests and watches. Core adds the work of a client around them, once for all
-//! backends: it repeats an unknown join under the same id, cleans up after a dropped future, and bounds a
-//! wait by its deadline.
+//! backend carries out single requests and watches. Core repeats an unknown join, cleans up after a dropped
+//! future, and bounds a wait by its deadline.
 
 mod backend;
 mod cell_life;

@@ -1,12 +1,10 @@
-//! The id of an attempt to join.
-
 use std::fmt;
 
 use serde::{Serialize, Serializer};
 use uuid::Uuid;
 
-/// The id of one attempt to join a queue, chosen by the client: new for every attempt, and the same
-/// for all its retries (NODE-IDEMPOTENT, QUEUE-ID-PER-ATTEMPT, CHAIN-FRESH-NAME).
+/// The id of one attempt to join a queue: new for every attempt, and the same for all its retries
+/// (NODE-IDEMPOTENT, QUEUE-ID-PER-ATTEMPT, CHAIN-FRESH-NAME).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId(Uuid);
 
@@ -26,7 +24,6 @@ impl NodeId {
         Uuid::try_parse(text).ok().map(Self)
     }
 
-    /// Half of it, as a number.
     pub(crate) fn as_u64(&self) -> u64 {
         self.0.as_u64_pair().1
     }

@@ -1,5 +1,3 @@
-//! The close of a client.
-
 use std::panic::{AssertUnwindSafe, resume_unwind};
 
 use futures_util::FutureExt;
@@ -17,14 +15,13 @@ impl Coordinator {
     ///
     /// 1. for each hold under [`min_hold`](crate::recipes::Acquire::min_hold) that exists at the call, until
     ///    its time is over. (A hold that starts during the close ends early.)
-    /// 2. one [margin](crate::Lease::margin), if a guard is alive or was dropped just after its fixed end.
-    ///    Its hold is lost before this margin, so the work under it can stop before the next holder is
-    ///    admitted. Release your guards before the call to save this time.
+    /// 2. one [margin](crate::Lease::margin), if a guard is alive or was dropped just after its fixed end, so
+    ///    that the work under it can stop before the next holder is admitted. Release your guards before the
+    ///    call to save this time.
     /// 3. for the server, at most twice the request timeout (four times for a client of both sides of a
-    ///    [move](crate::Move)), with retries. It takes up to 2 ms more for each hold beyond 1,024, because
-    ///    they are given back in parts, so that other clients are not delayed. If the server confirms nothing
-    ///    for one request timeout, the call stops giving holds back and closes the lease, for at most one more
-    ///    request timeout.
+    ///    [move](crate::Move)), and 2 ms for each hold beyond 1,024, which are given back in parts, so that
+    ///    other clients are not delayed. If the server confirms nothing for one request timeout, the call
+    ///    closes the lease, for at most one more request timeout.
     ///
     /// # Errors
     /// * `Unavailable`: the server did not confirm the close, or no thread drives the runtime on which the
@@ -42,9 +39,9 @@ impl Coordinator {
         self.close_now().await
     }
 
-    /// Closes the client as [`close`](Coordinator::close), but does not wait for holds under `min_hold`. The
-    /// capability [`minimum_outlives_close`](crate::Capabilities::minimum_outlives_close) says whether they
-    /// remain on the server.
+    /// Closes the client as [`close`](Coordinator::close), but does not wait for holds under `min_hold`. They
+    /// remain on the server if [`minimum_outlives_close`](crate::Capabilities::minimum_outlives_close) is
+    /// true.
     ///
     /// # Errors
     /// As [`close`](Coordinator::close).
@@ -56,8 +53,8 @@ impl Coordinator {
         closed.map_err(|error| error.in_operation("close"))
     }
 
-    /// Runs `work` with this coordinator, and closes it when the work succeeds, fails or panics. So the next
-    /// process does not wait for locks of a program that ended early.
+    /// Runs `work` with this coordinator, and closes it when the work succeeds, fails or panics, so that the
+    /// next process does not wait for locks of a program that ended early.
     ///
     /// # Errors
     /// The error of `work`. If the work succeeds, the error of [`close`](Coordinator::close).
@@ -88,8 +85,7 @@ impl Coordinator {
     }
 }
 
-/// Crashes a client, as if its process were killed: for tests. It sends nothing more, and its nodes remain
-/// until the lease expires.
+/// Crashes a client, as if its process were killed: for tests. Its nodes remain until the lease expires.
 pub async fn crash(coordinator: &Coordinator) {
     // An abrupt close sends nothing, so it cannot fail.
     let _ = coordinator.client().backend.close(Close::Abrupt).await;

@@ -1,5 +1,3 @@
-//! The operations of an operator on a namespace.
-
 use std::sync::Arc;
 
 use super::{Coordinator, CoordinatorParts};
@@ -14,7 +12,7 @@ use crate::registry;
 /// An operator of a namespace. Its client may connect while the namespace moves or is
 /// [retired](Operator::retire), and does not block `retire`.
 ///
-/// The client cannot acquire locks or write values: such calls fail with `Misconfigured`. Its
+/// It cannot acquire locks or write values: such calls fail with `Misconfigured`. Its
 /// [`coordinator`](Operator::coordinator) can list, watch and release by force. Clones are cheap.
 ///
 /// ```
@@ -71,7 +69,8 @@ impl Operator {
     /// # Errors
     /// * `Conflict`: clients of an older build are connected. The error lists them.
     /// * `Misconfigured`: a newer build has raised the layout further.
-    /// * `Unavailable`, `OutcomeUnknown`: repeat the call. Until a call succeeds, older clients may be refused.
+    /// * `Unavailable`, `OutcomeUnknown`: repeat the call. Until a call succeeds, older clients may be
+    ///   refused.
     /// * `Forbidden`, `Closed`, `RuntimeGone`: see [`ErrorKind`].
     ///
     /// # Cancel safety
@@ -87,10 +86,10 @@ impl Operator {
     /// Retires the namespace on this server: from then on only operators can connect to it. Other clients get
     /// an error that contains the URL `to`.
     ///
-    /// Call it after all services have moved to another coordinator, so that a forgotten service cannot hold a
-    /// lock next to them. It fails while a client other than an operator is [connected](Coordinator::clients),
-    /// idle or not. The data on the server remains. A second call changes nothing. [`reopen`](Self::reopen)
-    /// reverses it.
+    /// Call it after all services have moved to another coordinator, so that a forgotten service cannot hold
+    /// a lock next to them. It fails while a client other than an operator is
+    /// [connected](Coordinator::clients), idle or not. The data on the server remains. A second call changes
+    /// nothing. [`reopen`](Self::reopen) reverses it.
     ///
     /// # Errors
     /// * `InvalidArgument` (`to`): the text is not a URL, is longer than 1024 bytes, or contains a password,
@@ -124,8 +123,8 @@ impl Operator {
         self.0.client().serve(reopened).await.map_err(|error| error.in_operation("reopen"))
     }
 
-    /// Reads the marker of the namespace: the URL of the new coordinator if it is [retired](Self::retire), or
-    /// the move in which it takes part. `None` if it has no marker.
+    /// Reads the marker of the namespace, if it has one: the URL of the new coordinator if it is
+    /// [retired](Self::retire), or the move in which it takes part.
     ///
     /// # Errors
     /// * `Misconfigured`: a newer version has written the marker.

@@ -1,5 +1,3 @@
-//! The three admission rules (NODE-ADMIT).
-
 use serde::{Deserialize, Serialize};
 
 use crate::contracts::StoredLimit;
@@ -58,10 +56,7 @@ pub fn fits(admitted: impl IntoIterator<Item = Claim>, next: Claim, limit: u32) 
 }
 
 /// Returns the number of a queue's claims, in order, that are admitted: always a prefix, since no claim
-/// overtakes.
-///
-/// The first `already` nodes were admitted before (under a limit that may have been higher) and stay
-/// admitted.
+/// overtakes. The first `already` nodes stay admitted, under a limit that may have been higher.
 pub fn admitted_prefix(claims: &[Claim], already: usize, limit: u32) -> usize {
     let mut admitted = already.min(claims.len());
     while admitted < claims.len() && fits(claims[..admitted].iter().copied(), claims[admitted], limit) {
@@ -84,9 +79,9 @@ mod tests {
             (&[W, R, R], 0, 0, 1),
             (&[R, W], 0, 0, 1),
             (&[P(1), P(1), P(1)], 0, 2, 2),
-            // All or none, and nothing overtakes the one that does not fit.
+            // Nothing overtakes the claim that does not fit.
             (&[P(1), P(2), P(1)], 0, 2, 1),
-            // A lowered limit revokes no hold, and admits no client until the sum fits.
+            // A lowered limit revokes no hold.
             (&[P(2), P(1), P(1)], 2, 2, 2),
             (&[P(1), P(1)], 1, 2, 2),
         ] {

@@ -1,5 +1,4 @@
-//! The place of a node in a listing of its queue, and the node that it must watch (ZooKeeper and etcd;
-//! `docs/protocol/chain.md`).
+//! The place of a node in a listing of its queue (ZooKeeper and etcd; `docs/protocol/chain.md`).
 
 use super::{Claim, fits};
 
@@ -18,8 +17,7 @@ pub enum Standing {
     /// The node is admitted, as far as the listing shows. The deadline of its lease counts too
     /// (CHAIN-OWN-NODE-AND-DEADLINE).
     Admitted {
-        /// A follower waits for this node's mark: the client must mark it (CHAIN-PERMITS-HEAD-AND-MARKS).
-        /// Always false for other claims.
+        /// A follower waits until the client marks this node (permits only, CHAIN-PERMITS-HEAD-AND-MARKS).
         mark: bool,
     },
     /// The node waits for one node to leave (or to change, when it is marked or downgraded).
@@ -27,12 +25,11 @@ pub enum Standing {
         /// The index of the node to watch.
         watch: usize,
         /// No other node is ahead, so the departure of that node admits without another listing. Not usable
-        /// if a deletion can turn a node into another (a downgrade on ZooKeeper): there a writer must list
-        /// again, or it is admitted together with the reader.
+        /// if a deletion can be a downgrade (ZooKeeper): a writer would be admitted together with the reader.
         sole: bool,
     },
     /// The first node of a queue of permits that is not admitted. It waits for ANY node ahead to leave, and
-    /// for the limit to change. Watching one node is not enough (CHAIN-PERMITS-HEAD-AND-MARKS).
+    /// for the limit to change (CHAIN-PERMITS-HEAD-AND-MARKS).
     Head {
         /// The number of nodes ahead.
         ahead: usize,
@@ -42,9 +39,9 @@ pub enum Standing {
 /// Returns the place of the node at index `own` of `listing`. `limit` applies to permits only.
 ///
 /// A writer is after its predecessor, a reader after the nearest earlier writer
-/// (CHAIN-READER-WATCHES-WRITER). Permits: the admitted nodes are a prefix. A node is admitted when the sum
-/// up to it fits the limit, or when it is marked; the first node after them is the head; all others watch
-/// their predecessor for its departure or its mark.
+/// (CHAIN-READER-WATCHES-WRITER). Of permits, a node is admitted when the sum up to it fits the limit, or
+/// when it is marked; the next node is the head; all others watch their predecessor for its departure or its
+/// mark.
 pub fn standing(listing: &[Listed], own: usize, limit: u32) -> Standing {
     let ahead = &listing[..own];
     match listing[own].claim {
@@ -66,8 +63,7 @@ pub fn standing(listing: &[Listed], own: usize, limit: u32) -> Standing {
             if listing[own].marked || fits(claims(), listing[own].claim, limit) {
                 return Standing::Admitted { mark: own + 1 < listing.len() && !listing[own].marked };
             }
-            // A waiter whose predecessor is marked is the head, even if its sum does not fit
-            // (CHAIN-LIMIT-CHANGE-MARKS-HOLDERS).
+            // CHAIN-LIMIT-CHANGE-MARKS-HOLDERS: a marked predecessor makes the head.
             match ahead.last() {
                 Some(predecessor) if !predecessor.marked && !prefix_fits(ahead, limit) => {
                     Standing::Behind { watch: own - 1, sole: false }

@@ -8,7 +8,7 @@ pub enum Next {
     /// Try all of them at once, without waiting. If one is refused, all acquired locks are released
     /// (GATHER-TRY-WHOLE).
     TryAll,
-    /// Wait for this lock, in canonical order, while all locks before it are held (GATHER-CANONICAL-ORDER).
+    /// Wait for this lock, while all locks before it are held (GATHER-CANONICAL-ORDER).
     WaitFor(usize),
     /// All locks are held.
     Done,
@@ -23,7 +23,7 @@ pub struct Gather {
 }
 
 impl Gather {
-    /// Begins an acquisition of this number of locks. A single lock needs no try: it is waited for.
+    /// Begins an acquisition. A single lock needs no try: it is waited for.
     pub fn new(locks: usize) -> Self {
         Self { locks, held: 0, tried: locks == 1 }
     }
@@ -55,10 +55,8 @@ impl Gather {
     }
 }
 
-/// Returns the places of the given keys in the canonical order of locks: by key, the same in every process.
-///
-/// # Errors
-/// The places of two keys that are equal.
+/// Returns the places of the keys in canonical order, the same in every process. The error has the places of
+/// two equal keys.
 pub fn canonical_order<K: Ord>(keys: impl IntoIterator<Item = K>) -> Result<Vec<usize>, (usize, usize)> {
     let mut order = BTreeMap::new();
     for (place, key) in keys.into_iter().enumerate() {

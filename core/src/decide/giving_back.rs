@@ -1,19 +1,17 @@
 //! How a client that ends releases its nodes (LEASE-CLOSE-IN-BURSTS).
 //!
-//! The end of a lease or a session removes all nodes in one step, and during this step the server answers no
-//! client: ten seconds on ZooKeeper and more on etcd for 100,000 nodes. So a client releases all nodes beyond
-//! the number for one step one by one, a few at a time; the end of its lease removes the rest. A client with
-//! fewer nodes ends in the one step. `docs/protocol/cleanup.md` has the details.
+//! While the end of a lease or a session removes all its nodes, the server answers no client: ten seconds on
+//! ZooKeeper and more on etcd for 100,000 nodes. So a client releases nodes beyond [`IN_ONE_STEP`] one by one
+//! before. `docs/protocol/cleanup.md` has the details.
 
 use std::time::Duration;
 
-/// The number of nodes that may end in one step: other clients wait some 30 ms for it.
+/// Other clients wait some 30 ms for the end of so many nodes.
 pub const IN_ONE_STEP: usize = 1024;
-/// The number of removals of one client under way at a time: enough to keep a server busy, and few enough for
-/// the server to answer other clients, and this client's renewals, between them.
+/// Removals of one client under way at a time: enough to keep a server busy, and few enough for it to answer
+/// other clients, and this client's renewals, between them.
 pub const LEAVES_AT_ONCE: usize = 64;
-/// The additional time that an end may take for each node that is released one by one. It is enough for a
-/// round trip of 128 ms.
+/// For each node. Enough for a round trip of 128 ms.
 const FOR_EACH: Duration = Duration::from_millis(2);
 
 /// Returns the number of nodes that are released one by one before the client ends.
@@ -21,8 +19,8 @@ pub fn one_by_one(nodes: usize) -> usize {
     nodes.saturating_sub(IN_ONE_STEP)
 }
 
-/// Returns how long a client that ends releases nodes one by one, before it leaves the rest to the end of its
-/// lease. It gives up earlier if the server confirms nothing within one request timeout.
+/// Returns how long a client that ends releases nodes one by one. It gives up earlier if the server confirms
+/// nothing within one request timeout.
 pub fn giving_back_bound(nodes: usize, request_timeout: Duration) -> Duration {
     let each = u32::try_from(one_by_one(nodes)).unwrap_or(u32::MAX);
     request_timeout.saturating_add(FOR_EACH.saturating_mul(each))

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! An event is a method; it changes the value and returns the next action. Retries and clean-up are decided
-//! only here. An acquisition ([`Joining`]) drives the first part, and the node's state ([`Life`]) the rest.
+//! only here: of an acquisition in [`Joining`], of a node in [`Life`].
 //!
 //! *Why it is safe.* Every end reports the possible remains on the server (HOLD-END-LEAVES-NOTHING), a hold
 //! is lost once and for good (LEASE-LOST-IS-FINAL), and a release claims no more than the server's answers
@@ -26,7 +26,7 @@ use super::deadline::given_back_at;
 use crate::clock::Moment;
 use crate::error::LostReason;
 
-/// The knowledge of a node's client at an instant.
+/// What a node's client knows at an instant.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
     /// The instant.
@@ -48,7 +48,6 @@ pub enum Phase {
     Gone(Outcome),
 }
 
-/// How far a writer's node has become a reader's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 enum Downgrade {
     #[default]
@@ -62,12 +61,10 @@ enum Downgrade {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Life {
     phase: Phase,
-    // The first reason stays.
     lost: Option<LostReason>,
     fixed_end: Moment,
     kept_until: Moment,
     downgrade: Downgrade,
-    // A leave is under way; an earlier one has no answer.
     leaving: bool,
     unanswered: bool,
 }
@@ -96,8 +93,7 @@ impl Life {
         self.fixed_end
     }
 
-    /// Returns the instant before which the node is not released, even if its owner has ended the hold
-    /// (`min_hold`).
+    /// Returns the instant before which the node is not released, even if its owner has ended the hold.
     pub fn kept_until(&self) -> Moment {
         self.kept_until
     }
@@ -113,8 +109,8 @@ impl Life {
     /// Records an admission at `from`: the node is held from now on, for at most `max_hold`.
     ///
     /// # Errors
-    /// The node is lost already, because the answer came too late. A new attempt follows, unless another
-    /// client removed the node on purpose.
+    /// The answer came too late: the node is lost. A new attempt follows, unless another client removed the
+    /// node on purpose.
     pub fn hold(
         &mut self,
         from: Moment,
@@ -150,8 +146,8 @@ impl Life {
         }
     }
 
-    /// Returns why the node is lost, or `None` while it is not: by a report, by the end of its lease, or by
-    /// its fixed end, whichever came first. The first reason stays.
+    /// Returns why the node is lost: by a report, by the end of its lease, or by its fixed end, whichever
+    /// came first.
     pub fn lost(&mut self, seen: Seen) -> Option<LostReason> {
         if self.lost.is_none() {
             self.lost = match seen.lease {
@@ -183,8 +179,8 @@ impl Life {
         now < self.kept_until
     }
 
-    /// Records that its owner has ended the hold. `lost`: why it was lost before, if it was. `ttl` is the TTL
-    /// of its lease.
+    /// Records that its owner has ended the hold. `lost`: why it was lost before. `ttl` is the TTL of its
+    /// lease.
     pub fn end(&self, by: By, lost: Option<LostReason>, now: Moment, ttl: Duration) -> TakeBack {
         match (lost, by) {
             (Some(_), By::Drop) if self.lingers(now, ttl) => TakeBack::Lingers,
@@ -201,15 +197,14 @@ impl Life {
         }
     }
 
-    /// Records that a leave is sent. An earlier one without an answer (dropped, or still under way) may have
-    /// removed the node.
+    /// Records that a leave is sent. An earlier one without an answer may have removed the node.
     pub fn leave_sent(&mut self) {
         self.begin_end();
         self.unanswered |= self.leaving;
         self.leaving = true;
     }
 
-    /// Records that an earlier try may have removed the node, since its answer is missing.
+    /// Records that an earlier try without an answer may have removed the node.
     pub fn reply_lost(&mut self) {
         self.unanswered = true;
     }
@@ -258,8 +253,8 @@ impl Life {
         self.downgrade == Downgrade::Confirmed
     }
 
-    /// Records that a downgrade call ends without an answer. Returns whether the downgrade must continue in
-    /// the background: once is enough, even if it is requested several times.
+    /// Records that a downgrade call ends without an answer. Returns whether it is the first one, which must
+    /// continue in the background.
     pub fn downgrade_later(&mut self) -> bool {
         let first = self.downgrade == Downgrade::No;
         if first {

@@ -1,8 +1,8 @@
-//! The acquisition of a majority of locks on independent coordinators, and how long it holds.
+//! The acquisition of a majority of locks, and how long it holds.
 
 use std::cmp::Reverse;
 
-/// Returns the size of a majority of this number of members. Any two majorities share a member.
+/// Returns the size of a majority of this number of members.
 pub fn majority(members: usize) -> usize {
     members / 2 + 1
 }
@@ -21,8 +21,7 @@ pub enum NextStep {
     /// Try all members at once, without waiting. If that makes no majority, all acquired locks are released
     /// (QUORUM-TRY-WHOLE).
     TryAll,
-    /// Wait for this member, in canonical order, while members before it are held
-    /// (QUORUM-WAIT-IN-ORDER).
+    /// Wait for this member, while members before it are held (QUORUM-WAIT-IN-ORDER).
     WaitFor(usize),
     /// No majority was reached: release everything, and begin again.
     Again,
@@ -34,12 +33,12 @@ pub enum NextStep {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MajorityGather {
     members: usize,
-    // The next member to wait for; `None` until all members were tried.
+    // `None` until all members were tried.
     place: Option<usize>,
 }
 
 impl MajorityGather {
-    /// Begins an acquisition of a majority of this number of members.
+    /// Begins an acquisition.
     pub fn new(members: usize) -> Self {
         Self { members, place: None }
     }
@@ -54,14 +53,14 @@ impl MajorityGather {
         }
     }
 
-    /// Records that all members were tried without a majority, and that `answered` of them have answered. If
-    /// fewer than a majority have answered, waiting is of no use.
+    /// Records that all members were tried without a majority. If fewer than a majority have `answered`,
+    /// waiting is of no use.
     pub fn tried(&mut self, answered: usize) {
         self.place = Some(if answered < majority(self.members) { self.members } else { 0 });
     }
 
-    /// Records that the wait for the current member is over. The member is held, or the client leaves it out,
-    /// because it is unreachable or does not count now. Two clients may leave out different members.
+    /// Records that the wait for the current member is over: it is held, or the client leaves it out, because
+    /// it is unreachable or does not count now.
     pub fn passed(&mut self) {
         self.place = self.place.map(|place| place + 1);
     }
@@ -103,8 +102,7 @@ mod tests {
         assert_eq!(gathering.next(1), NextStep::WaitFor(1));
         gathering.passed();
         assert_eq!(gathering.next(2), NextStep::Done);
-        // The gathering does not wait again for the lost member, because that would be downwards in the
-        // order.
+        // The lost member is not waited for again, because that would be downwards in the order.
         assert_eq!(gathering.next(1), NextStep::WaitFor(2));
         gathering.passed();
         assert_eq!(gathering.next(1), NextStep::Again);

@@ -1,19 +1,8 @@
 //! When a server that may have forgotten confirmed data counts again.
 //!
-//! A server that comes back without its memory admits another holder although it has admitted one before that
-//! it has forgotten. A majority does not protect against that: this server is the one that both majorities
-//! share. So it must not count until every hold that it may have forgotten has ended, which takes the longest
-//! TTL that any client uses (QUORUM-AMNESIA).
-//!
-//! *Protocol.* Each server has a [`Marker`]: the terms of the quorum, the incarnation of the server that it
-//! was written on, and whether it is *ripe*. A client that finds no marker, or a marker of another
-//! incarnation, writes an unripe one with a new random number. A client that has seen the same unripe marker
-//! for the longest TTL by its own clock makes it ripe. A server counts while its marker is ripe and of its
-//! incarnation.
-//!
-//! *Why it is safe.* Any data that the server has forgotten, it had confirmed before the marker was written.
-//! So the forgotten holds end within the longest TTL from then, less the margin of their holder. The margin
-//! covers the time that the holder's clock may lose against this client's.
+//! A server without its memory may admit a second holder. It counts again when every hold that it may have
+//! forgotten has ended: after the longest TTL of any client (QUORUM-AMNESIA). `docs/protocol/quorum.md` has
+//! the protocol of the [`Marker`] and the argument.
 
 use std::fmt;
 use std::str::FromStr;
@@ -32,8 +21,8 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// Creates the terms of a quorum of these members, in canonical order. TTLs count in milliseconds here,
-    /// rounded up.
+    /// Creates the terms of a quorum of these members, in canonical order. TTLs are rounded up to
+    /// milliseconds.
     pub fn new<'a>(longest_ttl: Duration, members: impl IntoIterator<Item = &'a str>) -> Self {
         let members: Vec<_> = members.into_iter().map(encode).collect();
         let millis = longest_ttl.as_nanos().div_ceil(1_000_000);
@@ -62,7 +51,7 @@ pub struct Marker {
 }
 
 impl Marker {
-    /// Creates a marker of a server of this incarnation.
+    /// Creates a marker.
     pub fn new(terms: &Terms, server: Option<&str>, id: u64, ripe: bool) -> Self {
         Self { terms: terms.clone(), server: server.map(encode), id, ripe }
     }
@@ -72,7 +61,7 @@ impl Marker {
     }
 }
 
-/// Writes the text of the cell.
+/// The text of the cell.
 impl fmt::Display for Marker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { terms, server, id, ripe } = self;
@@ -153,7 +142,7 @@ impl Trial {
         }
     }
 
-    /// The instant since which it has seen this unripe marker: now, if it has not seen it before.
+    /// Now, if it has not seen this unripe marker before.
     fn since(&mut self, id: u64, now: Moment) -> Moment {
         match self.seen {
             Some((seen, since)) if seen == id => since,

@@ -1,5 +1,3 @@
-//! The kinds of errors, and why a hold was lost.
-
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -13,11 +11,11 @@ pub enum LostReason {
     Expired,
     /// The entry was removed on the server: by an operator, an eviction or a flush.
     Revoked,
-    /// The server lost its data in a restart or a failover. Another client may hold the lock. A waiter joins again
-    /// automatically.
+    /// The server lost its data in a restart or a failover. Another client may hold the lock. A waiter joins
+    /// again automatically.
     Forgotten,
-    /// The fixed end (`max_hold`) was reached. Another client may hold the lock one margin later, or at once after a
-    /// release.
+    /// The fixed end (`max_hold`) was reached. Another client may hold the lock one margin later, or at once
+    /// after a release.
     MaxHold,
     /// This process closed the coordinator. Another client may hold the lock one margin later.
     Closed,
@@ -46,8 +44,8 @@ pub enum ErrorKind {
         /// The argument's name in the documentation.
         name: &'static str,
     },
-    /// The deadline passed while other clients held the lock, and the coordinator answered. (If it did not answer, the
-    /// error is `Unavailable`.) The place in the queue ends with the lease at the latest.
+    /// The deadline passed while other clients held the lock, and the coordinator answered (otherwise the
+    /// error is `Unavailable`). The place in the queue ends with the lease at the latest.
     Timeout,
     /// The hold, or the place in the queue, is lost: stop the guarded work, then acquire again.
     Lost(LostReason),
@@ -74,13 +72,13 @@ pub enum ErrorKind {
     WrongServer,
     /// The coordinator was closed: connect again.
     Closed,
-    /// The tokio runtime of the coordinator has ended, and so have the tasks that renew the lease: connect again, on a
-    /// runtime that lives as long as the coordinator.
+    /// The tokio runtime of the coordinator has ended, and with it the renewal of the lease: connect again,
+    /// on a runtime that lives as long as the coordinator.
     RuntimeGone,
-    /// A blocking call in async code would block a thread of the tokio runtime: use the async API, or make the call on
-    /// a thread that may block.
+    /// A blocking call in async code would block a thread of the tokio runtime: use the async API, or make
+    /// the call on a thread that may block.
     InAsyncCode,
-    /// The process was forked after the first blocking call, and only the parent has the background thread: fork before
-    /// the first use, or start the program again with `exec`.
+    /// The process was forked after the first blocking call, and only the parent has the background thread:
+    /// fork before the first use, or start the program again with `exec`.
     InChildProcess,
 }

@@ -1,5 +1,3 @@
-//! The difference of two clocks, measured over a network.
-
 use std::fmt;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -7,13 +5,13 @@ use serde::Serialize;
 
 use crate::error::Result;
 
-/// The number of requests. The fastest answer has the smallest error.
+/// The fastest answer has the smallest error.
 const SAMPLES: usize = 5;
 
 /// The difference between a server's clock and the clock of this machine, with its possible error.
 ///
-/// *Source.* Cristian's algorithm ("Probabilistic clock synchronization", 1989): the server read its clock between the
-/// request and the answer, so the error is at most half of the time between them.
+/// *Source.* Cristian's algorithm ("Probabilistic clock synchronization", 1989): the server read its clock
+/// between the request and the answer, so the error is at most half of the time between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ClockDifference {
     /// The server's time minus the time of this machine, in microseconds.
@@ -39,14 +37,11 @@ impl ClockDifference {
         Self { micros, error: took / 2, ends_leases: false }
     }
 
-    /// Asks the server for its time a few times, and keeps the fastest answer. The server rounds its time down to
-    /// `resolution`.
+    /// Asks the server for its time a few times, and keeps the fastest answer. The server rounds its time
+    /// down to `resolution`.
     ///
     /// # Errors
     /// The errors of `ask`.
-    ///
-    /// # Cancel safety
-    /// As `ask`.
     pub async fn measured<F>(resolution: Duration, mut ask: impl FnMut() -> F + Send) -> Result<Self>
     where
         F: Future<Output = Result<SystemTime>> + Send,
@@ -78,7 +73,7 @@ impl ClockDifference {
     }
 }
 
-/// `60.0 s behind this machine's clock (± 0.2 ms)`
+/// Example: `60.0 s behind this machine's clock (± 0.2 ms)`
 impl fmt::Display for ClockDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = |time: Duration| match time.as_secs() {

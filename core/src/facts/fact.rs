@@ -1,5 +1,3 @@
-//! One fact, or the reason why it is unknown.
-
 use std::borrow::Cow;
 use std::fmt;
 
@@ -25,8 +23,8 @@ impl<T> Fact<T> {
         Self::Untold(Cow::Borrowed(why))
     }
 
-    /// Creates a fact from the answer to a request. `right` is the right that the request needs. A refused request
-    /// (`Forbidden`, `Misconfigured`, `Unsupported`) makes an unknown fact.
+    /// Creates a fact from the answer to a request that needs this `right`. A refused request (`Forbidden`,
+    /// `Misconfigured`, `Unsupported`) makes an unknown fact.
     ///
     /// # Errors
     /// All other errors of the request.
@@ -64,12 +62,12 @@ impl<T> Fact<T> {
         }
     }
 
-    /// Maps a known fact to another one. An unknown fact keeps its reason.
+    /// Maps a known fact. An unknown fact keeps its reason.
     pub fn map<U>(self, follows: impl FnOnce(T) -> U) -> Fact<U> {
         self.and_then(|fact| Fact::Told(follows(fact)))
     }
 
-    /// Maps a known fact to another, possibly unknown, fact. An unknown fact keeps its reason.
+    /// Maps a known fact to a possibly unknown one. An unknown fact keeps its reason.
     pub fn and_then<U>(self, follows: impl FnOnce(T) -> Fact<U>) -> Fact<U> {
         match self {
             Self::Told(fact) => follows(fact),

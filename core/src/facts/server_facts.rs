@@ -1,5 +1,3 @@
-//! All facts about the server that a client talks to.
-
 use std::collections::BTreeSet;
 
 use serde::Serialize;
@@ -10,10 +8,10 @@ use super::storage::{MemoryPolicy, Persistence};
 use super::topology::{Role, Topology};
 
 /// Facts that the client's server reports about itself
-/// ([`Coordinator::server_facts`](crate::Coordinator::server_facts)), for diagnosis. No acquisition depends on them.
+/// ([`Coordinator::server_facts`](crate::Coordinator::server_facts)).
 ///
-/// For a Redis Cluster, they cover all masters: all versions, the largest clock difference, and the worst memory policy
-/// and persistence.
+/// For a Redis Cluster, they cover all masters: all versions, the largest clock difference, and the worst
+/// memory policy and persistence.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ServerFacts {
@@ -34,7 +32,7 @@ pub struct ServerFacts {
 }
 
 impl ServerFacts {
-    /// Creates the facts of a server whose other facts are unknown. For backends, which then set the facts.
+    /// Creates the facts of a server whose other facts are unknown, for a backend to set.
     pub fn of(product: impl Into<String>) -> Self {
         const NOTHING: &str = "this backend does not query this fact";
         Self {

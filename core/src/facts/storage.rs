@@ -1,5 +1,3 @@
-//! The use of memory and disk by a server.
-
 use std::fmt;
 use std::time::Duration;
 
@@ -52,8 +50,8 @@ pub enum Persistence {
     BeforeConfirmed,
     /// All writes except the writes of about this last time.
     LogBehind(Duration),
-    /// All writes except some of the last: the operating system decides when the log is written, or the server does not
-    /// report it.
+    /// All writes except some of the last: the operating system decides when the log is written, or the
+    /// server does not report it.
     LogSometime,
     /// The writes before the last snapshot, if the server makes snapshots.
     Snapshots,

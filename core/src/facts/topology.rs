@@ -1,5 +1,3 @@
-//! Which servers make up a coordinator.
-
 use std::fmt;
 
 use serde::Serialize;

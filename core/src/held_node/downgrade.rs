@@ -1,5 +1,3 @@
-//! The downgrade of a held node.
-
 use super::{HeldNode, unknown};
 use crate::cleanup::{Task, settle};
 use crate::decide::life::{AfterTry, Life};
@@ -7,12 +5,11 @@ use crate::error::Result;
 use crate::when_dropped::WhenDropped;
 
 impl HeldNode {
-    /// Turns a writer's node into a reader's, in the same place. Retries until the server confirms it or the
-    /// deadline of the hold. A dropped or refused downgrade continues in the background.
+    /// Retries until the deadline of the hold. A dropped or refused downgrade continues in the background.
     pub(crate) async fn downgrade(&self) -> Result<()> {
         let state = self.node.state();
         if state.look(Life::is_downgraded) {
-            // The writer was downgraded, even if the reader was lost since.
+            // The reader may be lost since.
             return Ok(());
         }
         self.tenure.check()?;
@@ -29,8 +26,7 @@ impl HeldNode {
                     if next == AfterTry::Done {
                         in_background.disarm();
                     }
-                    // Otherwise the downgrade continues: the node may live as long as this process, and
-                    // readers wait for it.
+                    // Otherwise the downgrade continues, because readers wait for it.
                     answer
                 }
                 () = lease.clock().sleep_until(lease.deadline()) => {
@@ -41,14 +37,13 @@ impl HeldNode {
         self.client.serve(confirmed).await
     }
 
-    /// Hands the downgrade to the background. Later calls do nothing.
     fn go_on_downgrading(&self) {
         if self.node.state().change(|life, _| life.downgrade_later()) {
             self.client.cleanup.push(Task::downgrade(self.queue(), &self.node, true));
         }
     }
 
-    /// Downgrades as [`downgrade`](HeldNode::downgrade), but in the background and after the shortest time.
+    /// Waits for the shortest time first.
     pub(crate) fn downgrade_later(&self) {
         self.client.cleanup.push(Task::downgrade(self.queue(), &self.node, false));
     }

@@ -1,5 +1,3 @@
-//! The states of a hold, and how it ends.
-
 use std::fmt;
 
 use crate::contracts::LeaseState;
@@ -36,7 +34,6 @@ impl From<LeaseState> for HoldState {
 }
 
 impl Ended {
-    /// Returns the reason of a loss.
     pub(crate) fn lost(self) -> Option<LostReason> {
         match self {
             Ended::Released => None,
@@ -52,7 +49,7 @@ impl Ended {
         }
     }
 
-    /// Combines the releases of all nodes of a hold. A loss takes precedence over an unknown outcome.
+    /// A loss takes precedence over an unknown outcome.
     pub(crate) fn of_all(answers: impl IntoIterator<Item = Result<Self>>) -> Result<Self> {
         let mut whole = Ok(Ended::Released);
         for answer in answers {

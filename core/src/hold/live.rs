@@ -1,5 +1,3 @@
-//! The holds that a close must notify or wait for before it gives anything back (LEASE-CLOSE).
-
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
@@ -14,20 +12,19 @@ use crate::decide::one_by_one;
 use crate::error::LostReason;
 
 /// The live holds, and holds that were dropped just after their fixed end. A close notifies them first and
-/// gives them back one margin later, as at an expiry, so that a holder's work is over before the next holder
-/// is admitted.
+/// gives them back one margin later, so that a holder's work is over before the next holder is admitted
+/// (LEASE-CLOSE).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LiveHolds(Arc<Mutex<Holds>>);
 
 #[derive(Debug, Default)]
 struct Holds {
-    // Keyed by address, so that a removal needs no search.
+    // A key is the pointer of the tenure, so a removal needs no search.
     all: HashMap<usize, Weak<Tenure>>,
-    // When the close notified them.
+    // The time when the close notified them.
     closing: Option<Moment>,
-    // Nodes that the close releases one by one, until it starts to.
+    // The close releases these nodes one by one.
     given_back: Vec<(Address, Arc<dyn Node>)>,
-    // A hold was added, on any lease.
     added: Arc<Notify>,
 }
 
@@ -38,8 +35,8 @@ impl Drop for Holds {
 }
 
 impl LiveHolds {
-    /// Adds a hold. After the close the hold is lost at once, and the call returns false: no work starts under
-    /// it, so it needs no margin.
+    /// Returns false after the close: the hold is lost at once. No work starts under it, so it needs no
+    /// margin.
     pub(crate) fn add(&self, tenure: &Arc<Tenure>) -> bool {
         let mut holds = self.0.lock();
         holds.all.insert(Arc::as_ptr(tenure).addr(), Arc::downgrade(tenure));
@@ -50,15 +47,13 @@ impl LiveHolds {
         holds.closing.is_none()
     }
 
-    /// Removes a hold that its holder has ended, or that was given back: the close need not wait
-    /// for it.
+    /// The close need not wait for it.
     pub(crate) fn remove(&self, tenure: &Arc<Tenure>) {
         self.0.lock().all.remove(&Arc::as_ptr(tenure).addr());
     }
 
-    /// Runs the task that checks all holds when a lease is lost, so that each loss is reported at once and not
-    /// only at the holder's next call. (If each node has its own lease, the renewal checks it.) The task ends
-    /// with the client.
+    /// Reports a loss at once, and not only at the holder's next call. (If each node has its own lease, the
+    /// renewal reports it.)
     pub(crate) fn report_losses(
         &self,
         backend: Weak<dyn Backend>,
@@ -82,25 +77,23 @@ impl LiveHolds {
         }
     }
 
-    /// Returns whether the client is being closed.
     pub(crate) fn is_closing(&self) -> bool {
         self.0.lock().closing.is_some()
     }
 
-    /// Ends all holds because the client closes. Returns the time of this if there are holds to wait for. The
-    /// first call also returns their nodes. The caller keeps them until the backend has closed: a notified guard
-    /// may be dropped, and the close ends only nodes that still exist.
+    /// Returns the time of the first call, if there are holds to wait for. The first call also returns their
+    /// nodes, which the caller keeps until the backend has closed: a notified guard may be dropped, and the
+    /// close ends only nodes that still exist.
     pub(crate) fn close(&self, now: Moment) -> (Option<Moment>, Vec<Arc<dyn Node>>) {
         let mut holds = self.0.lock();
         let first = holds.closing.is_none();
         let since = *holds.closing.get_or_insert(now);
         let alive: Vec<_> = holds.all.values().filter_map(Weak::upgrade).collect();
-        // Before the holds are notified.
         let mut kept = Vec::new();
         if first {
             let nodes = alive.iter().filter_map(|tenure| Some((tenure.queue.clone(), tenure.node()?)));
             let nodes: Vec<_> = nodes.collect();
-            // One under `min_hold` is not given back before its time.
+            // A node under `min_hold` is not given back before its time.
             let free = nodes.iter().filter(|(_, node)| !node.state().is_kept());
             holds.given_back = free.take(one_by_one(alive.len())).cloned().collect();
             kept = nodes.into_iter().map(|(_, node)| node).collect();
@@ -109,8 +102,7 @@ impl LiveHolds {
         ((!alive.is_empty() || !holds.given_back.is_empty()).then_some(since), kept)
     }
 
-    /// Takes the nodes that the close gives back one by one, because they are too many for one step. Called once,
-    /// after the margin.
+    /// Too many nodes for one step. Called once, after the margin.
     pub(crate) fn take_given_back(&self) -> Vec<(Address, Arc<dyn Node>)> {
         std::mem::take(&mut self.0.lock().given_back)
     }

@@ -1,6 +1,3 @@
-//! Reports the end of a hold to its owner: as a future, as a stream of states, and as the end of the
-//! work that runs under the hold.
-
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -13,7 +10,7 @@ use super::tenures::{HeldBy, Tenures};
 use crate::error::Result;
 use crate::shown::shown;
 
-/// Returns a stream of the states from now on. The last item is the end.
+/// The last item is the end.
 pub(crate) fn states(tenures: Tenures) -> impl Stream<Item = HoldState> + Send + 'static + use<> {
     let states = stream::unfold((tenures, None), |(tenures, seen)| async move {
         let state = match seen {
@@ -38,8 +35,7 @@ impl Loss {
         Self { tenures: held.into(), waiting: None }
     }
 
-    /// Returns the key of the hold. For a hold on several keys, the first key; after a loss, the key that
-    /// was lost.
+    /// Returns the key of the hold: of several keys the first, or after a loss the key that was lost.
     pub fn key(&self) -> &str {
         self.tenures.held_by().key()
     }
@@ -50,9 +46,7 @@ impl Loss {
     }
 
     /// Returns on which coordinator the lease was lost, as text for people. Only for a lost hold over both
-    /// sides of a [move](crate::MoveConfig), which a loss on one side ends.
-    ///
-    /// `None` while the hold exists, for every other hold, and after its guard was released or dropped.
+    /// sides of a [move](crate::MoveConfig), and not after its guard was released or dropped.
     pub fn lost_on(&self) -> Option<String> {
         self.tenures.held_by().lost_on()
     }
@@ -78,8 +72,8 @@ impl Future for Loss {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Ended> {
         loop {
-            // The clock is read before any timer, so that a process that was stopped sees its loss
-            // at the first poll.
+            // A process that was stopped sees its loss at the first poll, because the clock is read before
+            // any timer.
             if let Some(ended) = self.ended() {
                 // Frees the node, which this future has kept.
                 self.waiting = None;
@@ -95,10 +89,10 @@ impl Future for Loss {
     }
 }
 
-/// Work under a hold. See [`Hold::run`](crate::Hold::run). It is `Send` if the work is.
+/// See [`Hold::run`](crate::Hold::run).
 pub(crate) struct Run<F> {
     lost: Loss,
-    // `None` once it is done, or dropped with the end of the hold.
+    // `None` once it is done or dropped.
     work: Option<Pin<Box<F>>>,
 }
 

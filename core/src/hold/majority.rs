@@ -1,5 +1,3 @@
-//! The tenures of a quorum lock.
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,22 +10,20 @@ use super::tenure::{Tenure, one_changed, until_ended};
 use crate::decide::quorum::valid_for;
 use crate::error::LostReason;
 
-/// The tenures of a quorum lock, shared with its `lost()` handles and state streams. It is held while `need` of
-/// them are held. Further tenures may join while it is held.
+/// Held while `need` of the tenures are held. Further tenures may join.
 #[derive(Debug)]
 pub(crate) struct Majority {
     pub(super) key: Arc<str>,
     need: usize,
     state: Mutex<MajorityState>,
-    // A tenure joined, or the holder ended the hold.
     changed: Notify,
 }
 
 #[derive(Debug)]
 struct MajorityState {
-    // By the number of the member.
+    // The index is the number of the member.
     tenures: Vec<Option<Arc<Tenure>>>,
-    // How it ended. Final: no later event revives it.
+    // Final: no later event revives it.
     ended: Option<Ended>,
 }
 
@@ -37,8 +33,7 @@ impl Majority {
         Arc::new(Self { key: key.into(), need, state, changed: Notify::new() })
     }
 
-    /// Adds a member's tenure, which replaces a lost one. Returns whether the hold still exists; if not, the
-    /// tenure does not belong to it.
+    /// Returns false if the hold has ended: the tenure does not belong to it.
     pub(crate) fn add(&self, member: usize, tenure: &Arc<Tenure>) -> bool {
         let mut state = self.state.lock();
         let stands = state.ended(self.need).is_none();
@@ -49,13 +44,12 @@ impl Majority {
         stands
     }
 
-    /// Returns whether this member is held now.
     pub(crate) fn holds(&self, member: usize) -> bool {
         let state = self.state.lock();
         state.tenures[member].as_ref().is_some_and(|tenure| tenure.ended().is_none())
     }
 
-    /// Ends the hold for the holder. Every call returns how it ended.
+    /// Every call returns how the hold ended.
     pub(crate) fn end(&self) -> Ended {
         let mut state = self.state.lock();
         let ended = state.ended(self.need).unwrap_or(Ended::Released);
@@ -64,12 +58,11 @@ impl Majority {
         ended
     }
 
-    /// Returns how it ended, by the clock at this call; `None` while it is held.
     pub(crate) fn ended(&self) -> Option<Ended> {
         self.state.lock().ended(self.need)
     }
 
-    /// Returns the state by the clock at this call: `Held` while a majority is held.
+    /// `Held` while a majority is held.
     pub(super) fn state(&self) -> HoldState {
         let mut state = self.state.lock();
         if let Some(ended) = state.ended(self.need) {
@@ -79,7 +72,7 @@ impl Majority {
         if live.count() >= self.need { HoldState::Held } else { HoldState::Suspended }
     }
 
-    /// Returns the remaining time, by the clock at this call (QUORUM-VALIDITY).
+    /// QUORUM-VALIDITY.
     pub(super) fn remaining(&self) -> Duration {
         let mut state = self.state.lock();
         if state.ended(self.need).is_some() {
@@ -89,7 +82,6 @@ impl Majority {
             .unwrap_or_default()
     }
 
-    /// Waits until it has ended.
     pub(crate) async fn until_ended(&self) {
         loop {
             let changed = self.changed.notified();
@@ -110,13 +102,12 @@ impl Majority {
         }
     }
 
-    /// Waits until the state differs from `seen`, and returns it.
     pub(super) async fn changed(&self, seen: HoldState) -> HoldState {
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
-            // Each tenure is read before the whole. Otherwise a change in between would be missed.
+            // Each tenure is read before the whole, so that no change in between is missed.
             let each: Vec<_> = self.held().into_iter().map(|tenure| (tenure.state(), tenure)).collect();
             let state = self.state();
             if state != seen || each.is_empty() {
@@ -132,7 +123,6 @@ impl Majority {
         }
     }
 
-    /// Returns the tenures that are held now.
     fn held(&self) -> Vec<Arc<Tenure>> {
         let state = self.state.lock();
         state.tenures.iter().flatten().filter(|tenure| tenure.ended().is_none()).cloned().collect()
@@ -146,7 +136,7 @@ impl MajorityState {
             if ends.iter().filter(|ended| ended.is_none()).count() < need {
                 let mut losses = ends.into_iter().flatten().filter(|ended| matches!(ended, Ended::Lost(_)));
                 let first = losses.next().unwrap_or(Ended::Released);
-                // The end of the hold ends all members at the same time, except members that were lost before.
+                // The end of the hold ends all members that were not lost before.
                 let own = losses.find(|ended| *ended == Ended::Lost(LostReason::MaxHold));
                 self.ended = Some(own.unwrap_or(first));
             }

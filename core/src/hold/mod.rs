@@ -1,5 +1,3 @@
-//! What makes a hold: the tenures of its nodes, and how it ends.
-
 mod ended;
 mod live;
 mod loss;

@@ -1,6 +1,3 @@
-//! The tenures of one hold: one for a guard of one node, all for a guard of several nodes, and a majority for a
-//! quorum lock.
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,12 +8,11 @@ use super::majority::Majority;
 use super::tenure::{Tenure, one_changed, until_ended};
 use crate::error::Result;
 
-/// The tenures of one hold.
+/// A guard of one node has one tenure, and a guard of several nodes has several.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum HeldBy<'a> {
-    /// At least one tenure. The hold exists while all are held: the first loss ends it.
+    /// The first loss ends the hold.
     All(&'a [Arc<Tenure>]),
-    /// As many of several tenures as it needs.
     Majority(&'a Arc<Majority>),
 }
 
@@ -49,7 +45,7 @@ impl From<HeldBy<'_>> for Tenures {
 }
 
 impl<'a> HeldBy<'a> {
-    /// Returns the tenures of a hold that needs all of them. Empty for a quorum lock.
+    /// Empty for a quorum lock.
     pub(crate) fn tenures(self) -> &'a [Arc<Tenure>] {
         match self {
             Self::All(tenures) => tenures,
@@ -57,7 +53,7 @@ impl<'a> HeldBy<'a> {
         }
     }
 
-    /// Returns the key: of several keys the first, and after a loss the key that was lost.
+    /// The first key, or after a loss the key that was lost.
     pub(crate) fn key(self) -> &'a str {
         match self {
             Self::All(tenures) => end_of_all(tenures).map_or(&tenures[0], |(tenure, _)| tenure).queue.name(),
@@ -65,7 +61,6 @@ impl<'a> HeldBy<'a> {
         }
     }
 
-    /// Returns how it ended, by the clock at this call; `None` while it is held.
     pub(crate) fn ended(self) -> Option<Ended> {
         match self {
             Self::All(tenures) => end_of_all(tenures).map(|(_, ended)| ended),
@@ -73,7 +68,7 @@ impl<'a> HeldBy<'a> {
         }
     }
 
-    /// Returns on which side it was lost, for a hold over two coordinators.
+    /// `None` for a hold on one coordinator.
     pub(crate) fn lost_on(self) -> Option<String> {
         match self {
             Self::All(tenures) => tenures.iter().find_map(|tenure| tenure.lost_on()),
@@ -81,7 +76,7 @@ impl<'a> HeldBy<'a> {
         }
     }
 
-    /// Fails once the hold is over. The error names the key that was lost.
+    /// The error names the key that was lost.
     pub(crate) fn check(self) -> Result<()> {
         match self {
             Self::All(tenures) => end_of_all(tenures).map_or(Ok(()), |(tenure, _)| tenure.check()),
@@ -91,7 +86,7 @@ impl<'a> HeldBy<'a> {
         }
     }
 
-    /// Returns the state by the clock at this call: the worst one of all tenures, or the majority's.
+    /// The worst state of all tenures, or the majority's.
     pub(crate) fn state(self) -> HoldState {
         match self {
             Self::All(tenures) => state_of_all(tenures),
@@ -99,7 +94,7 @@ impl<'a> HeldBy<'a> {
         }
     }
 
-    /// Returns the remaining time: the shortest one of all tenures, or the majority's.
+    /// The shortest time of all tenures, or the majority's.
     pub(crate) fn remaining(self) -> Duration {
         match self {
             Self::All(tenures) => tenures.iter().map(|tenure| tenure.remaining()).min().unwrap_or_default(),
@@ -107,7 +102,6 @@ impl<'a> HeldBy<'a> {
         }
     }
 
-    /// Waits until a tenure has ended, lost or released, or a majority.
     pub(crate) async fn until_ended(self) {
         match self {
             Self::All([tenure]) => until_ended(tenure).await,
@@ -118,7 +112,6 @@ impl<'a> HeldBy<'a> {
         }
     }
 
-    /// Waits until the state differs from `seen`, and returns it.
     pub(crate) async fn changed(self, seen: HoldState) -> HoldState {
         match self {
             Self::All(tenures) => all_changed(tenures, seen).await,
@@ -127,8 +120,7 @@ impl<'a> HeldBy<'a> {
     }
 }
 
-/// Returns the tenure whose end has ended the hold, and how. A loss takes precedence over a release: the
-/// holder's release ends all tenures, and one of them may have been lost before.
+/// A loss takes precedence: the holder's release ends all tenures, and one of them may have been lost before.
 fn end_of_all(tenures: &[Arc<Tenure>]) -> Option<(&Arc<Tenure>, Ended)> {
     let mut ends = tenures.iter().filter_map(|tenure| Some((tenure, tenure.ended()?)));
     let first = ends.next()?;
@@ -151,7 +143,7 @@ fn state_of_all(tenures: &[Arc<Tenure>]) -> HoldState {
 
 async fn all_changed(tenures: &[Arc<Tenure>], seen: HoldState) -> HoldState {
     loop {
-        // Each tenure is read before the whole. Otherwise a change in between would be missed.
+        // Each tenure is read before the whole, so that no change in between is missed.
         let each: Vec<_> = tenures.iter().map(|tenure| tenure.state()).collect();
         let state = state_of_all(tenures);
         if state != seen {

@@ -1,5 +1,3 @@
-//! The contracts, implemented on one client of a store.
-
 use std::fmt;
 use std::sync::Arc;
 
@@ -78,7 +76,7 @@ impl Cells for MemoryBackend {
         let (store, cell) = (self.client.store.clone(), cell.clone());
         let read = self.client.link.request("read", move || store.read_cell(&cell)).await;
         read.map_err(|error| match error.kind() {
-            // It changes nothing.
+            // A read changes nothing.
             ErrorKind::OutcomeUnknown => Error::new(ErrorKind::Unavailable, "no answer").because(error),
             _ => error,
         })
@@ -157,12 +155,12 @@ impl Backend for MemoryBackend {
         facts.clock = Fact::Told(ClockDifference::NONE);
         facts.memory = Fact::untold("a store has no limit, and evicts nothing");
         facts.persistence = Fact::Told(Persistence::Nothing);
-        // A store that is cut off does not answer.
+        // The link may be cut.
         self.client.link.request("facts", move || facts).await
     }
 
     async fn close(&self, how: Close) -> Result<()> {
-        // Only the first close counts: a client that died removes nothing when it is dropped later.
+        // A client that died removes nothing when it is dropped later.
         if self.client.link.close() && how == Close::Orderly {
             let (id, lease) = self.client.current.lock().clone();
             lease.end(LostReason::Closed);

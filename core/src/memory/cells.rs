@@ -1,5 +1,3 @@
-//! Writing cells, and the watches of cells and queues.
-
 use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
@@ -11,7 +9,7 @@ use crate::address::Address;
 use crate::contracts::{CellLife, CellWrite, CellWritten, ChangeWatch};
 use crate::error::{Error, LostReason, Result};
 
-/// Writes a cell. An ephemeral one hangs on the current lease, or on the next one if that is lost.
+/// If the lease is lost, an ephemeral cell is on the next one.
 pub(super) async fn write(
     client: &Arc<MemoryClient>,
     cell: &Address,
@@ -19,7 +17,7 @@ pub(super) async fn write(
 ) -> Result<CellWritten> {
     loop {
         if write.life == CellLife::Lease && client.lease().lost().is_some() {
-            // Through the link: an unreachable store grants no lease.
+            // An unreachable store grants no lease.
             let reopening = Arc::clone(client);
             client.link.request("renew", move || renewal::reopen(&reopening)).await??;
         }
@@ -27,19 +25,17 @@ pub(super) async fn write(
         let (store, cell, write) = (client.store.clone(), cell.clone(), write.clone());
         match client.link.request("write", move || store.write_cell(id, &cell, &write)).await? {
             Some(written) => return Ok(written),
-            // The store does not know our lease: it was ended from outside.
+            // The lease was ended from outside.
             None => lease.end(LostReason::Revoked),
         }
     }
 }
 
-/// A watch of a cell or queue.
 #[derive(Debug)]
 pub(super) struct MemoryWatch {
-    // Weak: a watch does not keep the client of a dead handle alive.
+    // A watch does not keep the client of a dead handle alive.
     client: Weak<MemoryClient>,
     address: Address,
-    // Notified of changes by the store, once it is registered there.
     changed: Arc<Notify>,
     registered: bool,
 }
@@ -64,7 +60,7 @@ impl ChangeWatch for MemoryWatch {
             return Ok(());
         }
         loop {
-            // The store has no task: an expiry takes effect when an operation reads the store.
+            // An expiry takes effect when an operation reads the store.
             let look_at = store.next_expiry(&self.address);
             tokio::select! {
                 () = self.changed.notified() => return Ok(()),

@@ -1,5 +1,3 @@
-//! What one client of a store owns: its link, and its lease.
-
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,5 +1,3 @@
-//! Opens a client from a [`Config`].
-
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -18,9 +16,8 @@ use crate::error::{Error, Result};
 #[derive(Debug)]
 struct MemoryConnector;
 
-/// Returns the connector of `memory://` and `memory://name`.
-///
-/// A named store that a test has created on tokio's clock ([`Memory::named`]) keeps that clock.
+/// Returns the connector of `memory://` and `memory://name`. A store that a test has created
+/// ([`Memory::named`]) keeps its clock.
 pub fn connector() -> Arc<dyn Connector> {
     Arc::new(MemoryConnector)
 }

@@ -1,5 +1,3 @@
-//! The link between a client and its store, with planned faults.
-
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
@@ -17,16 +15,12 @@ use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::seen::{Rechecks, Requests};
 use crate::until::until;
 
-/// The name of this backend in logs, metrics and reports.
 pub(super) const NAME: &str = "memory";
 
-/// The kinds of requests, for the count of requests.
 const KINDS: [&str; 11] =
     ["count", "facts", "join", "look", "leave", "list", "limit", "renew", "read", "write", "watch"];
 
-/// The link between one client and its store, for tests.
-///
-/// A test can cut it, delay or hold its requests, lose replies, and end the lease from outside.
+/// The link between one client and its store, on which a test plans faults. Its waits are cancel-safe.
 #[derive(Clone)]
 pub struct Link(Arc<LinkInner>);
 
@@ -36,7 +30,6 @@ struct LinkInner {
     store: Memory,
     timeout: Duration,
     faults: Mutex<Faults>,
-    // Notified when a request is held or caught, a reply is dropped, or the client is closed.
     caught: Notify,
 }
 
@@ -44,11 +37,9 @@ struct LinkInner {
 struct Faults {
     cut: bool,
     closed: bool,
-    // Requests that wait in the network. `resume` carries them out, also if their senders have
-    // given up.
+    // `resume` carries out requests whose senders have given up, too.
     holding: Option<VecDeque<Box<dyn FnOnce() + Send>>>,
-    // The next request is to be caught (`Some(None)`), or one was (`Some(Some)`), to be delivered
-    // late.
+    // `Some(None)`: the next request is to be caught.
     parked: Option<Option<Box<dyn FnOnce() + Send>>>,
     requests: u64,
     delay: Duration,
@@ -79,15 +70,12 @@ impl Link {
         self.resume();
     }
 
-    /// Holds back all requests, as if they were late in the network, until [`resume`](Link::resume).
+    /// Holds back all requests until [`resume`](Link::resume).
     pub fn hold(&self) {
         self.0.faults.lock().holding.get_or_insert_default();
     }
 
     /// Waits until a request is held back.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe.
     pub async fn held(&self) {
         self.until(|faults| faults.holding.as_ref().is_some_and(|requests| !requests.is_empty())).await;
     }
@@ -105,17 +93,12 @@ impl Link {
     }
 
     /// Catches the next request in the network, while its sender loses the connection.
-    ///
-    /// [`deliver_parked`](Link::deliver_parked) carries it out later, after other requests that were sent in
-    /// between.
+    /// [`deliver_parked`](Link::deliver_parked) carries it out later.
     pub fn park_next_request(&self) {
         self.0.faults.lock().parked = Some(None);
     }
 
     /// Waits until the request of [`park_next_request`](Link::park_next_request) is caught.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe.
     pub async fn parked(&self) {
         self.until(|faults| matches!(faults.parked, Some(Some(_)))).await;
     }
@@ -136,17 +119,12 @@ impl Link {
         self.0.faults.lock().delay = delay;
     }
 
-    /// Loses the reply to the next request: the request is carried out, and the client does not learn the
-    /// outcome.
+    /// Loses the reply to the next request, which is carried out.
     pub fn drop_next_reply(&self) {
         self.0.faults.lock().replies_to_drop += 1;
     }
 
-    /// Waits until each reply of [`drop_next_reply`](Link::drop_next_reply) has been dropped, after its
-    /// request was carried out.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe.
+    /// Waits until each reply of [`drop_next_reply`](Link::drop_next_reply) has been dropped.
     pub async fn reply_dropped(&self) {
         self.until(|faults| faults.replies_to_drop == 0).await;
     }
@@ -161,18 +139,15 @@ impl Link {
         self.0.store.deafen_watches(cell);
     }
 
-    /// The counter of changes that re-checks of the client find.
     pub(super) fn rechecks(&self) -> &Rechecks {
         &self.0.rechecks
     }
 
-    /// Waits until the client is closed.
     pub(super) async fn until_closed(&self) {
         self.until(|faults| faults.closed).await;
     }
 
-    /// Ends the client's lease from outside, as an operator does. Its nodes are removed, and their holds are
-    /// lost as `Revoked`.
+    /// Ends the client's lease from outside, as an operator does: its holds are lost as `Revoked`.
     pub fn lose_lease(&self) {
         let lease = self.0.faults.lock().lease;
         self.0.store.end_lease(lease, LostReason::Revoked);
@@ -211,10 +186,7 @@ impl Link {
         self.0.faults.lock().closed
     }
 
-    /// Sends a request through the link.
-    ///
-    /// # Errors
-    /// `Unavailable` when it was not sent, `OutcomeUnknown` when its reply was lost, `Closed`.
+    /// `Unavailable` if the request was not sent, `OutcomeUnknown` if its reply was lost.
     pub(super) async fn request<T: Send + 'static>(
         &self,
         kind: &'static str,

@@ -1,5 +1,3 @@
-//! Renewal of a client's lease, and the next lease after a loss.
-
 use std::sync::{Arc, Weak};
 
 use super::client::MemoryClient;
@@ -8,7 +6,6 @@ use crate::contracts::LeaseWriter;
 use crate::decide::renewal_period;
 use crate::error::{Error, LostReason, Result};
 
-/// Starts the task that renews the current lease. It ends with the lease, or with the client.
 pub(super) fn start(client: &Arc<MemoryClient>) {
     let (id, lease) = client.current.lock().clone();
     let renewal = client.runtime.spawn(renew(Arc::downgrade(client), id, lease));
@@ -18,8 +15,8 @@ pub(super) fn start(client: &Arc<MemoryClient>) {
 /// Opens a new lease if the current one is lost (LEASE-REOPEN).
 pub(super) fn reopen(client: &Arc<MemoryClient>) -> Result<()> {
     let mut current = client.current.lock();
-    // Under the lock that a close takes after it closes the link: it ends the lease that is opened
-    // here, or none is opened.
+    // A close takes this lock after it closes the link: it ends the lease that is opened here, or none is
+    // opened.
     if client.link.is_closed() {
         return Err(Error::closed());
     }
@@ -32,7 +29,7 @@ pub(super) fn reopen(client: &Arc<MemoryClient>) -> Result<()> {
         (client.store.open_lease(client.ttl), LeaseWriter::new(clock.clone(), client.ttl, clock.now()));
     client.link.set_lease(current.0);
     drop(current);
-    // So no join waits for old nodes of this client (LEASE-CLEAN-UP-AFTER-LOSS).
+    // LEASE-CLEAN-UP-AFTER-LOSS.
     client.store.end_lease(old, LostReason::Expired);
     start(client);
     Ok(())
@@ -54,7 +51,7 @@ async fn renew(client: Weak<MemoryClient>, id: LeaseId, lease: LeaseWriter) {
                 lease.proven(sent);
             }
             Ok(None) => lease.end(LostReason::Revoked),
-            // Repeated soon: a lease is kept as long as it can be.
+            // A lease is kept as long as it can be.
             Err(error) if error.may_pass() => next = sent + period / 4,
             Err(_) => return,
         }

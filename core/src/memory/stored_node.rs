@@ -1,5 +1,3 @@
-//! A node, as the store keeps it.
-
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -10,11 +8,9 @@ use crate::address::Address;
 use crate::clock::Moment;
 use crate::contracts::{Join, NodeId, NodeWriter};
 
-/// Names a client's lease in a store.
 pub(super) type LeaseId = u64;
 
-/// The store and the client share it, so that the store reports wake-ups and losses without a
-/// message.
+/// The client shares it, so the store reports wake-ups and losses without a message.
 #[derive(Debug)]
 pub(super) struct StoredNode {
     pub(super) queue: Address,
@@ -23,12 +19,12 @@ pub(super) struct StoredNode {
     pub(super) label: Arc<str>,
     pub(super) data: Mutex<Arc<[u8]>>,
     pub(super) joined: Moment,
-    /// A request of its join may still be on its way: it must meet a tombstone.
+    /// A late request of the join must meet a tombstone.
     pub(super) repeated: AtomicBool,
-    /// Its own leave has removed it, with or without an answer.
+    /// The node's own leave has removed it, with or without an answer.
     pub(super) removed: AtomicBool,
     pub(super) state: NodeWriter,
-    /// Notified when the node is to look again. One that does not wait just now looks when it does.
+    /// A node that does not wait now looks when it does.
     pub(super) woken: Notify,
 }
 

@@ -1,5 +1,3 @@
-//! The request of every lock.
-
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
@@ -17,10 +15,8 @@ use crate::reentrancy::Owner;
 
 /// The request to acquire a lock: set options, then await it.
 ///
-/// The await returns `T`: a guard, or for a try an `Option` of a guard (`None`: other clients hold the
-/// lock or wait for it). The acquisition starts at the first poll: a request that is dropped before its
-/// first poll sends nothing. A request is `'static`, and works in `select!`, `join!`, `timeout` and
-/// `spawn`.
+/// The await returns `T`: a guard, or for a try an `Option` of a guard (`None`: other clients hold the lock
+/// or wait for it). Nothing is sent before the first poll. A request is `'static`.
 ///
 /// | option | sets | on a try |
 /// |---|---|---|
@@ -54,8 +50,8 @@ use crate::reentrancy::Owner;
 /// ```
 ///
 /// # Errors
-/// The method that makes the request lists its errors. `InvalidArgument` names an option with a bad
-/// value, or an option that was set after the first poll.
+/// The method that makes the request lists its errors. `InvalidArgument` names an option with a bad value, or
+/// an option that was set after the first poll.
 ///
 /// # Cancel safety
 /// A dropped request leaves nothing in the queue.
@@ -81,17 +77,16 @@ enum AcquireStage {
     Asked(Arc<dyn Take>, Ask),
     // The mutex is never locked: it makes the request `Sync`.
     Running(Mutex<Acquiring>),
-    // An option came after the first poll.
     Late(&'static str),
     Done,
 }
 
-/// The future of [`Take::take`]: one type for all recipes.
+/// The future of [`Take::take`].
 pub type Acquiring = Pin<Box<dyn Future<Output = Result<Option<Hold>>> + Send>>;
 
 /// Carries out the requests of a recipe. A backend implements it for the locks of another library.
 pub trait Take: Send + Sync + 'static {
-    /// Acquires; returns `None` if a try is refused. The request calls it at its first poll.
+    /// Acquires; returns `None` if a try is refused. Called at the first poll.
     fn take(self: Arc<Self>, ask: Ask) -> Acquiring;
 
     /// Returns the key, for errors.
@@ -105,7 +100,7 @@ impl Ask {
     }
 }
 
-/// The answer of an acquisition: a guard, or for a try an `Option` of a guard. Sealed.
+/// A guard, or for a try an `Option` of a guard. Sealed.
 pub trait Acquired: Sized + 'static + private::FromHold {
     /// The type of the guard.
     type Guard: Guard;
@@ -137,7 +132,6 @@ impl<G: Guard> Acquired for Option<G> {
     type Guard = G;
 }
 
-/// Options of every acquisition.
 impl<T: Acquired> Acquire<T> {
     fn set(mut self, name: &'static str, set: impl FnOnce(&mut Ask)) -> Self {
         match &mut self.stage {
@@ -149,15 +143,14 @@ impl<T: Acquired> Acquire<T> {
 
     /// Ends the hold after `time`, so that a hung task does not hold the lock for ever (LEASE-FIXED).
     ///
-    /// At this fixed end the hold is lost (`MaxHold`). The client removes its node from the queue one
-    /// [margin](crate::contracts::Lease::margin) later, also if the guard still exists; the margin gives
-    /// the holder's work time to stop. A [`release`](crate::Hold::release) after the end removes the node
-    /// at once. Spawned work is not stopped: let it wait for [`lost`](crate::Hold::lost).
+    /// At this end the hold is lost (`MaxHold`). Its node leaves the queue one
+    /// [margin](crate::contracts::Lease::margin) later, which gives the holder's work time to stop, or at
+    /// once after a [`release`](crate::Hold::release). Spawned work is not stopped: let it wait for
+    /// [`lost`](crate::Hold::lost).
     ///
-    /// If the lock was free, the time counts from the send of the request. Otherwise it counts from the
-    /// moment when the acquisition learns of its admission, so it does not bound an acquisition that is
-    /// not polled. If `time` is shorter than the round trip, the acquisition fails with `Lost`
-    /// (`MaxHold`).
+    /// The time counts from the send of the request if the lock was free, and otherwise from when the
+    /// acquisition learns of its admission. If `time` is shorter than the round trip, the acquisition fails
+    /// with `Lost` (`MaxHold`).
     pub fn max_hold(self, time: Duration) -> Self {
         self.set("max_hold", |ask| ask.max_hold = Some(time))
     }
@@ -166,87 +159,75 @@ impl<T: Acquired> Acquire<T> {
     /// sooner.
     ///
     /// A scheduled job that takes a few milliseconds then does not run again on a host whose clock is a
-    /// second late. `release()` returns at once, and the lock becomes free when the time is over;
-    /// [`close`](crate::Coordinator::close) waits for that.
+    /// second late. `release()` returns at once; [`close`](crate::Coordinator::close) waits for the end of
+    /// the time.
     ///
-    /// A [`max_hold`](Acquire::max_hold) that ends sooner takes precedence. If an owner releases its
-    /// writer and still reads, other readers wait for that time too; a
-    /// [`downgrade`](super::WriteGuard::downgrade) admits them at once.
+    /// A [`max_hold`](Acquire::max_hold) that ends sooner takes precedence. If an owner releases its writer
+    /// and still reads, other readers wait for that time too; a [`downgrade`](super::WriteGuard::downgrade)
+    /// admits them at once.
     ///
-    /// The lock is kept only while the client's lease exists: if the process ends, the server frees the
-    /// lock within a TTL. After [`close_now`](crate::Coordinator::close_now) the lock is free at once if the
-    /// capability [`minimum_outlives_close`](crate::Capabilities::minimum_outlives_close) is false.
+    /// If the process ends, the server frees the lock within a TTL; after
+    /// [`close_now`](crate::Coordinator::close_now) at once if
+    /// [`minimum_outlives_close`](crate::Capabilities::minimum_outlives_close) is false.
     #[doc(alias = "hold_at_least", alias = "lock_at_least_for")]
     pub fn min_hold(self, time: Duration) -> Self {
         self.set("min_hold", |ask| ask.min_hold = Some(time))
     }
 
-    /// Fails with `Unavailable` as soon as the coordinator does not answer, instead of waiting for the
-    /// end of the outage.
+    /// Fails with `Unavailable` as soon as the coordinator does not answer, instead of waiting for the end of
+    /// the outage: for a service that answers 503.
     ///
-    /// The request fails if the lease is [`Suspended`](crate::contracts::LeaseState::Suspended) at its
-    /// start or becomes suspended during the wait in the queue, and at the first failed request to the
-    /// server. Use it in a service that answers 503 during an outage. A re-entry of an owner needs no
-    /// server, and succeeds.
+    /// The request fails at its first failed request to the server, and if the lease is or becomes
+    /// [`Suspended`](crate::contracts::LeaseState::Suspended) during the wait. A re-entry of an owner needs
+    /// no server, and succeeds.
     pub fn fail_fast(self) -> Self {
         self.set("fail_fast", |ask| ask.fail_fast = true)
     }
 
     /// Requires that `replicas` Redis replicas confirm the acquisition.
     ///
-    /// If fewer confirm it within one request timeout (and the deadline of the acquisition), the client
-    /// gives the lock back and fails with `Unavailable`, which says how many confirmed. Zero switches off
-    /// the coordinator's default ([`Config::min_replicas`](crate::Config::min_replicas)).
+    /// If fewer confirm it within one request timeout (and the deadline of the acquisition), the client gives
+    /// the lock back and fails with `Unavailable`, which says how many confirmed. Zero switches off the
+    /// default of [`Config::min_replicas`](crate::Config::min_replicas).
     ///
-    /// A confirmed hold survives a failover to a replica that confirmed it. Redis may promote a replica
-    /// that did not. Only the acquisition is confirmed: not its renewals, its release, a re-entry, or a
-    /// call that shares an acquisition of its owner. The confirmation costs one round trip and the
-    /// replication, on a separate connection. Other clients wait during this. It does not extend the lease.
+    /// A confirmed hold survives a failover to a replica that confirmed it; Redis may promote another one.
+    /// Renewals, the release, a re-entry, or a call that shares an acquisition of its owner are not
+    /// confirmed. The confirmation costs one round trip and the replication, during which other clients wait,
+    /// and does not extend the lease.
     ///
-    /// Fails with `Unsupported` for more than zero on a backend whose
+    /// Fails with `Unsupported` on a backend whose
     /// [`confirms_on_replicas`](crate::Capabilities::confirms_on_replicas) is false.
     pub fn min_replicas(self, replicas: u32) -> Self {
         self.set("min_replicas", |ask| ask.min_replicas = Some(replicas))
     }
 
-    /// Sets the text in listings, up to 4 KiB. The default is the label of the owner, or of the
-    /// coordinator. Control characters and characters that change the text direction are refused,
-    /// because people read labels on a terminal.
+    /// Sets the text in listings, up to 4 KiB. The default is the label of the owner, or of the coordinator.
+    /// People read labels on a terminal, so control characters and characters that change the text direction
+    /// are refused.
     pub fn label(self, label: impl Into<Arc<str>>) -> Self {
         let label = label.into();
         self.set("label", |ask| ask.label = Some(label))
     }
 }
 
-/// Recipes in which an owner may enter again.
 impl<T: Acquired<Guard: Reentrant>> Acquire<T> {
-    /// Acquires for this owner. An owner that holds the lock already enters again at once: without a
-    /// request to the server, and before all waiters. The lock becomes free when the owner's last guard
-    /// is released.
+    /// Acquires for this owner. An owner that holds the lock already enters again at once: without a request
+    /// to the server, and before all waiters. The owner's last release frees the lock.
     ///
-    /// Two tasks of one owner can hold the lock at the same time, so they must order their work
-    /// themselves. If they acquire at the same time, they share one acquisition in the background, with
-    /// the options of the first task. If that task is dropped or not polled, the others still acquire.
-    /// The options do not apply to a re-entry.
-    ///
-    /// On a read/write lock, an owner that writes may read and write again. An owner that reads may read
-    /// again, also while writers wait. An owner that only reads and asks to write would wait for itself:
-    /// it gets `Deadlock`. If an owner's last write guard ends while the owner still reads, its node
-    /// becomes a reader node and keeps its place in the queue.
+    /// Tasks of one owner can hold the lock at the same time, so they must order their work themselves. If
+    /// they acquire at the same time, they share one acquisition in the background, with the options of the
+    /// first task. [`RwLock`](super::RwLock) has the rules for owners that read and write.
     #[doc(alias = "owner")]
     pub fn by(self, owner: &Owner) -> Self {
         self.set("by", |ask| ask.owner = Some(owner.clone()))
     }
 }
 
-/// Acquisitions that wait their turn.
 impl<G: Guard> Acquire<G> {
-    /// Sets the deadline of the whole acquisition, including reconnects. Without it the wait has no
-    /// deadline.
+    /// Sets the deadline of the whole acquisition, including reconnects. Without it the wait has no deadline.
     ///
     /// After the deadline the request fails with `Timeout` (other clients hold the lock) or `Unavailable`
-    /// (the coordinator does not answer), and its place in the queue is given back. Zero is refused: use
-    /// the `try_` method.
+    /// (the coordinator does not answer). Zero is refused: use the `try_` method.
     #[doc(alias = "timeout", alias = "wait_time", alias = "deadline")]
     pub fn within(self, time: Duration) -> Self {
         self.set("within", |ask| ask.within = Some(time))
@@ -267,14 +248,12 @@ impl<G: Guard> Acquire<G> {
     }
 }
 
-/// Tries.
 impl<G: Guard> Acquire<Option<G>> {
-    /// Runs `work` if the lock is free, and returns `None` if it is not. The work runs in the same way as in
+    /// Runs `work` if the lock is free, and returns `None` if it is not. The rest is as
     /// [`with`](Acquire#method.with) of an acquisition that waits.
     ///
     /// # Errors
-    /// * The errors of the try.
-    /// * `Lost`, `OutcomeUnknown`: as for an acquisition that waits.
+    /// As an acquisition that waits, without `Timeout`.
     ///
     /// # Cancel safety
     /// A dropped call releases its hold in the background.

@@ -1,5 +1,3 @@
-//! The arguments of an acquisition.
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,8 +8,8 @@ use crate::error::{Error, Result};
 use crate::label;
 use crate::reentrancy::Owner;
 
-/// The arguments of an acquisition and its options ([`Acquire`](super::Acquire)). Durations count on
-/// the client's clock, which also counts while the machine sleeps.
+/// The arguments of an acquisition and its options ([`Acquire`](super::Acquire)). Durations count on the
+/// client's clock, which also counts while the machine sleeps.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Ask {
@@ -23,7 +21,7 @@ pub struct Ask {
     pub limit: Limit,
     /// The node's data, up to 4,096 bytes.
     pub data: Arc<[u8]>,
-    /// Whether it waits its turn. A try does not wait.
+    /// Whether it waits its turn.
     pub patience: Patience,
     /// The deadline of the whole acquisition, from its first poll.
     pub within: Option<Duration>,
@@ -60,22 +58,20 @@ impl Ask {
         }
     }
 
-    /// Creates the request of a try: like [`new`](Self::new), but the acquisition does not wait.
+    /// Makes a try: an acquisition that does not wait.
     pub fn try_new(operation: &'static str, claim: Claim) -> Self {
         Self { patience: Patience::Try, ..Self::new(operation, claim) }
     }
 
-    /// Sets the node's data.
     pub(super) fn saying(self, data: &[u8]) -> Self {
         Self { data: data.into(), ..self }
     }
 
-    /// Returns the label in listings: of the call, or of its owner.
+    /// Of the call, or of its owner.
     pub(super) fn shown(&self) -> Option<&Arc<str>> {
         self.label.as_ref().or_else(|| self.owner.as_ref().map(Owner::shared_label))
     }
 
-    /// Validates all arguments before anything is sent.
     pub(super) fn check(&self) -> Result<()> {
         let times = [("within", self.within), ("max_hold", self.max_hold), ("min_hold", self.min_hold)];
         for (name, time) in times {

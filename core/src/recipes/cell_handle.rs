@@ -1,5 +1,3 @@
-//! A recipe's cell: its address, and the client that reads and writes it.
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +10,6 @@ use crate::contracts::{
 };
 use crate::error::{Error, ErrorKind, Result};
 
-/// The cell of one recipe's handle.
 #[derive(Clone)]
 pub(crate) struct CellHandle {
     pub(super) client: Arc<Client>,
@@ -26,12 +23,7 @@ impl CellHandle {
         Self { client: Arc::clone(client), cell, life: CellLife::Stays }
     }
 
-    /// Sets the time to idle, from the next write on (CELL-IDLE). At least two TTLs: a watcher reads the cell
-    /// once a TTL, and a count is retried for one TTL.
-    ///
-    /// # Errors
-    /// * `InvalidArgument` (`time_to_idle`): the time is out of range.
-    /// * `Unsupported`: the backend has no idle cells.
+    /// CELL-IDLE. At least two TTLs: a watcher reads the cell once a TTL, and a count is retried for one TTL.
     pub(super) fn set_time_to_idle(&mut self, time: Duration) -> Result<()> {
         let checked = || {
             let idle = TimeToIdle::new(time)?;
@@ -47,7 +39,6 @@ impl CellHandle {
         Ok(())
     }
 
-    /// Returns the time to idle of later writes, if they have one.
     pub(super) fn time_to_idle(&self) -> Option<TimeToIdle> {
         match self.life {
             CellLife::Idle(idle) => Some(idle),
@@ -55,7 +46,6 @@ impl CellHandle {
         }
     }
 
-    /// Names the operation and the key in an error.
     pub(super) fn in_context<T>(&self, operation: &'static str, answer: Result<T>) -> Result<T> {
         answer.map_err(|error| error.in_operation(operation).on(self.cell.name()))
     }
@@ -68,25 +58,24 @@ impl CellHandle {
         self.client.serve(self.client.backend.write_cell(&self.cell, write)).await
     }
 
-    /// Writes only while `hold` exists on the server (CELL-HELD).
+    /// CELL-HELD.
     pub(super) async fn write_while(&self, hold: &Hold, write: &CellWrite) -> Result<CellWritten> {
         hold.check()?;
         let node = self.node_of(hold)?;
         self.client.serve(node.write_cell(&self.cell, write)).await
     }
 
-    /// The hold's one node on this client.
     fn node_of(&self, hold: &Hold) -> Result<Arc<dyn Node>> {
         let mut own = hold.held_by().tenures().iter().filter(|tenure| tenure.client == self.client.id);
         let (Some(tenure), None) = (own.next(), own.next()) else {
             let why = "the hold must be on exactly one key, and on the coordinator of the value";
             return Err(Error::invalid("hold", why));
         };
-        // Released after the check.
+        // The hold was released after the check.
         tenure.node().ok_or_else(|| tenure.check().err().unwrap_or_else(Error::closed))
     }
 
-    /// Deletes the cell without a condition. Returns whether it existed.
+    /// Returns whether the cell existed.
     pub(super) async fn delete(&self) -> Result<bool> {
         Ok(matches!(
             self.write(&CellWrite::deletion(Expected::Any)).await?,
@@ -94,23 +83,14 @@ impl CellHandle {
         ))
     }
 
-    /// Watches the cell, for a recipe that reads each change itself.
     pub(super) async fn watcher(&self) -> Result<Watcher<Option<VersionedValue>>> {
         Watcher::open(&self.client, self.client.watch_cell(&self.cell)).await
     }
 }
-/// Checks a value before it is written to a cell.
-///
-/// # Errors
-/// `InvalidArgument` (`value`): the value is too long.
 pub(super) fn checked_value(value: &[u8]) -> Result<Arc<[u8]>> {
     check_bytes("value", value, MAX_CELL_BYTES).map(|()| value.into())
 }
 
-/// Checks the length of a value.
-///
-/// # Errors
-/// `InvalidArgument`: the value is too long.
 pub(super) fn check_bytes(argument: &'static str, value: &[u8], most: usize) -> Result<()> {
     match value.len() {
         bytes if bytes <= most => Ok(()),
@@ -118,7 +98,6 @@ pub(super) fn check_bytes(argument: &'static str, value: &[u8], most: usize) -> 
     }
 }
 
-/// Makes the error of a backend that broke its contract.
 pub(super) fn answered_nonsense() -> Error {
     Error::new(
         ErrorKind::Misconfigured,

@@ -1,14 +1,12 @@
-//! The retries of one change of a count.
-
 use super::cell_handle::CellHandle;
 use crate::clock::Moment;
 use crate::error::{Error, ErrorKind, Result};
 use crate::support::{Backoff, Pauses};
 
-/// The tries of one operation: for one TTL.
+/// An operation is tried for one TTL.
 pub(super) struct CountTries<'a> {
     handle: &'a CellHandle,
-    // The reply to a request was lost, so it may have been carried out, or may be carried out later.
+    // A request without a reply may be carried out later.
     in_doubt: bool,
     until: Moment,
     pauses: Backoff,
@@ -26,10 +24,7 @@ impl<'a> CountTries<'a> {
         self.in_doubt
     }
 
-    /// Allows the next try, after an answer that changed nothing.
-    ///
-    /// # Errors
-    /// The error of the operation, if its time is over.
+    /// The last answer changed nothing.
     pub(super) fn again_at_once(&self) -> Result<()> {
         if self.handle.client.clock().now() > self.until {
             let why = "other clients changed the count before each try: try again later";
@@ -38,10 +33,7 @@ impl<'a> CountTries<'a> {
         Ok(())
     }
 
-    /// Pauses before the next try, after a request or a read that failed.
-    ///
-    /// # Errors
-    /// The error of the operation, if another try is useless or its time is over.
+    /// The last request or read failed.
     pub(super) async fn again_after(&mut self, error: Error) -> Result<()> {
         match error.kind() {
             ErrorKind::OutcomeUnknown => self.in_doubt = true,
@@ -57,7 +49,7 @@ impl<'a> CountTries<'a> {
         Ok(())
     }
 
-    /// Returns the error, or `OutcomeUnknown` if an earlier request may have been carried out.
+    /// `OutcomeUnknown` if an earlier request may have been carried out.
     pub(super) fn or_unknown(&self, error: Error) -> Error {
         if !self.in_doubt || error.kind() == ErrorKind::OutcomeUnknown {
             return error;
@@ -71,7 +63,7 @@ pub(super) fn does_not_fit() -> Error {
     Error::invalid("number", "the sum does not fit into an i64")
 }
 
-/// Makes the error of an operation whose record may be gone.
+/// The record of the operation may be gone.
 pub(super) fn untold() -> Error {
     let why =
         "the change may have been applied: many other writes have removed its record, so read the count";

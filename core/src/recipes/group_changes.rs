@@ -1,5 +1,3 @@
-//! The differences between two states of a group.
-
 use super::group_member::GroupMember;
 
 /// The differences between two states of a group. Each list is in the order of joining.
@@ -14,7 +12,7 @@ pub struct GroupChanges {
 }
 
 impl GroupChanges {
-    /// Compares two states. Both must be in the order of joining, as [`Group`](super::Group) returns them.
+    /// Compares two states, both in the order of joining, as [`Group`](super::Group) returns them.
     pub fn between(before: &[GroupMember], now: &[GroupMember]) -> Self {
         let of = |members: &[GroupMember], number| {
             members.binary_search_by_key(&number, |member| member.sequence).ok().map(|at| members[at].clone())
@@ -42,7 +40,7 @@ impl GroupChanges {
 mod tests {
     use super::*;
 
-    /// Members by number and data: `1a 2b`.
+    /// `1a` is member 1 with data `a`.
     fn members(text: &str) -> Vec<GroupMember> {
         let member = |word: &str| GroupMember {
             sequence: u64::from(word.as_bytes()[0] - b'0'),

@@ -1,5 +1,3 @@
-//! A member of a group, as other clients see it.
-
 use std::sync::Arc;
 
 /// A member of a [`Group`](super::Group), as other clients see it.

@@ -1,5 +1,3 @@
-//! The guards: each is a hold of one recipe.
-
 use std::fmt;
 use std::ops::Deref;
 
@@ -21,15 +19,13 @@ pub trait Fenced: Guard {
     /// Returns the fencing token, which is higher than the tokens of all earlier holders (NODE-TOKEN). It
     /// stays readable after the end of the hold.
     ///
-    /// The resource must refuse a lower token: `UPDATE … SET fence = $1 … WHERE fence <= $1`. Claim the
-    /// token there before the first read: a check at each write alone loses a read-modify-write.
+    /// The resource must refuse a lower token: `UPDATE … SET fence = $1 … WHERE fence <= $1`. Claim the token
+    /// there before the first read: a check at each write alone loses a read-modify-write.
     fn token(&self) -> Token;
 }
 
 pub(super) mod sealed {
-    /// Makes a guard of a hold.
     pub trait Of: Sized {
-        /// Makes the guard of this hold.
         fn of(hold: super::Hold) -> Self;
     }
 }
@@ -83,8 +79,8 @@ macro_rules! guards {
     };
     (@Numbered $guard:ident) => {
         impl $guard {
-            /// Returns the sequence number of the hold, as listings show it. It is not a fencing token,
-            /// because several clients can hold at the same time.
+            /// Returns the sequence number of the hold, as listings show it. It is no fencing token, because
+            /// several clients can hold at the same time.
             pub fn sequence(&self) -> u64 {
                 self.0.place().sequence()
             }
@@ -93,43 +89,33 @@ macro_rules! guards {
 }
 
 guards! {
-    /// A held [`Mutex`](super::Mutex). [`release`](Hold::release) ends the hold; a drop releases it in
-    /// the background.
+    /// A held [`Mutex`](super::Mutex).
     MutexGuard: Reentrant Fenced;
     /// A read hold of an [`RwLock`](super::RwLock), shared with other readers.
-    /// [`release`](Hold::release) ends it; a drop releases it in the background.
     ReadGuard: Reentrant Numbered;
-    /// An exclusive write hold of an [`RwLock`](super::RwLock). [`release`](Hold::release) ends it; a drop
-    /// releases it in the background.
+    /// An exclusive write hold of an [`RwLock`](super::RwLock).
     WriteGuard: Reentrant Fenced;
-    /// Held permits of a [`Semaphore`](super::Semaphore). [`release`](Hold::release) gives them back; a
-    /// drop releases them in the background.
+    /// Held permits of a [`Semaphore`](super::Semaphore).
     Permit: Numbered;
-    /// Leadership in an [`Election`](super::Election). [`release`](Hold::release) resigns; a drop resigns
-    /// in the background.
+    /// Leadership in an [`Election`](super::Election). [`release`](Hold::release) resigns.
     Leadership: Fenced;
-    /// Membership of a [`Group`](super::Group). [`release`](Hold::release) leaves the group; a drop leaves
-    /// it in the background.
+    /// Membership of a [`Group`](super::Group). [`release`](Hold::release) leaves the group.
     Membership: Numbered;
-    /// A place inside a [`DoubleBarrier`](super::DoubleBarrier). [`leave`](Inside::leave) waits for the
-    /// other members. A [`release`](Hold::release) or a drop does not wait for them.
+    /// A place inside a [`DoubleBarrier`](super::DoubleBarrier). [`leave`](Inside::leave) waits for the other
+    /// members; a [`release`](Hold::release) or a drop does not.
     Inside:;
     /// Several locks that are held as one ([`MultiLock`](super::MultiLock)). The loss of one lock ends the
-    /// hold, and the error of [`run`](Hold::run) names its key. [`release`](Hold::release) ends the hold;
-    /// a drop releases it in the background.
+    /// hold, and the error of [`run`](Hold::run) names its key.
     MultiGuard: Reentrant;
-    /// A hold on a majority of coordinators ([`QuorumLock`](super::QuorumLock)). It is lost when fewer
-    /// than a majority of the members are held. [`release`](Hold::release) ends it; a drop releases it in
-    /// the background.
+    /// A hold on a majority of coordinators ([`QuorumLock`](super::QuorumLock)). It is lost when fewer than a
+    /// majority of the members are held.
     QuorumGuard:;
 }
 
 impl WriteGuard {
-    /// Turns the writer into a reader, which admits the next readers in the queue. No other writer is
-    /// admitted in between.
-    ///
-    /// The reader keeps the writer's place in the queue, its [`min_hold`](super::Acquire::min_hold) and
-    /// its [`max_hold`](super::Acquire::max_hold).
+    /// Turns the writer into a reader, which admits the next readers in the queue, but no other writer. The
+    /// reader keeps the writer's place, [`min_hold`](super::Acquire::min_hold) and
+    /// [`max_hold`](super::Acquire::max_hold).
     ///
     /// # Errors
     /// The guard is released after each error.

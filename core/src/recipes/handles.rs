@@ -1,6 +1,3 @@
-//! The common methods of all recipe handles.
-
-/// Gives a recipe its key, its address, and a `Debug` that shows the address and the fields after it.
 macro_rules! addressed {
     ($recipe:ident, $self:ident => $address:expr $(, $field:ident)?) => {
         impl $recipe {

@@ -1,5 +1,3 @@
-//! A hold: the common part of all guards.
-
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
@@ -20,17 +18,16 @@ use crate::token::Token;
 
 /// A hold on the coordinator: the common part of all guards.
 ///
-/// Every guard dereferences to `Hold`. Code that works under any hold takes `&Hold`, and code that
-/// stores any hold takes `impl Into<Hold>`.
+/// Every guard dereferences to `Hold`. Code that works under any hold takes `&Hold`, and code that stores any
+/// hold takes `impl Into<Hold>`.
 ///
-/// No lease lock can prevent that two processes *believe* for a moment that they hold the lock: a
-/// process that was paused longer than its TTL runs on until its next check. `check()` reports the loss
-/// at its first call after the pause. The fencing token ([`Fenced`](super::Fenced)) lets the resource
-/// refuse writes before that check.
+/// With every lease lock, a process that was paused longer than its TTL *believes* until its next check that
+/// it holds the lock. `check()` reports the loss at its first call after the pause. A fencing token
+/// ([`Fenced`](super::Fenced)) lets the resource refuse writes before.
 ///
 /// A dropped hold is released in the background. The drop never blocks, and does not panic outside of a
 /// runtime. A hold that was lost at its fixed end or by a close leaves the queue one
-/// [margin](crate::contracts::Lease::margin) after the loss.
+/// [margin](crate::contracts::Lease::margin) later.
 ///
 /// ```
 /// # use latchwork_core::{connect, Config, Hold, Result, memory};
@@ -53,14 +50,12 @@ pub struct Hold {
     waited: Duration,
 }
 
-/// The kinds of holds. A dropped hold is given back.
 enum HoldKind {
     Node(HeldNode),
     Owner(Share),
     Composite(Box<dyn Composite>),
 }
 
-/// A hold that consists of other holds: several locks, a majority, a place in a barrier.
 pub(super) trait Composite: Send + Sync {
     fn key(&self) -> &str;
 
@@ -70,17 +65,16 @@ pub(super) trait Composite: Send + Sync {
 
     fn held_by(&self) -> HeldBy<'_>;
 
-    /// Returns the places of its parts; `None` for a part without a place.
+    /// `None` for a part without a place.
     fn places(&self) -> Vec<Option<Token>>;
 
-    /// Returns the addresses of its parts.
     fn addresses(&self) -> Vec<&Address> {
         vec![self.address()]
     }
 
     fn release(&self) -> BoxFuture<'_, Result<Ended>>;
 
-    /// Releases, and waits until the other members inside have left.
+    /// Also waits until the other members inside have left.
     fn leave(&self) -> BoxFuture<'_, Result<()>> {
         Box::pin(async { self.release().await.map(drop) })
     }
@@ -107,7 +101,7 @@ impl Hold {
         }
     }
 
-    /// Returns the address on the coordinator. For several locks, the address of the first one.
+    /// Returns the address on the coordinator: of the first lock, if there are several.
     pub fn address(&self) -> &Address {
         match &self.by {
             HoldKind::Composite(composite) => composite.address(),
@@ -115,8 +109,8 @@ impl Hold {
         }
     }
 
-    /// Returns the [name](crate::Config::name) of the coordinator, if it has one. For several locks, the
-    /// name of the first one's coordinator. `None` for a quorum lock.
+    /// Returns the [name](crate::Config::name) of the coordinator, if it has one: of the first lock, if there
+    /// are several. `None` for a quorum lock.
     pub fn coordinator(&self) -> Option<&str> {
         match &self.by {
             HoldKind::Composite(composite) => composite.coordinator(),
@@ -148,25 +142,21 @@ impl Hold {
         self.held_by().state()
     }
 
-    /// Returns the time until the lease's deadline, or until the fixed end if that is sooner. Zero after
-    /// a loss or a release.
-    ///
-    /// Each renewal moves the deadline. Use it to decide whether work may begin.
+    /// Returns the time until the lease's deadline, which each renewal moves, or until an earlier fixed end.
+    /// Zero after a loss or a release.
     pub fn remaining(&self) -> Duration {
         self.held_by().remaining()
     }
 
-    /// Returns a stream of states, for code that pauses writes while the hold is
-    /// [`Suspended`](HoldState::Suspended). The first item is the state at the call, and the last item is
-    /// [`Ended`](HoldState::Ended).
+    /// Returns a stream of states, from the state at the call to [`Ended`](HoldState::Ended), for code that
+    /// pauses writes while the hold is [`Suspended`](HoldState::Suspended).
     pub fn states(&self) -> impl Stream<Item = HoldState> + Send + 'static + use<> {
         states(self.held_by().into())
     }
 
-    /// Returns a future that becomes ready when the hold ends. It is `Clone` and `'static`.
-    ///
-    /// Its output is [`Ended::Lost`], or [`Ended::Released`] after a release or a drop. If the deadline
-    /// of the lease has passed, it is ready at its first poll.
+    /// Returns a future that becomes ready when the hold ends: with [`Ended::Lost`], or with
+    /// [`Ended::Released`] after a release or a drop. If the deadline of the lease has passed, it is ready at
+    /// its first poll.
     #[doc(alias = "on_lost")]
     pub fn lost(&self) -> Loss {
         Loss::of(self.held_by())
@@ -175,17 +165,12 @@ impl Hold {
     /// Runs `work` while the lock is held, and drops `work` when the hold is lost or another task releases
     /// it.
     ///
-    /// Tasks that `work` spawned, also with `spawn_blocking`, continue: they must call
-    /// [`check`](Hold::check) or wait for [`lost`](Hold::lost).
-    ///
-    /// `run` does not release the hold: call [`release`](Hold::release), or use
-    /// [`with`](super::Acquire::with) on the request, which does both. The future does not borrow the
-    /// hold, and is `Send` if `work` is.
+    /// Tasks that `work` spawned, also with `spawn_blocking`, continue: they must call [`check`](Hold::check)
+    /// or wait for [`lost`](Hold::lost). [`with`](super::Acquire::with) on the request releases the hold too.
+    /// The future does not borrow the hold, and is `Send` if `work` is.
     ///
     /// # Errors
-    /// If the hold ended before the call, `work` is never polled.
-    /// * `Lost`: the hold was lost. The error has the key and the reason.
-    /// * `NotHeld`: the hold was released.
+    /// As [`check`](Hold::check). If the hold ended before the call, `work` is never polled.
     ///
     /// # Cancel safety
     /// As `work`.
@@ -196,18 +181,16 @@ impl Hold {
 
     /// Releases the hold, and waits until the server has confirmed it. Further calls change nothing.
     ///
-    /// After the release the lock is free, unless its owner has another guard, or
-    /// [`min_hold`](super::Acquire::min_hold) keeps it. The release of a lost hold, also after its fixed
-    /// end, does not wait. It ends the margin that is kept for the holder's work, so call it when the work
-    /// is over.
+    /// Afterwards the lock is free, unless its owner has another guard, or
+    /// [`min_hold`](super::Acquire::min_hold) keeps it. The release of a lost hold does not wait. It ends the
+    /// margin that is kept for the holder's work, so call it when the work is over.
     ///
     /// # Errors
     /// * `Lost`: the hold was lost before the release, so another client may have held the lock. The error
     ///   has the reason.
     /// * `OutcomeUnknown`: the server refused the release, or did not confirm it before the deadline of the
-    ///   hold. The client retries in the background, and the end of the lease frees the lock. Also if the
-    ///   reply to the first request was lost and the next request finds no node: that request or another
-    ///   client removed it.
+    ///   hold; or it found no node after an earlier request without a reply. The client retries in the
+    ///   background, and the end of the lease frees the lock.
     /// * `RuntimeGone`: the coordinator's runtime has ended.
     ///
     /// # Cancel safety
@@ -220,7 +203,7 @@ impl Hold {
         }
     }
 
-    /// Releases like [`release`](Self::release), but also returns normally if the hold was lost.
+    /// Like [`release`](Self::release), but a loss is not an error.
     pub(super) fn give_back(&self) -> BoxFuture<'_, Result<Ended>> {
         match &self.by {
             HoldKind::Node(held) => Box::pin(held.release()),
@@ -229,22 +212,20 @@ impl Hold {
         }
     }
 
-    /// Releases a hold of one node in the background.
     pub(super) fn let_go(&self) {
         if let HoldKind::Node(held) = &self.by {
             held.let_go();
         }
     }
 
-    /// Releases a hold that was lost before, without waiting.
     pub(super) fn give_back_lost(&self) {
         if let HoldKind::Node(held) = &self.by {
             held.give_back_lost();
         }
     }
 
-    /// Sets the bounds of a hold that is a part of several locks, after its admission. An owner's share is
-    /// bounded only if no other guard of that owner uses the node.
+    /// For a part of several locks, after its admission. An owner's share is bounded only if no other guard
+    /// of that owner uses the node.
     pub(super) fn bind(&self, end: Option<Moment>, min_hold: Option<Duration>) {
         match &self.by {
             HoldKind::Node(held) => held.bind(end, min_hold),
@@ -253,7 +234,6 @@ impl Hold {
         }
     }
 
-    /// Turns a writer into a reader, in its place.
     pub(super) async fn downgrade(self) -> Result<Self> {
         let by = match self.by {
             HoldKind::Node(held) => {
@@ -288,14 +268,12 @@ impl Hold {
         self.claim
     }
 
-    /// Returns the place in the queue of a hold of one node, with the epoch of its [move](crate::Move): for
-    /// tests that compare places before and after a move.
+    /// For tests that compare places before and after a [move](crate::Move).
     #[doc(hidden)]
     pub fn place(&self) -> Token {
         self.node().token()
     }
 
-    /// The tenure of a hold of one node.
     pub(super) fn tenure(&self) -> &Arc<Tenure> {
         match &self.by {
             HoldKind::Owner(share) => &share.tenure,
@@ -303,7 +281,6 @@ impl Hold {
         }
     }
 
-    /// The client of a hold of one node.
     pub(super) fn client(&self) -> &Arc<Client> {
         &self.node().client
     }

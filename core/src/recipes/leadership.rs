@@ -1,5 +1,3 @@
-//! The current leader, as an election's queue shows it.
-
 use std::sync::Arc;
 
 use crate::contracts::QueueEntry;
@@ -16,10 +14,7 @@ pub struct Leader {
 }
 
 impl Leader {
-    /// Returns the leader from the head of its election's queue. A head that still waits is not the leader yet.
-    ///
-    /// # Errors
-    /// `Misconfigured`: its sequence number does not fit into a term.
+    /// A head that still waits is not the leader yet.
     pub(super) fn of(head: &[QueueEntry], token: impl Fn(u64) -> Result<Token>) -> Result<Option<Self>> {
         let leader = head.first().filter(|head| head.admitted);
         let leading = |leader: &QueueEntry| {

@@ -1,5 +1,3 @@
-//! A member of several locks.
-
 use std::fmt;
 use std::sync::Arc;
 
@@ -53,7 +51,6 @@ impl MultiMember {
         self.handle.client().name.as_deref()
     }
 
-    /// Acquires this member only, with its own claim and limit.
     pub(super) async fn acquire(&self, ask: Ask) -> Result<Option<Hold>> {
         Arc::clone(&self.handle).take(Ask { claim: self.claim, limit: self.limit, ..ask }).await
     }

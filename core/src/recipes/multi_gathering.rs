@@ -1,5 +1,3 @@
-//! One acquisition of several locks as one.
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,16 +14,14 @@ use crate::decide::life::joins_anew;
 use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::hold::{Ended, HeldBy, Loss};
 
-/// One acquisition.
 pub(super) struct Gathering<'a> {
     members: &'a Arc<MultiMembers>,
     ask: Ask,
     clock: Clock,
     begun: Moment,
-    /// The deadline of a wait.
     deadline: Option<Moment>,
     gather: Gather,
-    // In canonical order.
+    // The holds are in canonical order.
     held: Vec<Hold>,
 }
 
@@ -62,7 +58,7 @@ impl<'a> Gathering<'a> {
         }
     }
 
-    /// Makes the request for one member. The bounds of the hold start when all members are held.
+    /// The bounds of the hold start when all members are held.
     fn call(&self, patience: Patience) -> Ask {
         let mut ask = Ask { patience, ..self.ask.clone() };
         if self.members.members.len() > 1 {
@@ -78,7 +74,7 @@ impl<'a> Gathering<'a> {
         ask
     }
 
-    /// Tries all members at the same time. Returns whether all are held; otherwise gives all back.
+    /// Returns whether all are held; otherwise gives all back.
     async fn try_all(&mut self) -> Result<bool> {
         let tries = join_all(self.members.in_order().map(|member| member.acquire(self.call(Patience::Try))));
         let answers = tokio::select! {
@@ -110,7 +106,7 @@ impl<'a> Gathering<'a> {
         }
     }
 
-    /// Waits for one member while the members before it are held. Returns `false` for a refused try.
+    /// Returns `false` for a refused try.
     async fn wait_for(&mut self, place: usize) -> Result<bool> {
         let member = self.members.in_order().nth(place).expect("a place in the order");
         let tenures: Vec<_> = self.held.iter().map(|held| Arc::clone(held.tenure())).collect();
@@ -140,7 +136,6 @@ impl<'a> Gathering<'a> {
         Ok(true)
     }
 
-    /// Gives the other members back after one was lost before all were held.
     fn begin_again(&mut self, ended: Ended, key: String) -> Result<()> {
         self.held.clear();
         self.gather.lost();
@@ -152,7 +147,7 @@ impl<'a> Gathering<'a> {
         Err(error.in_operation(self.ask.operation).on(key))
     }
 
-    /// Makes the hold. `None` if a member was lost in between; then the acquisition starts again.
+    /// `None` if a member was lost in between.
     fn guard(&mut self, since: Moment) -> Result<Option<Hold>> {
         if self.held.len() > 1 {
             let end = self.ask.max_hold.map(|length| since + length);
@@ -175,7 +170,7 @@ impl<'a> Gathering<'a> {
     }
 }
 
-/// Returns whether a wait may succeed after a try failed with this error.
+/// A wait may succeed after a try failed with this error.
 fn may_pass(error: &Error) -> bool {
     error.may_pass() || error.lost_reason().is_some_and(joins_anew)
 }

@@ -1,5 +1,3 @@
-//! Several locks held as one.
-
 use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, join_all};
@@ -14,10 +12,9 @@ use crate::error::Result;
 use crate::hold::{Ended, HeldBy, Tenure};
 use crate::token::Token;
 
-/// The holds of all members.
 pub(super) struct Several {
     members: Arc<MultiMembers>,
-    // Both in the order in which the members were given.
+    // Both are in the order in which the members were given.
     held: Vec<Hold>,
     tenures: Box<[Arc<Tenure>]>,
 }

@@ -1,5 +1,3 @@
-//! A fair mutex.
-
 use std::sync::Arc;
 
 use super::acquire::Acquire;
@@ -13,33 +11,28 @@ use crate::error::Result;
 use crate::listing::Listing;
 use crate::reentrancy::Owner;
 
-/// A fair mutex on a coordinator: clients acquire it in the order in which they joined its queue. Each
-/// hold has a fencing token, which rises from holder to holder.
+/// A fair mutex on a coordinator: clients acquire it in the order in which they joined its queue. Each hold
+/// has a fencing token, which rises from holder to holder. Making or cloning a handle does no I/O.
 ///
-/// A handle is cheap to make and to clone. Making it does no I/O.
+/// *Protocol.* Each acquisition is one ephemeral node in the key's queue. The server admits the first node,
+/// and a release wakes the next. The client renews the node's lease; if the client dies, the lease expires on
+/// the server.
 ///
-/// *Protocol.* Each acquisition is one ephemeral node in the key's queue, which the server orders.
-/// The server admits the first node, and a release wakes the next. The client renews the node's lease in
-/// the background. If the client dies, the lease expires on the server.
+/// *Why it is safe.* The server admits one node at a time, and a client counts its hold as lost before the
+/// server can admit another client (LEASE-DEADLINE). No lease lock can stop a process that is paused between
+/// its check of the lock and its write: send the [`token`](super::Fenced::token) to the resource.
 ///
-/// *Why it is safe.* The server admits one node at a time, and a client counts its hold as lost before
-/// the server can admit another client (LEASE-DEADLINE). No lease lock can stop a process that is paused
-/// between its check of the lock and its write. So send the [`token`](super::Fenced::token) to the
-/// resource: claim it there before the first read, and let the resource refuse lower tokens.
-///
-/// *Owners.* The mutex is reentrant for an owner that the call names ([`Acquire::by`]). All holds of an
-/// owner on a key share one node: a re-entry keeps the token and does not move a fixed end. If the node
-/// is lost, all these holds are lost together, and a later acquisition gets a new token. A call without
-/// an owner is not reentrant: a task that holds the mutex and acquires it again waits for itself.
+/// *Owners.* The mutex is reentrant for an owner that the call names ([`Acquire::by`]). All holds of an owner
+/// on a key share one node: a re-entry keeps the token and does not move a fixed end, and a loss ends all of
+/// them. Without an owner, a task that holds the mutex and acquires it again waits for itself.
 ///
 /// *When the lease is lost*, the hold is lost: [`lost`](crate::Hold::lost) becomes ready,
-/// [`check`](crate::Hold::check) fails with `Lost`, and another client is admitted. A waiter loses its
-/// place, and joins again automatically at the end of the queue.
+/// [`check`](crate::Hold::check) fails with `Lost`, and another client is admitted. A waiter joins again
+/// automatically at the end of the queue.
 ///
-/// *Source.* The lock of the ZooKeeper recipes (one sequential ephemeral node for each acquisition, no
-/// herd effect), as in Curator's `InterProcessMutex` and etcd's `concurrency.Mutex`. On Redis, a queue of
-/// such nodes. (Curator counts the holds of a thread. Here the owner is explicit, because a task is not a
-/// thread.) Fencing: M. Kleppmann, *How to do distributed locking* (2016).
+/// *Source.* The lock of the ZooKeeper recipes (no herd effect), as in Curator's `InterProcessMutex` and
+/// etcd's `concurrency.Mutex`. Curator counts the holds of a thread, but a task is not a thread, so here the
+/// owner is explicit. Fencing: M. Kleppmann, *How to do distributed locking* (2016).
 ///
 /// ```
 /// # use latchwork_core::{connect, Config, Owner, memory};
@@ -66,15 +59,15 @@ impl Mutex {
         Self { handle: Arc::new(handle) }
     }
 
-    /// Acquires the mutex, and waits while other clients hold it. [`Acquire`] has the options. First it
-    /// waits for this client's own earlier releases of the same key.
+    /// Acquires the mutex, and waits while other clients hold it, and for this client's own earlier releases
+    /// of the same key. [`Acquire`] has the options.
     ///
-    /// In an outage the acquisition keeps its place until its lease is lost, and then joins again. Without
-    /// a deadline ([`Acquire::within`]) it fails with `Unavailable` at most one TTL and one request timeout
+    /// In an outage the acquisition keeps its place until its lease is lost, and then joins again. Without a
+    /// deadline ([`Acquire::within`]) it fails with `Unavailable` at most one TTL and one request timeout
     /// after the server's last answer.
     ///
-    /// Poll a waiting acquisition or drop it: it may be admitted while it is not polled, and then keeps
-    /// all other clients out.
+    /// Poll a waiting acquisition or drop it: it may be admitted while it is not polled, and then blocks all
+    /// other clients.
     ///
     /// # Errors
     /// * `Timeout`: other clients still hold the mutex at the deadline.
@@ -84,9 +77,8 @@ impl Mutex {
     /// * `Forbidden`, `Misconfigured`, `Closed`, `RuntimeGone`: see [`ErrorKind`](crate::ErrorKind).
     ///
     /// # Cancel safety
-    /// A dropped acquisition leaves nothing in the queue: its node is removed in the background within a
-    /// round trip. (On Redis and etcd a marker may remain next to the queue for ten minutes, which keeps
-    /// out a join that arrives late.)
+    /// A dropped acquisition removes its node in the background within a round trip. (On Redis and etcd a
+    /// marker may remain next to the queue for ten minutes, which keeps out a join that arrives late.)
     #[doc(alias = "lock")]
     pub fn acquire(&self) -> Acquire<MutexGuard> {
         Ask::new("acquire", Claim::Exclusive).of(self.handle.clone())
@@ -94,12 +86,11 @@ impl Mutex {
 
     /// Acquires the mutex if it is free and its queue is empty; otherwise returns `None` without waiting.
     ///
-    /// If the capability [`clean_try`](crate::Capabilities::clean_try) is false, simultaneous tries on a
-    /// free mutex may all be refused.
+    /// If [`clean_try`](crate::Capabilities::clean_try) is false, simultaneous tries on a free mutex may all
+    /// be refused.
     ///
     /// # Errors
-    /// * `Unavailable`: the server does not answer within the request timeout. (If the lease expires
-    ///   during the try, the client repeats the try under a new lease.)
+    /// * `Unavailable`: the server does not answer within the request timeout.
     /// * `Lost`: another client removed the node during the try.
     /// * `Conflict`, `Forbidden`, `Misconfigured`, `Closed`, `RuntimeGone`: as [`acquire`](Self::acquire).
     ///
@@ -110,7 +101,7 @@ impl Mutex {
         Ask::try_new("try_acquire", Claim::Exclusive).of(self.handle.clone())
     }
 
-    /// Returns how many holds this owner has now, through this coordinator. Zero after a loss.
+    /// Returns how many holds this owner has through this coordinator. Zero after a loss.
     pub fn hold_count(&self, owner: &Owner) -> usize {
         self.handle.hold_count(owner)
     }
@@ -120,12 +111,11 @@ impl Mutex {
         self.handle.listing()
     }
 
-    /// Removes a client's node from the queue: for operators. Returns whether the node existed.
+    /// Removes a client's node from the queue, for operators. Returns whether the node existed.
     /// [`queue`](Self::queue) shows its sequence number.
     ///
-    /// The holder or waiter of the node gets `Revoked`. Normally the server notifies its client at once; if the
-    /// notification is lost, the client learns it within one TTL. Until then a holder continues its work, and
-    /// only fencing refuses its writes.
+    /// The client of the node gets `Revoked`: normally at once, and at the latest within one TTL. Until then
+    /// a holder continues its work, and only fencing refuses its writes.
     ///
     /// # Errors
     /// * `Unavailable`: the server does not answer.

@@ -1,5 +1,3 @@
-//! From a recipe's request to a hold, common to all recipes over a queue.
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,17 +22,15 @@ use crate::reentrancy::{Bounds, Mode, Owner, Owners, Share};
 use crate::seen::{RecipeMeter, SeenAcquisition};
 use crate::watched::list_all;
 
-/// The queue of one recipe's handle.
 #[derive(Clone)]
 pub(crate) struct QueueHandle {
     pub(super) owners: Arc<Owners>,
     pub(super) queue: Address,
-    // Of a client of both sides of a move.
+    // Only a client of both sides of a move has it.
     pub(super) moving: Option<Arc<Participant>>,
     meter: Arc<RecipeMeter>,
 }
 
-/// An acquired hold.
 pub(super) struct AcquiredNode {
     pub(super) held: HeldNode,
     pub(super) waited: Duration,
@@ -56,12 +52,10 @@ impl QueueHandle {
         self.owners.client()
     }
 
-    /// Names the operation and the key in an error.
     pub(super) fn in_context<T>(&self, operation: &'static str, answer: Result<T>) -> Result<T> {
         answer.map_err(|error| error.in_operation(operation).on(self.queue.name()))
     }
 
-    /// Checks the options, and computes the deadline.
     pub(super) fn request(&self, ask: &Ask) -> Result<Request> {
         ask.check()?;
         let client = self.client();
@@ -84,7 +78,7 @@ impl QueueHandle {
         })
     }
 
-    /// Returns the deadline. A try has the time of one request.
+    /// A try has the time of one request.
     fn deadline(&self, ask: &Ask) -> Moment {
         let within = match (ask.patience, ask.within) {
             (Patience::Try, _) => self.client().request_timeout,
@@ -95,7 +89,6 @@ impl QueueHandle {
         (self.client().clock().now() + within).min(Moment::from_nanos(Moment::NEVER.as_nanos() - 1))
     }
 
-    /// Acquires a new node.
     pub(super) async fn acquire(
         &self,
         request: &Request,
@@ -128,11 +121,10 @@ impl QueueHandle {
         }
     }
 
-    /// Acquires for an owner, or enters again.
     async fn enter(self: &Arc<Self>, ask: &Ask, owner: &Owner, mode: Mode) -> Result<Option<Hold>> {
         let clock = self.client().clock();
         let begun = clock.now();
-        // Checks the options of a re-entry too.
+        // A re-entry checks the options too.
         let request = self.in_context(ask.operation, self.request(ask))?;
         let min_hold = ask.min_hold;
         let acquire = |on_queue| {
@@ -148,12 +140,11 @@ impl QueueHandle {
         Ok(entered.map(|share| Hold::of_owner(share, ask.claim, clock.now().since(begun))))
     }
 
-    /// Returns how many holds this owner has now.
     pub(super) fn hold_count(&self, owner: &Owner) -> usize {
         self.owners.count(&(owner.clone(), self.queue.clone()))
     }
 
-    /// Gives a hold back in the background, and runs `then` after its node was removed.
+    /// `then` runs after the node was removed.
     pub(super) fn leave_and_then(
         &self,
         acquired: Option<AcquiredNode>,
@@ -170,17 +161,14 @@ impl QueueHandle {
         self.in_context("list", listed)
     }
 
-    /// Returns the leader, from the head of the queue.
     pub(super) fn leading(&self, head: &[QueueEntry]) -> Result<Option<Leader>> {
         Leader::of(head, |sequence| self.client().tokens.of(sequence))
     }
 
-    /// Lists the holders and waiters in order.
     pub(super) fn listing(self: &Arc<Self>) -> Listing<QueueEntry> {
         Listing::of(QueuePages(Arc::clone(self)))
     }
 
-    /// Lists the whole queue, page by page.
     pub(super) async fn list_all(&self) -> Result<Vec<QueueEntry>> {
         let client = self.client();
         client.serve(list_all(&*client.backend, &self.queue)).await
@@ -214,7 +202,6 @@ impl Take for QueueHandle {
     }
 }
 
-/// The holders and waiters of a queue.
 struct QueuePages(Arc<QueueHandle>);
 
 #[async_trait]

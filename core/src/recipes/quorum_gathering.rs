@@ -1,5 +1,3 @@
-//! One acquisition of a majority.
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,40 +11,34 @@ use crate::decide::quorum::{MajorityGather, NextStep};
 use crate::error::{Error, ErrorKind, Result};
 use crate::support::{Backoff, Pauses};
 
-/// One acquisition, of several members.
 pub(super) struct Acquisition<'a> {
     lock: &'a Arc<QuorumMembers>,
     ask: Ask,
     clock: Clock,
     begun: Moment,
-    /// The deadline of a wait.
     deadline: Moment,
     gathering: MajorityGather,
-    // By the number of the member.
+    // The index is the number of the member.
     held: Vec<Option<Hold>>,
-    // Why a member was left out since the last start of the acquisition.
+    // Filled since the last start of the acquisition.
     left_out: Vec<Option<LeftOut>>,
-    // When a majority last answered, even if it did not count yet.
+    // A majority last answered then, even if it did not count yet.
     answered: Moment,
     // Why no majority answered at the last try of all members.
     obstacle: Option<Error>,
     pauses: Backoff,
 }
 
-/// Why a member is left out.
 enum LeftOut {
     Failed(Error),
-    /// Its server counts only after this time.
+    /// The server counts only after this time.
     After(Duration),
 }
 
-/// The answers of all members to a try.
 #[derive(Default)]
 struct MemberTried {
     refused: usize,
-    // Members that are held.
     held: usize,
-    // Tries without an answer yet.
     late: Tries,
 }
 
@@ -105,7 +97,7 @@ impl<'a> Acquisition<'a> {
                     let (before, from_here) = self.lock.order.split_at(place);
                     self.keep_only(before);
                     late = self.wait_for(from_here[0]).await;
-                    // It waits for a member only after a majority has answered.
+                    // The wait begins only after a majority has answered.
                     (from, self.answered) = (self.clock.now(), self.clock.now());
                     self.gathering.passed();
                 }
@@ -115,13 +107,11 @@ impl<'a> Acquisition<'a> {
         }
     }
 
-    /// Gives back all members but these.
     fn keep_only(&mut self, kept: &[usize]) {
         let members = self.held.iter_mut().enumerate();
         members.filter(|(member, _)| !kept.contains(member)).for_each(|(_, held)| drop(held.take()));
     }
 
-    /// Keeps a member's hold, or why the member is left out.
     fn keep(&mut self, member: usize, answer: Result<Taken>) {
         match answer {
             Ok(Taken::Held(held)) => self.held[member] = Some(held),
@@ -131,17 +121,16 @@ impl<'a> Acquisition<'a> {
         }
     }
 
-    /// How many members are held now.
     fn live(&self) -> usize {
         self.held.iter().flatten().filter(|held| held.tenure().ended().is_none()).count()
     }
 
-    /// Makes the request for one member. The bounds of the hold start when a majority is held.
+    /// The bounds of the hold start when a majority is held.
     fn call(&self, patience: Patience) -> Ask {
         Ask { max_hold: None, min_hold: None, within: None, patience, ..self.ask.clone() }
     }
 
-    /// Tries all members that are not held, at the same time, until it is known whether a majority is held.
+    /// Ends when it is known whether a majority is held.
     async fn try_others(&mut self, but: Option<usize>) -> MemberTried {
         let (need, members) = (self.lock.need(), self.held.len());
         for held in &mut self.held {
@@ -174,7 +163,7 @@ impl<'a> Acquisition<'a> {
         tried
     }
 
-    /// Judges a try without a majority: `Ok` if a majority has answered.
+    /// `Ok` if a majority has answered.
     fn judge(&mut self, tried: &MemberTried) -> Result<()> {
         let need = self.lock.need();
         if tried.held + tried.refused >= need {
@@ -211,11 +200,11 @@ impl<'a> Acquisition<'a> {
         Ok(())
     }
 
-    /// Waits for one member while the members before it are held. After `longest_ttl` it tries all others,
-    /// because the member's holder may never release it. Returns the tries without an answer.
+    /// After `longest_ttl` it tries all others, because the member's holder may never release it. Returns the
+    /// tries without an answer.
     async fn wait_for(&mut self, member: usize) -> Tries {
         if self.left_out[member].is_some() {
-            // Its server has not answered, or does not count.
+            // The server has not answered, or does not count.
             return Tries::default();
         }
         let ask = Ask { fail_fast: true, ..self.call(Patience::Wait) };
@@ -230,7 +219,7 @@ impl<'a> Acquisition<'a> {
                     let before: Vec<_> = self.held.iter().map(Option::is_some).collect();
                     let tried = self.try_others(Some(member)).await;
                     if tried.held >= self.lock.need() {
-                        // Its place in the queue is given up: the hold tries the member again.
+                        // The place in the queue is given up: the hold tries the member again.
                         return tried.late;
                     }
                     for (held, before) in self.held.iter_mut().zip(before) {
@@ -244,7 +233,7 @@ impl<'a> Acquisition<'a> {
         }
     }
 
-    /// Gives back all members and pauses, after a round without a majority. No server has an event for this.
+    /// Pauses, because no server has an event for this.
     async fn begin_again(&mut self) {
         self.keep_only(&[]);
         self.gathering.again();
@@ -257,7 +246,7 @@ impl<'a> Acquisition<'a> {
         self.clock.sleep_until(self.clock.now() + pause).await;
     }
 
-    /// Makes the hold of a majority. `from` is when the successful acquisition was sent.
+    /// The successful acquisition was sent at `from`.
     fn guard(&mut self, from: Moment, mut late: Tries) -> Hold {
         let now = self.clock.now();
         let bounds = HoldBounds {
@@ -276,7 +265,6 @@ impl<'a> Acquisition<'a> {
         Hold::of_composite(quorum, self.ask.claim, now.since(self.begun))
     }
 
-    /// Makes the error of a passed deadline.
     fn late(&mut self) -> Error {
         match self.obstacle.take() {
             Some(why) => why,

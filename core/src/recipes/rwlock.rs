@@ -1,5 +1,3 @@
-//! A fair read/write lock.
-
 use std::sync::Arc;
 
 use super::acquire::Acquire;
@@ -14,26 +12,23 @@ use crate::listing::Listing;
 
 /// A fair read/write lock on a coordinator: any number of readers, or one writer.
 ///
-/// *Protocol.* Readers and writers join one queue. A reader waits only for the nearest writer ahead of
-/// it, and a writer waits for all nodes ahead of it. So readers that join later do not starve a waiting
-/// writer. When the writer has finished or given up, all readers up to the next writer are admitted
-/// together.
+/// *Protocol.* A reader waits only for the nearest writer ahead of it in the queue, and a writer waits for
+/// all nodes ahead of it. So readers that join later do not starve a waiting writer. After the writer, all
+/// readers up to the next writer are admitted together.
 ///
 /// *Owners.* All holds that name the same owner ([`Acquire::by`]) share one node. An owner that reads may
-/// read again, also while a writer waits. An owner that writes may read and write again. A re-entry sends no
-/// request. When the owner has released its last write hold and still reads, its node becomes a reader node
-/// and keeps its place in the queue. An owner that only reads and asks to write gets
-/// [`ErrorKind::Deadlock`](crate::ErrorKind::Deadlock). Without an owner the lock is not reentrant: a task
-/// that reads and then asks to write, or reads again after a writer has joined, waits for itself.
+/// read again, also while a writer waits. An owner that writes may read and write again. When it has released
+/// its last write hold and still reads, its node becomes a reader node in its place. An owner that only reads
+/// and asks to write gets [`ErrorKind::Deadlock`](crate::ErrorKind::Deadlock). Without an owner, a task that
+/// reads and then asks to write, or reads again after a writer has joined, waits for itself.
 ///
 /// *Fencing.* A writer has a token, like the holder of a [`Mutex`](super::Mutex). Readers have no token.
 ///
-/// *When the lease is lost*, the effect is as for a [`Mutex`](super::Mutex). All holds of an owner are
-/// lost together.
+/// *When the lease is lost*, the effect is as for a [`Mutex`](super::Mutex).
 ///
-/// *Source.* The shared locks of the ZooKeeper recipes. A writer can become a reader in place
-/// ([`downgrade`](super::WriteGuard::downgrade)), as in Curator. On ZooKeeper the layout is the same as the
-/// layout of Curator's `InterProcessReadWriteLock`.
+/// *Source.* The shared locks of the ZooKeeper recipes, with Curator's
+/// [`downgrade`](super::WriteGuard::downgrade). On ZooKeeper the layout is that of Curator's
+/// `InterProcessReadWriteLock`.
 ///
 /// ```
 /// # use latchwork_core::{connect, Config, memory};
@@ -58,8 +53,8 @@ impl RwLock {
         Self { handle: Arc::new(handle) }
     }
 
-    /// Acquires for reading: waits until no writer is ahead in the queue. In all other respects, the call is
-    /// the same as [`Mutex::acquire`](super::Mutex::acquire).
+    /// Acquires for reading: waits until no writer is ahead in the queue. The rest is as
+    /// [`Mutex::acquire`](super::Mutex::acquire).
     ///
     /// # Errors
     /// As [`Mutex::acquire`](super::Mutex::acquire).
@@ -81,8 +76,8 @@ impl RwLock {
         Ask::try_new("try_read", Claim::Shared).of(self.handle.clone())
     }
 
-    /// Acquires for writing: waits until no node is ahead in the queue. In all other respects, the call is the
-    /// same as [`Mutex::acquire`](super::Mutex::acquire).
+    /// Acquires for writing: waits until no node is ahead in the queue. The rest is as
+    /// [`Mutex::acquire`](super::Mutex::acquire).
     ///
     /// # Errors
     /// * `Deadlock`: the owner reads and does not write.
@@ -112,8 +107,7 @@ impl RwLock {
         self.handle.listing()
     }
 
-    /// Removes a client's node from the queue: for operators. As
-    /// [`Mutex::force_release`](super::Mutex::force_release).
+    /// Removes a client's node from the queue, as [`Mutex::force_release`](super::Mutex::force_release).
     ///
     /// # Errors
     /// As [`Mutex::force_release`](super::Mutex::force_release).

@@ -1,5 +1,3 @@
-//! A fair semaphore with weighted permits.
-
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -17,10 +15,9 @@ use crate::listing::Listing;
 /// A fair semaphore on a coordinator: clients hold at most `limit` permits at a time. It limits
 /// concurrency, not rate.
 ///
-/// *Protocol.* An acquisition takes all permits of its weight or none. Acquisitions are admitted in the
-/// order of joining: no acquisition overtakes a waiter whose weight is not free yet. The limit is stored
-/// on the coordinator and remains there; [`set_limit`](Semaphore::set_limit) changes it under load. The
-/// [`Limit`] of a handle decides:
+/// *Protocol.* An acquisition takes all permits of its weight or none, and does not overtake a waiter whose
+/// weight is not free yet. The limit is stored on the coordinator; [`set_limit`](Semaphore::set_limit)
+/// changes it under load. The [`Limit`] of a handle decides:
 ///
 /// | limit | if no limit is stored | if another limit is stored |
 /// |---|---|---|
@@ -28,12 +25,11 @@ use crate::listing::Listing;
 /// | `3`, or [`Limit::Exactly(3)`](Limit::Exactly) | stores 3 | `Conflict` |
 /// | [`Limit::Stored`] | `Conflict` | uses the stored limit |
 ///
-/// *When the lease is lost*, the permits are lost, and another client may hold them at once. As with
-/// every lease lock, a paused process can continue to work next to its successor for a moment. Permits
-/// have no token.
+/// *When the lease is lost*, the permits are lost, and another client may hold them at once. Permits have no
+/// token that fences off a paused process.
 ///
-/// *Source.* Curator's `InterProcessSemaphoreV2` has leases on permits. The order, the weights and the
-/// stored limit are new here.
+/// *Source.* Curator's `InterProcessSemaphoreV2` has leases on permits. The order, the weights and the stored
+/// limit are new.
 ///
 /// ```
 /// # use latchwork_core::{connect, Limit, Config, memory};
@@ -62,8 +58,8 @@ impl Semaphore {
         Ok(Self { handle: Arc::new(handle), limit: Arc::new(Mutex::new(limit)) })
     }
 
-    /// Acquires `weight` permits: waits in the queue until all of them are free. In all other respects, the
-    /// call is the same as [`Mutex::acquire`](super::Mutex::acquire).
+    /// Acquires `weight` permits: waits in the queue until all of them are free. The rest is as
+    /// [`Mutex::acquire`](super::Mutex::acquire).
     ///
     /// # Errors
     /// * `InvalidArgument` (`weight`): the weight is zero, or above the handle's exact limit.
@@ -98,7 +94,7 @@ impl Semaphore {
         *self.limit.lock()
     }
 
-    /// Reads the limit that is stored on the coordinator; `None` if no limit is stored yet.
+    /// Reads the limit that is stored on the coordinator, if there is one.
     ///
     /// # Errors
     /// * `Conflict`: the stored value is not a limit.
@@ -114,17 +110,17 @@ impl Semaphore {
 
     /// Replaces the stored limit, and the limit of this handle and its clones.
     ///
-    /// Other handles with the exact old limit get `Conflict` at their next acquisition; handles with
-    /// [`Limit::UnlessStored`] or [`Limit::Stored`] use the new limit.
+    /// Other handles with the exact old limit get `Conflict` at their next acquisition; all other handles use
+    /// the new limit.
     ///
-    /// Waiters remain in the queue. If their weight is free under the new limit, they are admitted at once.
-    /// A waiter whose weight is above the new limit gets `Conflict`. A lower limit revokes no permits: no
-    /// waiter is admitted until the held permits are within the limit.
+    /// Waiters that fit under the new limit are admitted at once, and a waiter whose weight is above it gets
+    /// `Conflict`. A lower limit revokes no permits: no waiter is admitted until the held permits are within
+    /// the limit.
     ///
     /// # Errors
     /// * `InvalidArgument` (`limit`): the limit is zero.
-    /// * `OutcomeUnknown`: the limit may have been stored. This handle keeps its old limit: read
-    ///   [`stored_limit`](Semaphore::stored_limit), because another client may have set it too.
+    /// * `OutcomeUnknown`: the limit may have been stored, and this handle keeps its old one. Read
+    ///   [`stored_limit`](Semaphore::stored_limit).
     /// * `Unavailable`, `Forbidden`, `Closed`, `RuntimeGone`: see [`ErrorKind`](crate::ErrorKind).
     ///
     /// # Cancel safety
@@ -150,8 +146,7 @@ impl Semaphore {
         self.handle.listing()
     }
 
-    /// Removes a client's node from the queue: for operators. As
-    /// [`Mutex::force_release`](super::Mutex::force_release).
+    /// Removes a client's node from the queue, as [`Mutex::force_release`](super::Mutex::force_release).
     ///
     /// # Errors
     /// As [`Mutex::force_release`](super::Mutex::force_release).

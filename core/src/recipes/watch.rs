@@ -1,5 +1,3 @@
-//! The watch of a cell or a queue: one type for leaders, members and values.
-
 use std::fmt;
 use std::sync::Arc;
 
@@ -18,13 +16,12 @@ use crate::watched::Watched;
 /// `Watch<Vec<GroupMember>>` of a group, `Watch<Option<VersionedValue>>` of a value.
 ///
 /// The latest state always arrives, and versions and terms only rise. A slow reader skips states in between.
-/// A dead client disappears when the server has ended its lease.
 ///
-/// *Protocol.* The client watches the state on the server. It reads the state after each change, after each
-/// new connection, and at least once a TTL. All watches of the same state in one client share these reads.
+/// *Protocol.* The client reads the state after each change, after each new connection, and at least once a
+/// TTL. All watches of the same state in one client share these reads.
 ///
-/// A drop ends the watch. *When the lease is lost*, the watch continues, because it does not depend on the
-/// lease. A clone has the same last answer, and continues independently.
+/// A watch does not depend on the lease, and a drop ends it. A clone has the same last answer, and continues
+/// independently.
 ///
 /// ```
 /// # use latchwork_core::{connect, Config, Result, memory};
@@ -42,11 +39,9 @@ use crate::watched::Watched;
 pub struct Watch<T> {
     address: Address,
     source: Box<dyn WatchSource<T>>,
-    // The last answer of `changed`.
     answered: Option<T>,
 }
 
-/// The state that a watch shows.
 trait WatchSource<T>: Send + Sync {
     fn latest(&self) -> Result<T>;
     fn is_current(&self) -> bool;
@@ -61,7 +56,6 @@ impl<T> Clone for Box<dyn WatchSource<T>> {
     }
 }
 
-/// A watcher of a state on the server, and the function that reads it.
 #[derive(Clone)]
 struct Read<S, F> {
     watcher: Watcher<S>,
@@ -93,7 +87,7 @@ where
 }
 
 impl<T: Clone + PartialEq + Send + Sync + 'static> Watch<T> {
-    /// Starts a watch, and waits until the state was read. `read` converts the state to an answer.
+    /// `read` converts the state to an answer.
     pub(super) async fn open<S: Clone + Send + Sync + 'static>(
         client: &Arc<Client>,
         address: &Address,
@@ -106,8 +100,8 @@ impl<T: Clone + PartialEq + Send + Sync + 'static> Watch<T> {
         Ok(Self { address: address.clone(), source, answered: None })
     }
 
-    /// Returns the last known state, without a request. It may be old during an outage:
-    /// [`is_current`](Self::is_current).
+    /// Returns the last known state, without a request. It may be old during an outage
+    /// ([`is_current`](Self::is_current)).
     ///
     /// # Errors
     /// The reason why the watch has ended.
@@ -122,8 +116,8 @@ impl<T: Clone + PartialEq + Send + Sync + 'static> Watch<T> {
         self.source.is_current()
     }
 
-    /// Waits until the state differs from the last answer, and returns it. The first call returns at once.
-    /// The call waits during an outage.
+    /// Waits until the state differs from the last answer, and returns it. The first call returns at once. A
+    /// call waits during an outage.
     ///
     /// # Errors
     /// As [`latest`](Self::latest), and `RuntimeGone`.
@@ -147,8 +141,8 @@ impl<T: Clone + PartialEq + Send + Sync + 'static> Watch<T> {
 }
 
 impl Watch<Vec<GroupMember>> {
-    /// Waits for a change as [`changed`](Self::changed), and returns the differences to the last answer of
-    /// either method. At the first call all members are in `joined`.
+    /// Waits as [`changed`](Self::changed), and returns the differences to the last answer of either method.
+    /// At the first call all members are in `joined`.
     ///
     /// # Errors
     /// As [`changed`](Self::changed).

@@ -1,4 +1,4 @@
-//! A watcher of a cell or a queue. It shares the watch of its client.
+//! Watchers of the same state share the watch of their client.
 
 use std::sync::Arc;
 
@@ -8,17 +8,16 @@ use crate::client::Client;
 use crate::error::{Error, ErrorKind, Result};
 use crate::watched::{View, Watched};
 
-/// One watcher.
 #[derive(Clone)]
 pub(super) struct Watcher<S> {
     client: Arc<Client>,
-    // Ends the task when the last watcher is dropped.
+    // The task ends with the last watcher.
     _watched: Arc<Watched<S>>,
     views: watch::Receiver<View<S>>,
 }
 
 impl<S: Clone + Send + Sync> Watcher<S> {
-    /// Starts to watch, and waits for the first read.
+    /// Waits for the first read.
     pub(super) async fn open(client: &Arc<Client>, watched: Arc<Watched<S>>) -> Result<Self> {
         let mut views = watched.views();
         let read = async {
@@ -37,17 +36,15 @@ impl<S: Clone + Send + Sync> Watcher<S> {
         Ok(Self { client: Arc::clone(client), _watched: watched, views })
     }
 
-    /// Returns the last known state, without a request.
     pub(super) fn latest(&self) -> Result<S> {
         seen(&self.views.borrow())
     }
 
-    /// Returns whether the watch on the server works now.
     pub(super) fn is_current(&self) -> bool {
         matches!(*self.views.borrow(), View::Read(_, true))
     }
 
-    /// Waits until `of` the state differs from `answered`, and returns it.
+    /// Waits until `of` the state differs from `answered`.
     pub(super) async fn next<T: Clone + PartialEq>(
         &mut self,
         answered: &mut Option<T>,
@@ -67,12 +64,11 @@ impl<S: Clone + Send + Sync> Watcher<S> {
         Ok(next)
     }
 
-    /// Returns the last known state; [`news`](Self::news) waits for later ones.
+    /// [`news`](Self::news) waits for later states.
     pub(super) fn glance(&mut self) -> Result<S> {
         seen(&self.views.borrow_and_update())
     }
 
-    /// Waits until the state may differ from the last glance.
     pub(super) async fn news(&mut self) -> Result<()> {
         let news = self.views.changed();
         self.client.serve(async { news.await.map_err(|_| Error::closed()) }).await

@@ -3,26 +3,24 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Numbers the acquisitions of an owner and key. A guard carries it, so that a release from another
-/// generation does nothing (OWNER-GUARD-CARRIES-GENERATION).
+/// A guard carries its generation, so that a release from another generation does nothing
+/// (OWNER-GUARD-CARRIES-GENERATION).
 pub(crate) type Generation = u64;
 
-/// How an owner holds, or asks to hold. A mutex has only `Exclusive`.
+/// A mutex has only `Exclusive`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Mode {
     Exclusive,
     Shared,
 }
 
-/// The entry of an owner and a key: none, acquiring, or held. The holds of a generation share one node, and are
-/// counted by mode. A waiter is counted from its start, so it holds from the admission on, polled or not.
+/// A waiter is counted from its start, so it holds from the admission on, polled or not.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum OwnerEntry<H> {
     Acquiring { generation: Generation, mode: Mode, queued: bool, wanted: bool, counts: Counts },
     Held { generation: Generation, counts: Counts, hold: H },
 }
 
-/// How many tasks hold, or wait to hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Counts {
     exclusive: usize,
@@ -44,30 +42,27 @@ impl Counts {
     }
 }
 
-/// The next step of a task that enters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Entrant<H> {
-    /// This owner neither holds nor acquires: begin an acquisition in the background, which reports
-    /// [`Ledger::acquired`] or [`Ledger::gave_up`], and wait for it. Counted.
+    /// Counted. Begin an acquisition in the background, which reports [`Ledger::acquired`] or
+    /// [`Ledger::gave_up`].
     Acquire(Generation),
-    /// An acquisition of this owner is under way: wait for its end (OWNER-ONE-ACQUISITION).
-    /// Counted.
+    /// Counted. An acquisition is under way (OWNER-ONE-ACQUISITION).
     Join(Generation),
-    /// An acquisition is under way that does not fit: it is to read and this task asks to write, or
-    /// it is unwanted and being undone. Wait for its end, and enter again.
+    /// An acquisition is under way that does not fit: it is to read and this task asks to write, or it is
+    /// being undone. Enter again after its end.
     Later(Generation),
-    /// Held in a sufficient mode: counted, and no request. A writer may read.
+    /// Counted. A writer may read.
     Again(Generation, H),
-    /// The owner reads, and asks to write: it would wait for itself.
+    /// The owner would wait for itself.
     Deadlock,
 }
 
-/// The state of an acquisition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Progress<H> {
-    /// It runs; `queued` if it waits in the queue.
+    /// `queued` if it waits in the queue.
     Acquiring { queued: bool },
-    /// No task waits for it any more: it must be undone, and then given up.
+    /// It must be undone, and then given up.
     Unwanted,
     /// Its waiters hold.
     Held(H),
@@ -78,22 +73,20 @@ pub(crate) enum Progress<H> {
 /// The effect of the end of a hold or a wait on the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Left<H> {
-    /// Other holds of this generation remain, and the node stays as it is.
     Remaining,
-    /// It was the last writing hold, and readers remain: the node must be downgraded.
+    /// Readers remain.
     Downgrade(H),
-    /// It was the last hold: the node must be given back. The entry is removed already, so that a later acquisition
-    /// is a new one (OWNER-RELEASE-REMOVES-ENTRY).
+    /// The entry is removed already, so that a later acquisition is a new one (OWNER-RELEASE-REMOVES-ENTRY).
     Last(H),
-    /// No task waits for the running acquisition any more. Or only readers wait for an acquisition to write, which
-    /// is useless to them. It must be undone (OWNER-ACQUIRES-IN-BACKGROUND). The entry remains until then, so that
-    /// no other acquisition of this owner starts before.
+    /// No task waits any more, or only readers wait for a writer's acquisition
+    /// (OWNER-ACQUIRES-IN-BACKGROUND). The entry remains until it is undone, so that no other acquisition of
+    /// this owner starts before.
     Unwanted,
-    /// The guard's generation is gone: nothing to do (OWNER-GUARD-CARRIES-GENERATION).
+    /// OWNER-GUARD-CARRIES-GENERATION.
     Stale,
 }
 
-/// The holds of all owners of a coordinator, by owner and key.
+/// `K` names an owner and a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ledger<K: Eq + Hash, H> {
     entries: HashMap<K, OwnerEntry<H>>,
@@ -101,13 +94,11 @@ pub(crate) struct Ledger<K: Eq + Hash, H> {
 }
 
 impl<K: Eq + Hash + Clone, H: Clone> Ledger<K, H> {
-    /// An empty ledger.
     pub(crate) fn new() -> Self {
         Self { entries: HashMap::new(), last: 0 }
     }
 
-    /// Handles a task of an owner that asks for `key`. If `is_lost` reports a lost hold, its entry is cleared first,
-    /// so that no task re-enters a lost hold (OWNER-LOSS-CLEARS-ENTRY).
+    /// A lost hold's entry is cleared first (OWNER-LOSS-CLEARS-ENTRY).
     pub(crate) fn enter(&mut self, key: &K, mode: Mode, is_lost: impl FnOnce(&H) -> bool) -> Entrant<H> {
         match self.entries.get_mut(key) {
             Some(OwnerEntry::Acquiring { generation, mode: acquires, wanted, counts, .. }) => {
@@ -133,7 +124,6 @@ impl<K: Eq + Hash + Clone, H: Clone> Ledger<K, H> {
         Entrant::Acquire(generation)
     }
 
-    /// Returns the state of the acquisition of this generation.
     pub(crate) fn progress(&self, key: &K, of: Generation) -> Progress<H> {
         match self.entries.get(key) {
             Some(OwnerEntry::Acquiring { generation, queued, wanted, .. }) if *generation == of => {
@@ -149,7 +139,6 @@ impl<K: Eq + Hash + Clone, H: Clone> Ledger<K, H> {
         }
     }
 
-    /// Records that the acquisition of this generation waits in the queue.
     pub(crate) fn queued(&mut self, key: &K, of: Generation) {
         if let Some(OwnerEntry::Acquiring { generation, queued, .. }) = self.entries.get_mut(key)
             && *generation == of
@@ -158,8 +147,7 @@ impl<K: Eq + Hash + Clone, H: Clone> Ledger<K, H> {
         }
     }
 
-    /// Records that the acquisition of this generation succeeded, so all its waiters hold. Returns false if no waiter
-    /// remains: then the acquisition must be given up.
+    /// Returns false if no waiter remains: then the acquisition must be given up.
     pub(crate) fn acquired(&mut self, key: &K, of: Generation, hold: H) -> bool {
         match self.entries.get_mut(key) {
             Some(entry @ OwnerEntry::Acquiring { wanted: true, .. }) if entry.generation() == of => {
@@ -170,7 +158,7 @@ impl<K: Eq + Hash + Clone, H: Clone> Ledger<K, H> {
         }
     }
 
-    /// Records that the acquisition of this generation failed, was undone, or its task died: its waiters enter again.
+    /// The waiters enter again.
     pub(crate) fn gave_up(&mut self, key: &K, of: Generation) {
         if let Some(entry @ OwnerEntry::Acquiring { .. }) = self.entries.get(key)
             && entry.generation() == of
@@ -179,7 +167,7 @@ impl<K: Eq + Hash + Clone, H: Clone> Ledger<K, H> {
         }
     }
 
-    /// Removes a released guard, or a dropped waiter, of this generation and mode.
+    /// A guard is released, or a waiter is dropped.
     pub(crate) fn leave(&mut self, key: &K, of: Generation, mode: Mode) -> Left<H> {
         let Some(entry) = self.entries.get_mut(key).filter(|entry| entry.generation() == of) else {
             return Left::Stale;
@@ -207,7 +195,7 @@ impl<K: Eq + Hash + Clone, H: Clone> Ledger<K, H> {
         }
     }
 
-    /// Turns a writing guard of this generation into a reading one. Never returns [`Left::Last`].
+    /// A writing guard becomes a reading one. Never returns [`Left::Last`].
     pub(crate) fn convert(&mut self, key: &K, generation: Generation) -> Left<H> {
         match self.entries.get_mut(key) {
             Some(OwnerEntry::Held { generation: current, counts, .. }) if *current == generation => {
@@ -218,14 +206,14 @@ impl<K: Eq + Hash + Clone, H: Clone> Ledger<K, H> {
         self.leave(key, generation, Mode::Exclusive)
     }
 
-    /// The current generation, for a fault of the model.
+    /// For a fault of the model.
     #[cfg(test)]
     #[allow(dead_code, reason = "the model of owners includes this file")]
     pub(super) fn generation(&self, key: &K) -> Option<Generation> {
         self.entries.get(key).map(OwnerEntry::generation)
     }
 
-    /// Hashes the state of one key for the model, since a map has no hash.
+    /// For the model, since a map has no hash.
     #[cfg(test)]
     #[allow(dead_code, reason = "the model of owners includes this file")]
     pub(super) fn hash_of<S: std::hash::Hasher>(&self, key: &K, state: &mut S)
@@ -235,7 +223,7 @@ impl<K: Eq + Hash + Clone, H: Clone> Ledger<K, H> {
         (self.last, self.entries.get(key)).hash(state);
     }
 
-    /// Returns how many holds the owner has on `key` now: zero after a loss.
+    /// Zero after a loss.
     pub(crate) fn count(&self, key: &K, is_lost: impl FnOnce(&H) -> bool) -> usize {
         match self.entries.get(key) {
             Some(OwnerEntry::Held { counts, hold, .. }) if !is_lost(hold) => counts.exclusive + counts.shared,

@@ -1,7 +1,5 @@
-//! Owners and hold counts: one node on the server for all holds of an owner.
-//!
-//! A coordinator keeps a ledger of its owners' holds. The ledger is a value without I/O, so that a model can run
-//! every order of events on the real code.
+//! The ledger of an owner's holds is a value without I/O, so that a model can run every order of events on
+//! the real code.
 
 mod ledger;
 mod owner;

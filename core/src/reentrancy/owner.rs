@@ -1,14 +1,12 @@
-//! An owner: the explicit identity of a holder.
-
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// An owner of reentrant holds: an explicit value, never a thread or a task (REENTRY-OWNER).
 ///
-/// A call names its owner by [`Acquire::by`](crate::recipes::Acquire::by). An owner exists in one
-/// process; listings show its label. Clones are the same owner. To use an owner in nested calls, pass a
-/// clone, or keep it in your own `tokio::task_local!`.
+/// A call names its owner by [`Acquire::by`](crate::recipes::Acquire::by). An owner exists in one process;
+/// listings show its label. Clones are the same owner: for nested calls, pass a clone, or keep it in your own
+/// `tokio::task_local!`.
 #[derive(Clone)]
 pub struct Owner {
     id: u64,
@@ -20,8 +18,8 @@ static LAST: AtomicU64 = AtomicU64::new(0);
 impl Owner {
     /// Makes a new owner. Two owners with the same label are different owners.
     ///
-    /// Acquisitions check the label. They fail with `InvalidArgument` if it is empty, is longer than 4 KiB, or
-    /// contains a control character or a character that changes the text direction.
+    /// Acquisitions fail with `InvalidArgument` if the label is empty, is longer than 4 KiB, or contains a
+    /// control character or a character that changes the text direction.
     pub fn new(label: impl Into<Arc<str>>) -> Self {
         Self { id: LAST.fetch_add(1, Ordering::Relaxed) + 1, label: label.into() }
     }

@@ -1,5 +1,3 @@
-//! The ledger of one client, and the waiters of its owners' acquisitions.
-
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -12,14 +10,12 @@ use crate::client::Client;
 use crate::held_node::HeldNode;
 use crate::until::until;
 
-/// The key of the ledger.
 pub(crate) type OwnedKey = (Owner, Address);
 
-/// The owners of one client: its ledger, and the notification of their waiters.
 pub(crate) struct Owners {
     client: Arc<Client>,
     ledger: Mutex<Ledger<OwnedKey, Arc<HeldNode>>>,
-    // Notified when an acquisition of any owner ends, waits in the queue, or becomes unwanted.
+    // Any owner's acquisition ends, waits in the queue, or becomes unwanted.
     changed: Notify,
 }
 
@@ -28,7 +24,6 @@ impl Owners {
         Self { client, ledger: Mutex::default(), changed: Notify::new() }
     }
 
-    /// Returns the client of the owners' acquisitions.
     pub(crate) fn client(&self) -> &Arc<Client> {
         &self.client
     }
@@ -37,7 +32,6 @@ impl Owners {
         self.ledger.lock().enter(key, mode, is_lost)
     }
 
-    /// Waits until `found` returns a value for the progress of an acquisition.
     pub(super) async fn until<T>(
         &self,
         key: &OwnedKey,
@@ -56,7 +50,7 @@ impl Owners {
         self.changed.notify_waiters();
     }
 
-    /// Returns false if no task waits for the acquisition any more.
+    /// False if no task waits any more.
     pub(super) fn acquired(&self, key: &OwnedKey, generation: Generation, node: Arc<HeldNode>) -> bool {
         let wanted = self.ledger.lock().acquired(key, generation, node);
         self.changed.notify_waiters();
@@ -80,7 +74,6 @@ impl Owners {
         self.ledger.lock().convert(key, generation)
     }
 
-    /// Returns how many holds an owner has on a key now.
     pub(crate) fn count(&self, key: &OwnedKey) -> usize {
         self.ledger.lock().count(key, is_lost)
     }

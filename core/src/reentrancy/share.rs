@@ -1,5 +1,3 @@
-//! One hold of an owner: its share of the node of all holds of a generation.
-
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
 
@@ -11,7 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::held_node::HeldNode;
 use crate::hold::{Ended, Tenure};
 
-/// One hold of an owner. A drop releases it in the background.
+/// A drop releases the hold in the background.
 pub(crate) struct Share {
     owners: Arc<Owners>,
     key: OwnedKey,
@@ -19,15 +17,15 @@ pub(crate) struct Share {
     mode: Mode,
     // All holds of the owner share it.
     pub(crate) held: Arc<HeldNode>,
-    // The share's own, which its own release ends.
+    // Ends with this share.
     pub(crate) tenure: Arc<Tenure>,
-    // The effect of its end on the node.
+    // Set at the end of the share.
     left: OnceLock<Left<Arc<HeldNode>>>,
 }
 
 impl Share {
-    /// Enters again if the owner holds. Otherwise acquires by `acquire` in the background, or waits for an
-    /// acquisition that another task of the owner started. `None` if `acquire` was refused.
+    /// Acquires by `acquire` in the background, unless the owner holds or another of its tasks acquires.
+    /// `None` if `acquire` was refused.
     pub(crate) async fn enter<F>(
         owners: &Arc<Owners>,
         key: OwnedKey,
@@ -72,18 +70,15 @@ impl Share {
         Self { owners, key, generation, mode, held, tenure, left }
     }
 
-    /// Returns whether the owner has no other hold of the node.
     pub(crate) fn is_alone(&self) -> bool {
         self.owners.count(&self.key) == 1
     }
 
-    /// Gives this hold back. The owner's last hold frees the node, and its last writing hold turns the node into a
-    /// reader's. Every call waits until the server has confirmed that. Sends nothing if nothing changes for the
-    /// server.
+    /// The owner's last hold frees the node, and its last writing hold turns the node into a reader's. Every
+    /// call waits until the server has confirmed that.
     pub(crate) async fn release(&self) -> Result<Ended> {
         let (first, left) = self.leave();
         if let Some(lost @ Ended::Lost(_)) = self.tenure.by_its_owner() {
-            // The server's side is given back too, without waiting.
             match left {
                 Left::Last(node) if first => node.give_back_lost(),
                 left if first => give_back(left),
@@ -98,10 +93,10 @@ impl Share {
         }
     }
 
-    /// Downgrades the node: the owner's last writing hold is released, and reading ones remain.
+    /// Reading holds of the owner remain.
     async fn downgrade_node(&self, node: &HeldNode, first: bool) -> Result<Ended> {
         if node.is_kept() {
-            // No wait: the writer has finished, and other clients must not read yet.
+            // The writer has finished, and other clients must not read yet.
             if first {
                 node.downgrade_later();
             }
@@ -109,10 +104,9 @@ impl Share {
         }
         match node.downgrade().await {
             Ok(()) => Ok(Ended::Released),
-            // The last reader gave the node back in between, which ended the downgrade.
+            // The last reader gave the node back in between.
             Err(_) if node.tenure.by_its_owner().is_some() => node.release().await,
             Err(error) => match error.lost_reason() {
-                // The server reports that the node does not exist any more.
                 Some(reason) => Ok(Ended::Lost(reason)),
                 None => Err(Error::new(ErrorKind::OutcomeUnknown, "the server did not confirm the release")
                     .because(error)
@@ -122,7 +116,7 @@ impl Share {
         }
     }
 
-    /// Turns a writing hold into a reading one. If it was the owner's last writing hold, downgrades the node.
+    /// The owner's last writing hold downgrades the node.
     pub(crate) async fn downgrade(mut self) -> Result<Self> {
         self.tenure.check()?;
         let left = self.owners.convert(&self.key, self.generation);
@@ -135,7 +129,7 @@ impl Share {
         Ok(self)
     }
 
-    /// Ends the hold. Returns whether this was the first call, and the effect on the node.
+    /// Returns whether this was the first call.
     fn leave(&self) -> (bool, &Left<Arc<HeldNode>>) {
         let mut first = false;
         let left = self.left.get_or_init(|| {

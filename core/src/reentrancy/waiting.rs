@@ -1,12 +1,9 @@
-//! An owner's acquisition: a background task runs it, and the owner's tasks wait for its end
-//! (OWNER-ACQUIRES-IN-BACKGROUND).
+//! A background task runs an owner's acquisition, and the owner's tasks wait for its end
+//! (OWNER-ACQUIRES-IN-BACKGROUND). In the future of the first task, it would stop while that future is not
+//! polled (for example in a `select!`), and block every later task of the owner.
 //!
-//! *Why.* If the acquisition ran in the future of the first task, it would stop while that future is not polled
-//! (for example in a `select!`). It would then block every later task of the owner, although the lock is free.
-//!
-//! *Protocol.* Each waiter is counted in the ledger from its start, holds from the admission on, and returns its
-//! count when it is dropped. At zero the background task drops its attempt, which is then cleaned up. Only after
-//! that may the owner acquire again, so that a try does not meet its own old node.
+//! The background task drops its attempt when no waiter is counted any more. Only after the clean-up may the
+//! owner acquire again, so that a try does not meet its own old node.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -22,7 +19,6 @@ use crate::contracts::{LeaseState, Patience};
 use crate::error::{Error, ErrorKind, Result};
 use crate::held_node::HeldNode;
 
-/// The bounds of one task's wait.
 #[derive(Clone, Copy)]
 pub(crate) struct Bounds {
     pub(crate) deadline: Moment,
@@ -30,42 +26,37 @@ pub(crate) struct Bounds {
     pub(crate) fail_fast: bool,
 }
 
-/// A task of an owner that waits for an acquisition. A drop ends the wait.
+/// A drop ends the wait.
 pub(super) struct Waiting {
     owners: Arc<Owners>,
     key: OwnedKey,
     generation: Generation,
-    // `None` for a waiter that is not counted, and does not hold at the end.
+    // `None` for a waiter that is not counted.
     mode: Option<Mode>,
-    // For the task that started the acquisition: its end, if it was not an admission.
+    // Only the task that started the acquisition has it.
     answer: Option<oneshot::Receiver<Result<Waited>>>,
 }
 
-/// How a wait ended.
 pub(super) enum Waited {
     Held(Generation, Arc<HeldNode>),
-    /// A try that would have to wait for other clients.
     Refused,
-    /// Enter again.
     Over,
 }
 
 impl Waiting {
-    /// Waits for a running acquisition.
     pub(super) fn join(owners: &Arc<Owners>, key: &OwnedKey, generation: Generation, mode: Mode) -> Self {
         let mut waiting = Self::later(owners, key, generation);
         waiting.mode = Some(mode);
         waiting
     }
 
-    /// Waits for a running acquisition that does not fit.
+    /// The running acquisition does not fit.
     pub(super) fn later(owners: &Arc<Owners>, key: &OwnedKey, generation: Generation) -> Self {
         let (owners, key) = (Arc::clone(owners), key.clone());
         Self { owners, key, generation, mode: None, answer: None }
     }
 
-    /// Starts an acquisition and waits for it. Its refusal, error or deadline is the result of this waiter, because
-    /// it has this waiter's options.
+    /// The acquisition has this waiter's options.
     pub(super) fn begin<F>(
         owners: &Arc<Owners>,
         key: &OwnedKey,
@@ -84,7 +75,7 @@ impl Waiting {
             let answer = tokio::select! {
                 biased;
                 answer = acquire => answer,
-                // The attempt is dropped and cleaned up here, and given up after that.
+                // The attempt is cleaned up here, and given up after that.
                 () = acquiring.unwanted() => return,
             };
             let answer = answer.map(|held| match held {
@@ -92,7 +83,7 @@ impl Waiting {
                 None => Waited::Refused,
             });
             drop(acquiring);
-            // The first task may be gone; the other waiters enter again.
+            // The first task may be gone.
             let _ = sender.send(answer);
         };
         owners.client().cleanup.beside(work.in_current_span());
@@ -100,12 +91,11 @@ impl Waiting {
         waiting
     }
 
-    /// Waits for the end of the acquisition.
     pub(super) async fn outcome(mut self, bounds: Bounds) -> Result<Waited> {
         let Bounds { deadline, patience, fail_fast } = bounds;
         let (client, clock) = (self.owners.client(), self.owners.client().clock());
         let began = self.answer.is_some();
-        // The task applies the deadline of the first task, and reports why it passed. The longer wait is for a
+        // The background task applies the deadline, and reports why it passed. The longer wait is for a
         // runtime that no thread drives.
         let deadline = if began { deadline + client.request_timeout } else { deadline };
         let ended = self.owners.until(&self.key, self.generation, |progress| match progress {
@@ -120,7 +110,7 @@ impl Waiting {
         let waited = tokio::select! {
             biased;
             waited = ended => waited,
-            // The first task gets this from the background task.
+            // The background task reports it to the first task.
             error = unanswered(&client.backend, fail_fast && !began) => return Err(error),
             () = clock.sleep_until(deadline) => return Err(self.late(patience)),
             () = self.undriven() => return Err(self.late(patience)),
@@ -144,8 +134,7 @@ impl Waiting {
 }
 
 impl Waiting {
-    /// Waits until it is certain that no thread drives the task: the lease is not renewed, and a running task would
-    /// have given up on a silent server.
+    /// The lease is not renewed, and a running task would have given up on a silent server.
     async fn undriven(&self) {
         let client = self.owners.client();
         let clock = client.clock();
@@ -153,14 +142,12 @@ impl Waiting {
         let mut end = clock.now() + patience;
         while clock.now() < end {
             clock.sleep_until(end).await;
-            // The placeholder lease of a lazy client has no deadline yet; the task's own bounds apply. After a
-            // lost lease the task continues with a new one.
+            // The placeholder lease of a lazy client has no deadline yet. After a lost lease the task
+            // continues with a new one.
             end = client.lease().deadline() + patience;
         }
     }
 
-    /// Makes the error of a passed deadline: other clients hold, according to the last answer, or the server does
-    /// not answer.
     fn late(&self, patience: Patience) -> Error {
         let queued =
             matches!(self.owners.progress(&self.key, self.generation), Progress::Acquiring { queued: true });
@@ -177,7 +164,6 @@ impl Drop for Waiting {
     }
 }
 
-/// Carries out, in the background, the effect of the end of a hold on the node.
 pub(super) fn give_back(left: &Left<Arc<HeldNode>>) {
     match left {
         Left::Last(node) => node.let_go(),
@@ -186,7 +172,7 @@ pub(super) fn give_back(left: &Left<Arc<HeldNode>>) {
     }
 }
 
-/// The task's side. If it is dropped early, also with its runtime, the waiters enter again.
+/// If it is dropped early, also with its runtime, the waiters enter again.
 struct Sharing {
     owners: Arc<Owners>,
     key: OwnedKey,
@@ -194,17 +180,15 @@ struct Sharing {
 }
 
 impl Sharing {
-    /// Notifies the owner's tasks that the acquisition waits in the queue.
     fn on_queue(&self) -> OnQueue {
         let (owners, key, generation) = (Arc::clone(&self.owners), self.key.clone(), self.generation);
         OnQueue::new(move || owners.queued(&key, generation))
     }
 
     fn done(&self, held: HeldNode) -> Waited {
-        // If no waiter remains, the node is dropped here, which gives it back.
+        // Without a waiter, the node is dropped here, which gives it back.
         self.owners.acquired(&self.key, self.generation, Arc::new(held));
-        // Only a waiter whose entry has disappeared since (a loss, then another task's entry) gets this
-        // result.
+        // Only a waiter whose entry has disappeared since (a loss, then another task's entry) gets this.
         Waited::Over
     }
 
@@ -216,7 +200,7 @@ impl Sharing {
 
 impl Drop for Sharing {
     fn drop(&mut self) {
-        // Does nothing after the end: the entry is then no acquisition.
+        // Does nothing after the end.
         self.owners.gave_up(&self.key, self.generation);
     }
 }

@@ -1,5 +1,3 @@
-//! The span, the event and the metrics of one acquisition.
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,31 +11,27 @@ use crate::clock::{Clock, Moment};
 use crate::error::Error;
 use crate::token::Token;
 
-/// An acquisition in progress. If it is dropped before its outcome, its outcome is `dropped`.
+/// A drop before the outcome counts as `dropped`.
 pub(crate) struct SeenAcquisition<'a> {
     meter: &'a Arc<RecipeMeter>,
     key: &'a Arc<str>,
     clock: Clock,
     begun: Moment,
     span: Span,
-    // `true` until the outcome is known.
     open: bool,
 }
 
 impl<'a> SeenAcquisition<'a> {
-    /// Begins now.
     pub(crate) fn begin(meter: &'a Arc<RecipeMeter>, key: &'a Arc<str>, clock: Clock) -> Self {
         meter.waiters.add(1);
         let (span, begun) = (event::acquiring(meter.recipe, key), clock.now());
         Self { meter, key, clock, begun, span, open: true }
     }
 
-    /// Returns the span in which the acquisition runs.
     pub(crate) fn span(&self) -> Span {
         self.span.clone()
     }
 
-    /// Reports success, and begins the hold.
     pub(crate) fn acquired(mut self, token: Token, waited: Duration) -> SeenHold {
         self.end(MeteredOutcome::Acquired, waited);
         self.meter.wait.record(waited);
@@ -45,12 +39,10 @@ impl<'a> SeenAcquisition<'a> {
         SeenHold::begin(Arc::clone(self.meter), Arc::clone(self.key), token, waited, self.clock.now())
     }
 
-    /// Reports a try that found the lock held.
     pub(crate) fn refused(mut self) {
         self.end(MeteredOutcome::Refused, self.waited());
     }
 
-    /// Reports a failure.
     pub(crate) fn failed(mut self, error: &Error) {
         let (outcome, waited) = (MeteredOutcome::of(error), self.waited());
         self.end(outcome, waited);

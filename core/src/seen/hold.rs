@@ -1,5 +1,3 @@
-//! The span, the events and the metrics of one hold.
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,8 +11,7 @@ use crate::clock::Moment;
 use crate::error::LostReason;
 use crate::token::Token;
 
-/// A hold from its admission to its loss or release, whichever is first. Each call gets the token, because the node
-/// has it already.
+/// Each call gets the token, because the node has it already.
 #[derive(Debug)]
 pub(crate) struct SeenHold {
     meter: Arc<RecipeMeter>,
@@ -25,7 +22,7 @@ pub(crate) struct SeenHold {
 
 #[derive(Debug)]
 enum HoldPhase {
-    /// With its span if a subscriber listens. Boxed, because a client has thousands of holds.
+    /// Boxed, because a client has thousands of holds. The span exists if a subscriber listens.
     Held(Option<Box<Span>>),
     Released,
     Lost,
@@ -45,8 +42,7 @@ impl SeenHold {
         Self { meter, key, begun, phase }
     }
 
-    /// Reports a loss. Only the first call counts. For a loss that is known only after the release, see
-    /// [`was_lost`](Self::was_lost).
+    /// Only the first call counts. A loss may be known only after the release: [`was_lost`](Self::was_lost).
     pub(crate) fn lost(&self, token: Token, reason: LostReason, now: Moment) {
         let Some(span) = self.end(HoldPhase::Lost, now) else { return };
         self.meter.lost(reason);
@@ -56,14 +52,13 @@ impl SeenHold {
         }
     }
 
-    /// Reports a release by the owner, in time.
     pub(crate) fn released(&self, token: Token, now: Moment) {
         if self.end(HoldPhase::Released, now).is_some() {
             event::released(self.meter.recipe, &self.key, token, now.since(self.begun));
         }
     }
 
-    /// Reports a loss before the release, as the server's answer to the release shows it.
+    /// The server's answer to a release shows the loss.
     pub(crate) fn was_lost(&self, token: Token, reason: LostReason) {
         let before = std::mem::replace(&mut *self.phase.lock(), HoldPhase::Lost);
         if !matches!(before, HoldPhase::Lost) {
@@ -72,7 +67,7 @@ impl SeenHold {
         }
     }
 
-    /// Ends the hold. Returns its span if it was held until now.
+    /// Returns the span if the hold was held until now.
     fn end(&self, end: HoldPhase, now: Moment) -> Option<Option<Box<Span>>> {
         let mut phase = self.phase.lock();
         let HoldPhase::Held(span) = &mut *phase else { return None };

@@ -1,12 +1,10 @@
-//! How long to wait before a retry: one table for core and all backends.
-
 use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 
 use crate::clock::Clock;
 
-/// The first and the longest pause between retries, without jitter. With jitter, a pause is at most twice as long.
+/// The first and the longest pause between retries. Jitter at most doubles a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pauses {
     /// The pause before the first retry.
@@ -27,7 +25,8 @@ impl Pauses {
     /// Cleanup that no caller waits for, such as one that the server refuses until an operator acts.
     pub const BACKGROUND: Self = Self::of_millis(1_000, 30_000);
 
-    /// Returns the pauses before a watch or a registration is made again: at most a quarter of the TTL, without jitter.
+    /// Returns the pauses before a watch or a registration is made again: at most a quarter of the TTL,
+    /// without jitter.
     pub fn of_watch(ttl: Duration) -> Self {
         let first = Duration::from_millis(50);
         Self { first, longest: first.max(ttl / 4) }
@@ -44,8 +43,8 @@ impl Pauses {
     }
 }
 
-/// An endless sequence of delays that double up to a longest delay. Jitter adds up to 100 % to each delay: it spreads
-/// the clients of a failed server, which all fail at the same time.
+/// An endless sequence of delays that double up to a longest delay. Jitter spreads the clients of a failed
+/// server, which all fail at the same time.
 #[derive(Debug)]
 pub struct Backoff {
     delays: ExponentialBackoff,
@@ -71,9 +70,6 @@ impl Backoff {
     }
 
     /// Waits for the next delay.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe: the next call waits for the next delay.
     pub async fn wait(&mut self, clock: &Clock) {
         let delay = self.next();
         clock.sleep_until(clock.now() + delay).await;

@@ -1,5 +1,3 @@
-//! How long connecting may take, and how long a request waits for it.
-
 use std::fmt::Display;
 use std::future::poll_fn;
 use std::pin::pin;
@@ -13,7 +11,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::error::{Error, ErrorKind, Result};
 
 tokio::task_local! {
-    /// The innermost bound that a task connects within.
+    /// The innermost bound counts.
     static BOUND: Bound;
 }
 
@@ -24,15 +22,13 @@ struct Bound {
     noted: Arc<Mutex<Option<Error>>>,
 }
 
-/// Connects to `what` at `hosts` within the connect timeout. A nested call ends at the latest with the outer deadline,
-/// and then the nested call returns the error, since it has more details.
+/// Connects to `what` at `hosts` within the connect timeout. A nested call ends at the latest with the outer
+/// deadline, and then returns the error, since it has more details.
 ///
 /// # Errors
-/// * `Unavailable` if `connecting` takes longer than `within`. The cause is the last [noted](note_failure) failure.
+/// * `Unavailable` if `connecting` takes longer than `within`. The cause is the last [noted](note_failure)
+///   failure.
 /// * The errors of `connecting`.
-///
-/// # Cancel safety
-/// As `connecting`.
 pub async fn connect_within<T>(
     within: Duration,
     what: impl Display,
@@ -61,15 +57,15 @@ pub async fn connect_within<T>(
     Err(Error::new(ErrorKind::Unavailable, failed).because_of(why))
 }
 
-/// Notes why an attempt to connect failed. If the time ends during the next attempt, [`connect_within`] returns this
-/// cause. Outside of `connect_within` it does nothing.
+/// Notes why an attempt to connect failed, for the error of [`connect_within`] if the time ends during the
+/// next attempt.
 pub fn note_failure(error: &Error) {
-    // An error means that no time is bounded.
+    // The task may have no bound.
     let _ = BOUND.try_with(|bound| *bound.noted.lock() = Some(error.clone()));
 }
 
-/// Returns how long a request waits for a connection that another task opens: the connect timeout bounds that task, and
-/// the request timeout leaves time for its error to arrive.
+/// Returns how long a request waits for a connection that another task opens: the connect timeout bounds that
+/// task, and the request timeout leaves time for its error to arrive.
 pub fn opening_bound(connect_timeout: Duration, request_timeout: Duration) -> Duration {
     connect_timeout.saturating_add(request_timeout)
 }
@@ -82,7 +78,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// Connects to nothing within a second, in a bound of core's that began as much earlier.
+    /// The outer bound begins `earlier`.
     async fn within_another(earlier: Duration, connecting: impl Future<Output = Result<()>>) -> Error {
         let hosts = ["h:1".to_owned()];
         let inner = async {

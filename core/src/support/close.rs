@@ -1,5 +1,3 @@
-//! Closes a client once.
-
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -8,19 +6,19 @@ use tokio::runtime::Handle;
 use super::SharedTask;
 use crate::error::Result;
 
-/// How much longer a caller waits than the close may take, so as to hear its error.
+/// A caller waits so much longer, to get the error of the close.
 const GRACE: Duration = Duration::from_millis(100);
 
-/// Closes a client once, in a separate task. Every caller gets the result. The close continues if a caller gives up or
-/// its runtime ends.
+/// Closes a client once, in a separate task. Every caller gets the result. The close continues if a caller
+/// gives up or its runtime ends.
 #[derive(Debug, Default)]
 pub struct CloseOnce(OnceLock<SharedTask<Result<()>>>);
 
 impl CloseOnce {
-    /// Waits for the close. The first call starts it.
+    /// Waits for the close, which the first call starts.
     ///
-    /// `begin` runs at once in the caller: it does the work that must happen even if nothing drives `runtime`. The
-    /// future that it returns runs on `runtime`, and must end within the request timeout.
+    /// `begin` runs at once in the caller: it does the work that must happen even if nothing drives
+    /// `runtime`. The future that it returns runs on `runtime`, and must end within the request timeout.
     ///
     /// # Errors
     /// * `Unavailable` if the close does not end within the request timeout plus 100 ms.

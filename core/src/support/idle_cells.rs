@@ -1,5 +1,3 @@
-//! The answer of a backend that has no idle cells.
-
 use crate::error::{Error, Result};
 
 /// Refuses a cell that expires when it is idle (CELL-IDLE).

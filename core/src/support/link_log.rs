@@ -1,5 +1,3 @@
-//! The log of a client's connection.
-
 use std::fmt;
 use std::time::Instant;
 
@@ -8,8 +6,8 @@ use parking_lot::Mutex;
 use crate::seen::{self, Links};
 use crate::shown::in_millis;
 
-/// Logs the break of a client's connection with its cause, and the repair with its duration, once for each outage.
-/// Backends share it, so their logs use the same words.
+/// Logs the break of a client's connection with its cause, and the repair with its duration, once for each
+/// outage. Shared, so that the logs of all backends use the same words.
 #[derive(Debug)]
 pub struct LinkLog {
     backend: &'static str,
@@ -19,7 +17,8 @@ pub struct LinkLog {
 }
 
 impl LinkLog {
-    /// Creates the log of an open connection. `host` is the host and port of the server, or a list with commas.
+    /// Creates the log of an open connection. `host` is the host and port of the server, or a list with
+    /// commas.
     pub fn new(backend: &'static str, host: impl Into<String>) -> Self {
         Self { backend, host: host.into(), links: Links::new(backend), down: Mutex::default() }
     }

@@ -1,14 +1,9 @@
-//! Reuses the names of nodes.
+//! *Why names are used again.* etcd's index keeps every key that ever existed until it is compacted, and a
+//! range walks over all of them. With a fresh name for every attempt, each use of a queue would make its
+//! joins slower. And a waiter knows by its reused name which node is ahead, without a listing.
 //!
-//! *Why.* etcd's index keeps every key that ever existed until it is compacted, and a range walks over all of
-//! them. With a fresh name for every attempt, each use of a queue would make its joins slower. And when the
-//! same clients take turns in a queue, a waiter far from the head knows by its reused name which node is
-//! ahead, without a listing.
-//!
-//! *Why it is safe.* An attempt's own id is its name when no name is free. A name becomes free only when the
-//! join and the first leave of its node were both sent once and answered, so that no request for it is still
-//! on its way. Any other attempt (repeated, abandoned, or with an unanswered leave) keeps its name for good.
-//! `docs/protocol/chain.md` has the whole argument (CHAIN-FRESH-NAME); the chain model checks it as `reuses`.
+//! *Why it is safe.* No request for a free name is still on its way. `docs/protocol/chain.md` has the
+//! argument (CHAIN-FRESH-NAME); the chain model checks it as `reuses`.
 
 use std::collections::HashMap;
 
@@ -17,7 +12,7 @@ use parking_lot::Mutex;
 use crate::contracts::{Join, Joined, NodeId};
 use crate::{ErrorKind, LostReason, Result};
 
-/// The numbers of remembered queues, and of free names in each. Beyond them attempts use their own ids.
+/// Remembered queues, and free names in each. Further attempts use their own ids.
 const QUEUES: usize = 1024;
 const EACH: usize = 256;
 
@@ -28,7 +23,7 @@ pub struct NamePool(Mutex<PoolState>);
 #[derive(Debug, Default)]
 struct PoolState {
     free: HashMap<Box<str>, Vec<NodeId>>,
-    // The name of each current attempt whose name is not its own id.
+    // The name of a current attempt, if it is not the attempt's own id.
     lent: HashMap<NodeId, NodeId>,
 }
 
@@ -51,15 +46,13 @@ impl NamePool {
         self.0.lock().lent.get(&attempt).copied().unwrap_or(attempt)
     }
 
-    /// Records the answer to the join of an attempt. With a known outcome, the name belongs to the node, or is never
-    /// used again. With an unknown outcome, the attempt keeps the name to repeat or abandon the join. A refused try
-    /// returns its name to the pool.
+    /// Records the answer to the join of an attempt. If its outcome is unknown, the attempt keeps the name to
+    /// repeat or abandon the join. A refused try returns its name to the pool.
     pub fn joined(&self, queue: &str, join: &Join, answer: &Result<Joined>) {
         let over = match answer {
             Ok(_) => true,
             Err(error) => {
-                // If the lease is lost, the server may still have made the node; the attempt is then
-                // abandoned.
+                // If the lease is lost, the server may still have made the node.
                 let unknown =
                     matches!(error.kind(), ErrorKind::OutcomeUnknown | ErrorKind::Lost(LostReason::Expired));
                 !join.repeated && !unknown

@@ -1,15 +1,10 @@
-//! A part of a wait that may be missing.
-
 use std::future::{pending, ready};
 
 use futures_util::FutureExt;
 use futures_util::future::{Either, OptionFuture};
 
-/// Waits for this future, or for ever if there is none. For a branch of `tokio::select!`. It is hardly larger than the
-/// future, since each waiter has one.
-///
-/// # Cancel safety
-/// As the future.
+/// Waits for this future, or for ever if there is none: for a branch of `tokio::select!`. It is hardly larger
+/// than the future, since each waiter has one.
 pub fn or_pending<F: Future>(future: Option<F>) -> impl Future<Output = F::Output> {
     OptionFuture::from(future).then(|output| match output {
         Some(output) => Either::Left(ready(output)),

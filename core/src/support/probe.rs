@@ -1,4 +1,4 @@
-//! Finds out which kind of server answers at an address, since the client crates do not report it.
+//! The kind of server at an address, which the client crates do not report.
 
 use std::io;
 use std::pin::pin;
@@ -37,14 +37,11 @@ pub enum Probed {
     Waits(Error),
 }
 
-/// Probes all hosts at the same time until one of them serves. The probes are repeated while a host may serve later. The
-/// function has no time limit: the caller limits the connect.
+/// Probes all hosts at the same time until one of them serves, again and again while a host may serve later:
+/// the caller limits the connect.
 ///
 /// # Errors
 /// The most specific error of the hosts if no host may serve later. `Unavailable` is the least specific.
-///
-/// # Cancel safety
-/// Cancel-safe: the probes end.
 pub async fn find_server<'a, F>(
     hosts: &'a [String],
     clock: &Clock,
@@ -67,8 +64,7 @@ async fn probe_all(mut probes: FuturesUnordered<impl Future<Output = Result<Prob
     loop {
         let next = match &waits {
             None => probes.next().await,
-            // The silent server may have been the leader: the others are asked again without it. A server of
-            // another kind is known before that.
+            // The silent server may have been the leader: the others are asked again without it.
             Some(_) => timeout(OF_SILENCE, probes.next()).await.unwrap_or(None),
         };
         let Some(probed) = next else { break };
@@ -85,16 +81,14 @@ async fn probe_all(mut probes: FuturesUnordered<impl Future<Output = Result<Prob
     }
 }
 
-/// Sends a greeting to a server, and returns its answer up to `enough`. `None` if the server closes the connection, as a
-/// proxy does if its server is down. `is_own` returns whether an answer shows the kind of server that `scheme` names.
+/// Sends a greeting to a server, and returns its answer up to `enough`. `None` if the server closes the
+/// connection, as a proxy does if its server is down. `is_own` returns whether an answer shows the kind of
+/// server that `scheme` names.
 ///
 /// # Errors
 /// * `WrongServer` if another kind of server answers.
 /// * `Unavailable` if there is no connection.
 /// * The error of a failed TLS handshake.
-///
-/// # Cancel safety
-/// Cancel-safe.
 pub async fn greet(
     (host, transport, scheme): (&str, &Transport, Scheme<'static>),
     greeting: &[u8],
@@ -108,8 +102,7 @@ pub async fn greet(
         if let Ok(answer) = timeout(patience, &mut answer).await {
             break answer;
         }
-        // A server of another kind may wait for more input. It is asked again, because a busy one may answer
-        // late.
+        // A server of another kind may wait for more input. A busy one may answer late.
         if let Some(Stranger::Named(saw)) = stranger(host, scheme).await {
             return Err(wrong(&saw));
         }
@@ -145,11 +138,8 @@ pub enum Stranger {
     HangsUp,
 }
 
-/// Asks a server for its kind, without TLS. `None` for a server that may be of the kind that `scheme` names, and for a
-/// server that does not answer.
-///
-/// # Cancel safety
-/// Cancel-safe.
+/// Asks a server for its kind, without TLS. `None` for a server that may be of the kind that `scheme` names,
+/// and for a server that does not answer.
 pub async fn stranger(address: &str, scheme: Scheme<'_>) -> Option<Stranger> {
     let named = |name: String| Some(Stranger::Named(name));
     let known = |name: &str| match (name.eq_ignore_ascii_case(scheme.backend), scheme.tls) {
@@ -197,38 +187,32 @@ pub fn is_of_zookeeper(answer: &[u8]) -> bool {
     starts.iter().any(|start| answer.starts_with(start.as_bytes()))
 }
 
-/// The start of the first line of an answer, in quotes.
 fn start(answer: &[u8]) -> String {
     let text = String::from_utf8_lossy(answer);
     format!("{:?}", text.lines().next().unwrap_or_default().chars().take(40).collect::<String>())
 }
 
-/// Whether the other side has ended a connection that was made.
 fn is_end(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
     matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
 }
 
-/// Whether an answer is complete: an HTTP answer ends with its connection, others after a line.
+/// An HTTP answer ends with its connection, others after a line.
 fn is_whole(answer: &[u8]) -> bool {
     !answer.starts_with(b"HTTP/") && answer.contains(&b'\n')
 }
 
-/// The answer to a question in the clear.
 async fn ask(address: &str, question: &[u8], enough: impl Fn(&[u8]) -> bool) -> io::Result<Vec<u8>> {
     let transport = Transport::default();
     let answer = timeout(PATIENCE, exchange(address, &transport, question, enough)).await;
     answer.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
-/// Connects, sends a question, and reads the answer up to `enough` or to its end. The answer is empty if the server
-/// closes the connection.
+/// Connects, sends a question, and reads the answer up to `enough` or to its end. The answer is empty if the
+/// server closes the connection.
 ///
 /// # Errors
 /// The errors of the connection.
-///
-/// # Cancel safety
-/// Cancel-safe.
 pub async fn exchange(
     address: &str,
     transport: &Transport,
@@ -258,7 +242,7 @@ mod tests {
     use super::*;
     use crate::config::Hosts;
 
-    /// A server that answers each question by its first bytes: the first row that fits, or nothing.
+    /// The first row that fits the first bytes has the answer.
     async fn server(answers: &'static [(&'static [u8], &'static [u8])]) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("bound").to_string();

@@ -1,5 +1,3 @@
-//! The answer of a backend that has no replicas to ask.
-
 use crate::error::{Error, Result};
 
 /// Refuses to [confirm](crate::contracts::Node::confirm) an acquisition, for a backend without replicas.

@@ -1,9 +1,8 @@
-//! Work that one task does for all callers.
+//! Work that one task does for all callers, such as opening a connection or lease (as Go's package
+//! `singleflight`).
 //!
-//! *Why.* A client opens a connection, lease or session once for all tasks that ask for it. In the future of
-//! the first caller, the work would be lost when that caller gives up, and would stop when nothing polls it.
-//! So a separate task on the client's runtime does the work, and callers share its result. (Go's package
-//! `singleflight` gave it the name.)
+//! *Why.* In the future of the first caller, the work would be lost when that caller gives up, and would stop
+//! when nothing polls it.
 
 use std::time::Duration;
 
@@ -28,8 +27,8 @@ pub struct SharedTask<T: Clone> {
 }
 
 impl<T: Clone + Send + Sync + 'static> SingleFlight<T> {
-    /// Joins the running work, or starts `work` on `runtime`. An earlier run may have just ended, so `work` checks
-    /// whether it is still needed.
+    /// Joins the running work, or starts `work` on `runtime`. An earlier run may have just ended, so `work`
+    /// checks whether it is still needed.
     pub fn run<F>(&self, runtime: &Handle, work: impl FnOnce() -> F) -> SharedTask<T>
     where
         F: Future<Output = T> + Send + 'static,
@@ -37,8 +36,8 @@ impl<T: Clone + Send + Sync + 'static> SingleFlight<T> {
         self.run_if(runtime, || Some(work())).expect("running, or started")
     }
 
-    /// Joins the running work, or starts the future of `work`, if it returns one. `work` is called only if nothing runs,
-    /// and under the lock of this object: it must not use the same object.
+    /// Joins the running work, or starts the future of `work`, if it returns one. `work` is called only if
+    /// nothing runs, and under the lock of this object: it must not use the same object.
     pub fn run_if<F>(&self, runtime: &Handle, work: impl FnOnce() -> Option<F>) -> Option<SharedTask<T>>
     where
         F: Future<Output = T> + Send + 'static,
@@ -70,7 +69,8 @@ where
         self.result.await
     }
 
-    /// Waits, as [`wait`](Self::wait), for at most `within`, since the runtime of the work may be blocked. `what` names the work in errors.
+    /// Waits for at most `within`, since the runtime of the work may be blocked. `what` names the work in
+    /// errors.
     ///
     /// # Errors
     /// `Unavailable` if the work takes longer, panicked, or its runtime ended.

@@ -1,5 +1,3 @@
-//! The watch of a queue whose kind is not observed.
-
 use async_trait::async_trait;
 
 use crate::address::Address;

@@ -1,5 +1,3 @@
-//! The reader of watched queues.
-
 use std::sync::Arc;
 
 use super::Reader;
@@ -7,10 +5,9 @@ use crate::address::{Address, Kind};
 use crate::contracts::{Backend, ChangeWatch, EntryPage, QueueEntry};
 use crate::error::{Error, LostReason, Result};
 
-/// How many nodes one page has.
 const PAGE: usize = 500;
 
-/// Reads a queue: only the head for an election, otherwise the whole queue.
+/// An election needs only the head.
 #[derive(Debug)]
 pub(crate) struct QueueReader {
     seen: Arc<[QueueEntry]>,
@@ -33,8 +30,7 @@ impl Reader for QueueReader {
 
     async fn read(&mut self, backend: &dyn Backend, queue: &Address) -> Result<Self::State> {
         let mut entries = match queue.kind() {
-            // A head that waits does not lead yet. During a move it may be on another side than the next
-            // leader, with another order.
+            // During a move a waiting head may be on another side than the next leader, with another order.
             Kind::Election => {
                 let head = backend.list(queue, EntryPage::new(0, 1)).await?;
                 head.into_iter().filter(|head| head.admitted).collect()
@@ -49,8 +45,7 @@ impl Reader for QueueReader {
 }
 
 impl QueueReader {
-    /// Checks that a listing can follow the earlier ones: a new node is above all earlier nodes, and a node that
-    /// has left does not return.
+    /// A new node must be above all earlier nodes, and a node that has left must not return.
     fn note(&mut self, entries: Arc<[QueueEntry]>) -> Result<()> {
         let was_there = |entry: &QueueEntry| {
             self.seen.binary_search_by_key(&entry.sequence, |seen| seen.sequence).is_ok()
@@ -64,12 +59,11 @@ impl QueueReader {
     }
 }
 
-/// Lists a whole queue, page by page.
 pub(crate) async fn list_all(backend: &dyn Backend, queue: &Address) -> Result<Vec<QueueEntry>> {
     list_behind(backend, queue, EntryPage::new(0, PAGE)).await
 }
 
-/// Lists the rest of a queue after this first page, with pages of the same size.
+/// Pages have the size of the first one.
 pub(crate) async fn list_behind(
     backend: &dyn Backend,
     queue: &Address,
@@ -121,7 +115,7 @@ mod tests {
             // A new node with a lower number than the earlier nodes.
             (&[&[3, 7]], &[3, 5, 7], false),
             (&[&[7]], &[3], false),
-            // One that has gone came again.
+            // A node that has left came again.
             (&[&[3], &[7]], &[3], false),
             (&[&[3], &[]], &[3], false),
             (&[&[3, 7], &[3], &[]], &[7], false),

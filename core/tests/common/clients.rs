@@ -1,5 +1,3 @@
-//! Clients on memory, and the errors that a test expects of them.
-
 use latchwork_core::memory::{self, Link, Memory};
 use latchwork_core::{Clock, Config, Coordinator, Error, ErrorKind, Result, connect};
 
@@ -20,23 +18,21 @@ pub(crate) fn clients() -> Clients {
     Clients { store, config, client, link, other }
 }
 
-/// A client of a store, and its link.
 pub(crate) fn connected_to(store: &Memory) -> (Coordinator, Link) {
     store.connect(&Config::new("memory")).expect("connected")
 }
 
-/// A client of a separate store, and its link.
+/// A client of a separate store.
 pub(crate) fn connected() -> (Coordinator, Link) {
     connected_to(&Memory::new(Clock::tokio()))
 }
 
-/// A client of a store that no other test has, connected in the same way as a service.
+/// A client of a separate store, connected in the same way as a service.
 pub(crate) async fn private() -> Coordinator {
     let config = Config::from_url("memory://").expect("a good URL");
     connect(&[memory::connector()], &config).await.expect("connected")
 }
 
-/// Asserts that an answer fails with this kind of error, and returns the error.
 #[track_caller]
 pub(crate) fn fails<T>(answer: Result<T>, kind: ErrorKind, why: &str) -> Error {
     let error = answer.map(drop).expect_err(why);

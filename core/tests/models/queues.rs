@@ -1,32 +1,27 @@
-//! The common part of the models [`gather`](crate::gather) and [`quorum`](crate::quorum): clients that
-//! acquire several queues as one.
+//! The common part of the models [`gather`](crate::gather) and [`quorum`](crate::quorum).
 //!
-//! A queue admits its head. Tries and leaves arrive in any order, and a hold may be lost while its client
-//! waits for another queue. No message is lost: a lost message only delays a client, as the other models
-//! show.
+//! Tries and leaves arrive in any order, and a hold may be lost while its client waits for another queue. No
+//! message is lost: a lost message only delays a client, as the other models show.
 
 use crate::explore::{Broken, Protocol, damage, offer};
 
 pub(crate) const QUEUES: usize = 3;
 
-/// A client, over the code that decides where it joins next.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Client<G> {
     pub(crate) gather: G,
     pub(crate) doing: Doing,
-    // The holds that the client believes to have.
+    // The client believes to have these holds.
     pub(crate) holds: [bool; QUEUES],
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Doing {
-    // The next step is due.
     Idle,
     // Tries that have not arrived yet, and whether one was refused.
     Trying { on_the_way: [bool; QUEUES], refused: bool },
-    // It waits in this queue.
     Waiting(usize),
-    // It waits in all queues, by a fault.
+    // Only with a fault.
     WaitingInAll,
     Holding,
     Done,
@@ -37,7 +32,7 @@ pub(crate) struct State<G> {
     pub(crate) clients: Vec<Client<G>>,
     // The clients in each queue.
     pub(crate) queues: [Vec<usize>; QUEUES],
-    // Leaves on their way: client and queue.
+    // The client and the queue of each leave that is on its way.
     leaves: Vec<(usize, usize)>,
     losses: u8,
 }
@@ -47,11 +42,10 @@ pub(crate) enum Step {
     Proceed(usize),
     TryArrives(usize, usize),
     Admitted(usize, usize),
-    /// A client that has waited long tries all other queues at once, which make a majority.
+    /// The client has waited long. All other queues make a majority.
     TryOthers(usize),
     Release(usize),
     LeaveArrives(usize),
-    /// A hold is lost while its client waits.
     Lost(usize, usize),
 }
 
@@ -72,12 +66,11 @@ impl<G> State<G> {
         Self { clients, queues: Default::default(), leaves: Vec::new(), losses: 0 }
     }
 
-    /// Adds the possible steps. `losses` bounds all losses, and `others` says whether a client may try
-    /// all other queues at once.
+    /// `others` says whether a client may try all other queues at once.
     pub(crate) fn actions(&self, losses: u8, others: impl Fn(usize) -> bool, steps: &mut Vec<Step>) {
         for (number, client) in self.clients.iter().enumerate() {
             match &client.doing {
-                // It waits for its own leaves (QUEUE-LEAVE-BEFORE-JOIN).
+                // QUEUE-LEAVE-BEFORE-JOIN.
                 Doing::Idle if self.leaves.iter().any(|(of, _)| *of == number) => {}
                 Doing::Idle => steps.push(Step::Proceed(number)),
                 Doing::Trying { on_the_way, .. } => {
@@ -109,8 +102,8 @@ impl<G> State<G> {
         waits && self.queues[queue].first() == Some(&client)
     }
 
-    /// The server serves a try. Returns after the last try of a client whether all were admitted.
-    /// By a fault, a refused client stays in the queue.
+    /// After the last try of a client, returns whether all were admitted. `stays` is a fault: a refused
+    /// client stays in the queue.
     pub(crate) fn try_arrives(&mut self, client: usize, queue: usize, stays: bool) -> Option<bool> {
         let free = self.queues[queue].is_empty();
         let now = &mut self.clients[client];
@@ -138,7 +131,6 @@ impl<G> State<G> {
         self.clients[client].doing = Doing::Idle;
     }
 
-    /// Gives back the holds on these queues.
     pub(crate) fn give_back(&mut self, client: usize, given: impl Fn(usize) -> bool) {
         for queue in (0..QUEUES).filter(|queue| given(*queue)) {
             if std::mem::take(&mut self.clients[client].holds[queue]) {
@@ -169,11 +161,11 @@ impl<G> State<G> {
         self.clients[client].holds[queue] = false;
     }
 
-    /// The damage if no step is possible any more.
+    /// No step is possible any more.
     pub(crate) fn end<P: Protocol<State = Self, Action = Step>>(&self, model: &P) -> Option<Broken> {
         let mut steps = Vec::new();
         model.actions(self, &mut steps);
-        // A loss comes from outside: no client may depend on one.
+        // A loss comes from outside.
         if steps.iter().any(|step| !matches!(step, Step::Lost(..))) {
             return None;
         }

@@ -1,5 +1,3 @@
-//! A lease over several parts: the lease of a hold with nodes on two coordinators.
-
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -10,28 +8,22 @@ use parking_lot::RwLock;
 use super::state::LeaseState;
 use crate::clock::{Clock, Moment};
 
-/// The wait for another state. Sync, unlike a `BoxFuture`: tasks share it.
+/// Sync, unlike a `BoxFuture`: tasks share it.
 pub(crate) type StateChange<'a> = Pin<Box<dyn Future<Output = LeaseState> + Send + Sync + 'a>>;
 
-/// One part of a joint lease: another lease, or a node on one.
 pub(crate) trait Part: Send + Sync {
-    /// Its state, by its clock at this call.
     fn state(&self) -> LeaseState;
-    /// How long it lasts without another renewal, by its clock at this call.
+    /// Without another renewal, by its clock at this call.
     fn left(&self) -> Duration;
-    /// Its TTL.
     fn ttl(&self) -> Duration;
-    /// Waits until the state differs from `seen`.
     fn changed(&self, seen: LeaseState) -> StateChange<'_>;
-    /// The place of the part, for display.
     fn place(&self) -> String;
 }
 
-/// The parts of a joint lease. It is lost when one of them is, and the first loss stays.
+/// The first loss of a part stays.
 #[derive(Default)]
 pub(super) struct Joint {
     parts: RwLock<Vec<Arc<dyn Part>>>,
-    // The place of the first loss.
     lost_on: OnceLock<String>,
 }
 
@@ -48,7 +40,6 @@ impl Joint {
         *self.parts.write() = parts;
     }
 
-    /// The worst state of all.
     pub(super) fn state(&self) -> LeaseState {
         let mut worst = LeaseState::Live;
         for part in self.parts.read().iter() {
@@ -64,7 +55,7 @@ impl Joint {
         worst
     }
 
-    /// The nearest deadline, on the clock of the joint lease. The parts may have other clocks.
+    /// The parts may have other clocks.
     pub(super) fn deadline(&self, clock: &Clock) -> Moment {
         // Read first: so the result is never later than the deadline of a part.
         let now = clock.now();
@@ -81,7 +72,6 @@ impl Joint {
     }
 }
 
-/// Waits until a part is in another state than it was when `before` was read.
 pub(super) async fn any_changed(before: &[(Arc<dyn Part>, LeaseState)]) {
     match before {
         [] => std::future::pending().await,

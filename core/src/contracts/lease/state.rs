@@ -1,5 +1,3 @@
-//! The states of a lease.
-
 use crate::error::LostReason;
 
 /// The state of a lease (LEASE-STATE).

@@ -1,9 +1,6 @@
-//! The renewals that have no answer yet.
-
 use crate::clock::Moment;
 
-/// Renewals without an answer: when each was sent, and when it is due. A lease is renewed three
-/// times in its TTL; further ones share the last slot.
+/// A lease is renewed three times in its TTL; further renewals share the last slot.
 #[derive(Debug)]
 pub(super) struct Unanswered {
     first: Renewal,
@@ -31,7 +28,7 @@ impl Unanswered {
         *slot = (sent, due.min(slot.1));
     }
 
-    /// A request sent at `sent` was answered: it also settles those sent before it.
+    /// An answer settles earlier requests too.
     pub(super) fn answered(&mut self, sent: Moment) {
         for slot in self.slots_mut().filter(|slot| slot.0 <= sent) {
             *slot = ANSWERED;
@@ -39,7 +36,6 @@ impl Unanswered {
         self.others.take_if(|others| **others == [ANSWERED; 2]);
     }
 
-    /// When the oldest is due.
     pub(super) fn due(&self) -> Moment {
         let others = self.others.iter().flat_map(|others| others.iter());
         others.map(|slot| slot.1).fold(self.first.1, Moment::min)

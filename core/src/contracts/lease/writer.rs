@@ -1,5 +1,3 @@
-//! The writing side of a lease.
-
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,15 +19,13 @@ impl LeaseWriter {
         Self(Lease::until(clock, ttl, sent, valid_until(sent, ttl)))
     }
 
-    /// A placeholder for a lease that does not exist yet, for a coordinator that connects lazily: suspended,
-    /// and never lost by time.
+    /// For a coordinator that connects lazily: suspended, and never lost by time.
     pub(crate) fn pending(clock: Clock, ttl: Duration) -> Self {
         let lease = Lease::until(clock, ttl, Moment::PAST, Moment::NEVER);
         lease.0.due.store(Moment::PAST.as_nanos(), Ordering::Release);
         Self(lease)
     }
 
-    /// A lease that rests on several, on this clock. It is lost when one of them is.
     pub(crate) fn joint(clock: Clock, parts: Vec<Arc<dyn Part>>) -> Self {
         let opened = clock.now();
         let Ok(mut inner) = Arc::try_unwrap(Lease::until(clock, Duration::ZERO, opened, Moment::NEVER).0)
@@ -40,7 +36,7 @@ impl LeaseWriter {
         Self(Lease(Arc::new(inner)))
     }
 
-    /// A joint lease rests on these from now on. One that is lost by now has ended it.
+    /// A lost part has ended the joint lease.
     pub(crate) fn set_parts(&self, parts: Vec<Arc<dyn Part>>) {
         let inner = self.inner();
         if let (Some(joint), LeaseState::Live | LeaseState::Suspended) = (&inner.joint, inner.state()) {
@@ -54,10 +50,8 @@ impl LeaseWriter {
         &self.0
     }
 
-    /// Records a renewal that was sent at `sent` and is late unless it is answered by `due`.
-    ///
-    /// A second renewal does not defer the first one's due time, and stays outstanding when the first is
-    /// answered.
+    /// Records a renewal that was sent at `sent` and is late unless it is answered by `due`. A second renewal
+    /// neither defers the first one's due time, nor is settled by the first one's answer.
     pub fn awaiting(&self, sent: Moment, due: Moment) {
         let inner = self.inner();
         let mut unanswered = inner.unanswered.lock();
@@ -68,7 +62,7 @@ impl LeaseWriter {
         }
     }
 
-    /// Suspends the lease, because contact is lost, until it is proven again.
+    /// Suspends the lease until contact is proven again.
     pub fn suspend(&self) {
         let inner = self.inner();
         let _unanswered = inner.unanswered.lock();
@@ -83,8 +77,8 @@ impl LeaseWriter {
         self.proven_until(sent, valid_until(sent, self.ttl()))
     }
 
-    /// Records a proof as [`proven`](LeaseWriter::proven), with another deadline (of ZooKeeper's
-    /// [`ContactProof`](crate::decide::ContactProof)). A deadline never moves back.
+    /// Records a proof with another deadline (of ZooKeeper's [`ContactProof`](crate::decide::ContactProof)).
+    /// A deadline never moves back.
     pub fn proven_until(&self, sent: Moment, deadline: Moment) -> bool {
         let inner = self.inner();
         let before = inner.state();
@@ -98,8 +92,8 @@ impl LeaseWriter {
         if before != LeaseState::Live {
             inner.changed.notify_waiters();
         }
-        // A reader may have seen the old deadline pass since. Then the lease is lost, even if the
-        // new deadline is later.
+        // A reader may have seen the old deadline pass since. Then the lease is lost, even if the new
+        // deadline is later.
         inner.ended.get().is_none()
     }
 

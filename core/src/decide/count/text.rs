@@ -1,13 +1,10 @@
-//! The text of a count in a cell.
-
 use std::fmt::{self, Write};
 use std::str::FromStr;
 
 use super::{Count, Operation, Record, WRITERS};
 use crate::error::{Error, ErrorKind};
 
-/// Writes the text of the cell, one line that people can read: the value, the number of writes, `of` and the
-/// initial value if there is one, then the records.
+/// The value, the number of writes, `of` and the initial value if there is one, then the records.
 impl fmt::Display for Count {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.value, self.writes)?;
@@ -66,9 +63,6 @@ impl From<NotThisCount> for Error {
 
 impl Count {
     /// Returns the count in the value of a cell; without a cell, the initial count.
-    ///
-    /// # Errors
-    /// The error names the content of the cell.
     pub fn in_cell(value: Option<&[u8]>, initial: Option<u32>) -> Result<Self, NotThisCount> {
         let Some(value) = value else {
             return Ok(initial.map_or_else(Self::default, Self::beginning_with));

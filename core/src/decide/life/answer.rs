@@ -1,5 +1,3 @@
-//! The meaning of an answer, or of its absence, for a hold.
-
 use crate::error::{Error, ErrorKind, LostReason};
 
 /// The meaning of a failed request for a hold.
@@ -32,8 +30,8 @@ impl From<&Error> for Failure {
 /// The step after an answer to a join or a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Advance {
-    /// The node is held, unless it was lost before the answer came ([`Life::hold`](super::Life::hold) decides
-    /// that).
+    /// The node is held, unless [`Life::hold`](super::Life::hold) finds that it was lost before the answer
+    /// came.
     Hold,
     /// The node waits in the queue.
     Wait,

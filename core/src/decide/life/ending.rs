@@ -1,5 +1,3 @@
-//! The types for the end of a hold, and of its node.
-
 use super::answer::Failure;
 use crate::error::LostReason;
 
@@ -50,7 +48,7 @@ pub enum AfterTry {
 }
 
 impl AfterTry {
-    /// Decides after one try of a clean-up. `obsolete`: the node has expired on the server.
+    /// Decides after one try. `obsolete`: the node has expired on the server.
     pub fn of(failure: Option<Failure>, obsolete: bool) -> Self {
         match failure {
             None | Some(Failure::Lost(_) | Failure::Closed) => AfterTry::Done,

@@ -1,8 +1,6 @@
-//! The life of a hold before it has a node.
-
 use super::answer::{Advance, Failure, Residue, joins_anew};
 
-/// A life before the node exists: one attempt, whose joins all have one id.
+/// One attempt, before its node exists. All its joins have one id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Joining {
     residue: Residue,
@@ -48,8 +46,7 @@ impl Joining {
         }
     }
 
-    /// Records that the acquisition ends here, by an error, a deadline or a drop. Returns its possible
-    /// remains on the server.
+    /// Records that the acquisition ends here, by an error, a deadline or a drop.
     pub fn give_up(&mut self) -> Residue {
         std::mem::replace(&mut self.residue, Residue::Nothing)
     }

@@ -1,5 +1,3 @@
-//! One step of the queue at a time.
-
 use super::*;
 
 const TTL: Micros = 10_000_000;
@@ -90,7 +88,6 @@ fn waiters_follow_the_limit() {
         let ask = QueueJoin { limit: Limit::Exactly(3), ..ask(n, Claim::Permits(weight)) };
         queue.join(u64::from(n), &ask);
     }
-    // The limit is below the held sum: no hold is revoked, and no client is admitted until the sum fits.
     assert_eq!(queue.set_limit(5, 1), vec![]);
     assert_eq!(queue.iter().filter(|(.., admitted)| *admitted).count(), 2);
     assert_eq!(queue.leave(6, id(1), 1).1, vec![]);

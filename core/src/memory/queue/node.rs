@@ -1,5 +1,3 @@
-//! One node, as core holds it.
-
 use std::fmt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -32,7 +30,7 @@ impl MemoryNode {
         self.client.upgrade().ok_or_else(Error::closed)
     }
 
-    /// The error of a node that the store does not have any more. A node that has left is not lost.
+    /// A node that has left is not lost.
     fn revoked(&self) -> Error {
         let state = &self.stored.state;
         if !self.stored.removed.load(Ordering::Acquire) {

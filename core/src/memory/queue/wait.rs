@@ -1,5 +1,3 @@
-//! Waiting for admission.
-
 use std::sync::{Arc, Weak};
 
 use crate::decide::queue::Answer;
@@ -9,17 +7,14 @@ use crate::memory::client::MemoryClient;
 use crate::memory::state::moment;
 use crate::memory::stored_node::StoredNode;
 
-/// Waits until the node is admitted.
-///
-/// # Cancel safety
-/// Cancel-safe: the node waits on.
+/// Cancel-safe: the node continues to wait.
 pub(super) async fn admitted(
     client: &Weak<MemoryClient>,
     node: &Arc<StoredNode>,
     claim: Claim,
 ) -> Result<()> {
     let (state, clock) = (&node.state, node.state.lease().clock());
-    // Whether a look was asked for by the store.
+    // The store asked for a look.
     let mut told = true;
     loop {
         if let Some(reason) = state.lost() {
@@ -40,7 +35,7 @@ pub(super) async fn admitted(
             Ok(Answer::Waiting { ahead_expires, .. }) => recheck(clock.now() + period, moment(ahead_expires)),
             Ok(Answer::Conflict { stored }) => return Err(claim.outweighs(&stored.into())),
             Ok(_) => {
-                // The node did not end with the client's lease: the check above would have reported that.
+                // The check above would have reported the end of the client's lease.
                 state.gone(LostReason::Revoked);
                 continue;
             }

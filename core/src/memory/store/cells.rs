@@ -1,5 +1,3 @@
-//! The operations on cells.
-
 use super::Memory;
 use crate::address::Address;
 use crate::contracts::{CellLife, CellWrite, CellWritten, NodeId, TimeToIdle, VersionedValue};
@@ -14,7 +12,7 @@ impl Memory {
         self.with_cells(|state, now| state.cells.read(now, cell))
     }
 
-    /// `None`: the cell to write is ephemeral, and its lease has ended.
+    /// `None`: the lease of an ephemeral cell has ended.
     pub(in crate::memory) fn write_cell(
         &self,
         lease: LeaseId,
@@ -27,7 +25,7 @@ impl Memory {
         })
     }
 
-    /// Changes the count in a cell (CELL-COUNT).
+    /// CELL-COUNT.
     pub(in crate::memory) fn change_count(
         &self,
         cell: &Address,
@@ -37,7 +35,7 @@ impl Memory {
         self.with_cells(|state, now| state.change_count(now, cell, request, idle))
     }
 
-    /// Writes while this node exists in its queue (CELL-HELD). `None`: the node does not exist.
+    /// CELL-HELD. `None`: the node does not exist.
     pub(in crate::memory) fn write_cell_held(
         &self,
         (queue, id, sequence): (&Address, NodeId, u64),
@@ -54,7 +52,7 @@ impl Memory {
         })
     }
 
-    /// An operation on cells. Expired cells are removed before it.
+    /// Expired cells are removed before.
     fn with_cells<T>(&self, work: impl FnOnce(&mut StoreState, Micros) -> T) -> T {
         self.with(|state, now| {
             state.prune_cells(now);

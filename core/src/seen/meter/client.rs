@@ -1,10 +1,7 @@
-//! Metrics of one client: its lease, connection and requests.
-
 use super::instrument::{CounterMetric, Gauge};
 use super::table::{CLIENTS, DISCONNECTED, RECHECKS_FOUND, RECONNECTS, RENEWALS_LATE, REQUESTS, SUSPENDED};
 use crate::seen::event;
 
-/// A connected client and its lease.
 #[derive(Debug)]
 pub(crate) struct ClientMeter {
     clients: Gauge,
@@ -37,7 +34,6 @@ impl Drop for ClientMeter {
     }
 }
 
-/// The connections of a backend's clients.
 #[derive(Debug)]
 pub(crate) struct Links {
     disconnected: Gauge,
@@ -62,13 +58,12 @@ impl Links {
         self.reconnects.count();
     }
 
-    /// Counts a broken connection that was closed.
     pub(crate) fn given_up(&self) {
         self.disconnected.add(-1);
     }
 }
 
-/// Counts the requests of one client by kind. The driver of a backend has one.
+/// Counts the requests of one client by kind.
 #[derive(Debug)]
 pub struct Requests(Vec<(&'static str, CounterMetric)>);
 
@@ -107,7 +102,7 @@ impl Rechecks {
         Self { backend, admission: found("admission"), hold: found("hold"), watch: found("watch") }
     }
 
-    /// Counts a re-check of a waiter that found a change in its queue.
+    /// Counts a re-check of a waiter.
     pub fn found_admission(&self) {
         self.admission.count();
         event::recheck_found(self.backend, "admission");
@@ -119,7 +114,7 @@ impl Rechecks {
         event::recheck_found(self.backend, "hold");
     }
 
-    /// Counts a re-check of a watched cell or queue that found a change.
+    /// Counts a re-check of a watched cell or queue.
     pub fn found_change(&self) {
         self.watch.count();
         event::recheck_found(self.backend, "watch");

@@ -1,4 +1,4 @@
-//! Counters, gauges and histograms of the `metrics` crate; empty types if the feature is off.
+//! The types are empty if the feature `metrics` is off.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use super::table::Metric;
 #[cfg(feature = "metrics")]
 use super::table::{METRICS, MetricKind};
 
-/// The labels of one series, in the order of the metric's names.
+/// The order is that of the metric's names.
 type Values<'a> = &'a [&'static str];
 
 #[derive(Clone, Debug)]
@@ -18,8 +18,8 @@ pub(in crate::seen) struct Gauge(#[cfg(feature = "metrics")] metrics::Gauge);
 #[derive(Clone, Debug)]
 pub(in crate::seen) struct Histogram(#[cfg(feature = "metrics")] metrics::Histogram);
 
-/// Registers name, unit and description of all metrics at the installed recorder. Each connect does this too: call this
-/// function only if the recorder needs the descriptions before the first connect.
+/// Registers name, unit and description of all metrics at the installed recorder. Each connect does this too:
+/// call this function only if the recorder needs the descriptions before the first connect.
 pub fn describe() {
     #[cfg(feature = "metrics")]
     metrics::with_recorder(|recorder| {

@@ -1,5 +1,3 @@
-//! The table of metrics, and the handles that count them.
-
 mod client;
 mod instrument;
 mod moving;

@@ -1,5 +1,3 @@
-//! Metrics of a move: of its participants and of its operator.
-
 use std::time::SystemTime;
 
 use parking_lot::Mutex;
@@ -10,14 +8,12 @@ use super::table::{
 };
 use crate::decide::moving::{MovePhase, Side};
 
-/// The label `phase` of a client that is not a member of its move.
+/// The client is not a member of its move.
 const AWAY: &str = "away";
-/// The phases, in their order.
 const PHASES: [MovePhase; 5] =
     [MovePhase::Old, MovePhase::BothByOld, MovePhase::BothByNew, MovePhase::New, MovePhase::Done];
 
-/// The meter of a client that takes part in a move. All its series exist from the start. After it has ended or is dropped, the
-/// client is not counted any more.
+/// All series exist from the start. At its end the client is not counted any more.
 #[derive(Debug)]
 pub(crate) struct ParticipantMeter {
     phases: [Gauge; PHASES.len()],
@@ -31,7 +27,6 @@ pub(crate) struct ParticipantMeter {
     shown: Mutex<Option<Shown>>,
 }
 
-/// The phase, lateness and epoch that count now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Shown {
     phase: Option<MovePhase>,
@@ -40,8 +35,7 @@ struct Shown {
 }
 
 impl ParticipantMeter {
-    /// Creates the meter of a client that is not a member yet. `backend` is the backend of the client of both sides, `sides`
-    /// has the backends of the old and the new side.
+    /// `sides` has the backends of the old and the new side.
     pub(crate) fn new(backend: &'static str, sides: [&'static str; 2]) -> Self {
         let gauge = |phase| Gauge::new(&MOVE_PARTICIPANTS, &[backend, phase]);
         let away = gauge(AWAY);
@@ -59,7 +53,7 @@ impl ParticipantMeter {
         }
     }
 
-    /// Sets the phase (`None` if the client is not a member); `late` until the client has acknowledged it.
+    /// `None` if the client is not a member; `late` until the client has acknowledged the phase.
     pub(crate) fn shows(&self, phase: Option<MovePhase>, late: bool, epoch: u16) {
         let now = Shown { phase, late, epoch };
         let mut shown = self.shown.lock();
@@ -82,25 +76,22 @@ impl ParticipantMeter {
         }
     }
 
-    /// Ends the participation. Later calls change nothing.
     pub(crate) fn ends(&self) {
         if let Some(shown) = self.shown.lock().take() {
             self.count(shown, -1);
         }
     }
 
-    /// Sets the time of the last acknowledgement to now.
     pub(crate) fn acknowledged(&self) {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         self.acknowledged.set(now.as_secs_f64());
     }
 
-    /// Returns the backend of a side.
     pub(crate) fn backend(&self, side: Side) -> &'static str {
         self.sides[at_side(side)]
     }
 
-    /// Counts a hold that ended with its lease on this side.
+    /// The hold ended with its lease on this side.
     pub(crate) fn lost(&self, side: Side) {
         self.losses[at_side(side)].count();
     }
@@ -112,7 +103,6 @@ impl Drop for ParticipantMeter {
     }
 }
 
-/// The meter of an operator of a move.
 #[derive(Debug)]
 pub(crate) struct OperatorMeter {
     steps: [CounterMetric; PHASES.len()],
@@ -125,23 +115,20 @@ impl OperatorMeter {
         Self { steps, waits_for: Gauge::new(&MOVE_WAITS_FOR, &[backend]) }
     }
 
-    /// Counts a step to this phase.
     pub(crate) fn step(&self, phase: MovePhase) {
         self.steps[at(phase)].count();
     }
 
-    /// Starts a walk from step to step, which waits for no member yet.
     pub(crate) fn walks(&self) -> Walk<'_> {
         Walk(self)
     }
 }
 
-/// A walk of an operator. When it is dropped, the gauge returns to zero.
+/// The drop sets the gauge to zero.
 #[derive(Debug)]
 pub(crate) struct Walk<'a>(&'a OperatorMeter);
 
 impl Walk<'_> {
-    /// Sets the number of members that the next step waits for.
     pub(crate) fn waits_for(&self, members: usize) {
         self.0.waits_for.set(members as f64);
     }

@@ -1,8 +1,5 @@
-//! Labels for the outcome of an acquisition and the reason of a loss.
-
 use crate::error::{Error, ErrorKind, LostReason};
 
-/// The outcome of an acquisition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MeteredOutcome {
     Acquired,
@@ -18,7 +15,7 @@ pub(crate) enum MeteredOutcome {
 }
 
 impl MeteredOutcome {
-    /// All outcomes with their labels, in the order of their declaration.
+    /// The order is that of the declaration.
     pub(super) const ALL: [(MeteredOutcome, &str); 10] = [
         (MeteredOutcome::Acquired, "acquired"),
         (MeteredOutcome::Refused, "refused"),
@@ -32,7 +29,6 @@ impl MeteredOutcome {
         (MeteredOutcome::Failed, "failed"),
     ];
 
-    /// Returns the outcome of an acquisition that ended with this error.
     pub(crate) fn of(error: &Error) -> Self {
         match error.kind() {
             ErrorKind::Timeout => MeteredOutcome::Timeout,
@@ -50,7 +46,6 @@ impl MeteredOutcome {
     }
 }
 
-/// All reasons of a loss, with their labels.
 pub(super) const REASONS: [(LostReason, &str); 5] = [
     (LostReason::Expired, "expired"),
     (LostReason::Revoked, "revoked"),

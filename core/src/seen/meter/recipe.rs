@@ -1,5 +1,3 @@
-//! Metrics of one client's acquisitions and holds, by recipe.
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -10,7 +8,6 @@ use super::outcome::{MeteredOutcome, REASONS};
 use super::table::{ACQUISITIONS, HOLD, HOLDERS, LOSSES, WAIT, WAITERS};
 use crate::error::LostReason;
 
-/// The meters of one client's recipes.
 #[derive(Debug)]
 pub(crate) struct Recipes {
     backend: &'static str,
@@ -22,7 +19,6 @@ impl Recipes {
         Self { backend, meters: Mutex::default() }
     }
 
-    /// Returns the meter of a recipe, created at its first use.
     pub(crate) fn of(&self, recipe: &'static str) -> Arc<RecipeMeter> {
         let mut meters = self.meters.lock();
         let meter = meters.entry(recipe).or_insert_with(|| Arc::new(RecipeMeter::new(self.backend, recipe)));
@@ -30,7 +26,7 @@ impl Recipes {
     }
 }
 
-/// The meter of one recipe. All its series exist from the start.
+/// All series exist from the start.
 #[derive(Debug)]
 pub(crate) struct RecipeMeter {
     pub(in crate::seen) recipe: &'static str,

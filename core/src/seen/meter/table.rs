@@ -1,5 +1,3 @@
-//! All metrics, with their labels.
-
 /// The kind of a metric, as its recorder treats it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricKind {
@@ -35,8 +33,8 @@ pub struct Metric {
     pub help: &'static str,
 }
 
-/// Bounds for the buckets of the histograms, in seconds: from an uncontended acquisition on a near
-/// server to a long hold. Pass them to the exporter, which defines the buckets.
+/// Bounds for the buckets of the histograms, in seconds: from an uncontended acquisition on a near server to
+/// a long hold. Pass them to the exporter, which defines the buckets.
 pub const SECONDS: &[f64] = &[
     0.000_1, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
     60.0, 300.0,
@@ -47,7 +45,7 @@ macro_rules! metrics {
         $(pub(super) const $metric: Metric =
             Metric { name: $name, kind: MetricKind::$kind, labels: &$labels, help: $help };)+
 
-        /// All metrics; the guide's tables have them too.
+        /// All metrics.
         pub const METRICS: &[Metric] = &[$($metric),+];
     };
 }

@@ -1,5 +1,3 @@
-//! Certificates and keys, from files to a configuration of rustls.
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,7 +12,6 @@ use rustls::{ClientConfig, RootCertStore, SignatureScheme};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// The paths of the files.
 #[derive(Debug)]
 pub(super) struct Paths {
     pub(super) ca: Option<PathBuf>,
@@ -22,7 +19,6 @@ pub(super) struct Paths {
     pub(super) key: Option<PathBuf>,
 }
 
-/// The contents of the files.
 #[derive(PartialEq, Eq)]
 pub(super) struct Contents {
     ca: Option<Vec<u8>>,
@@ -31,7 +27,7 @@ pub(super) struct Contents {
 }
 
 impl Paths {
-    /// Reads the files. It blocks.
+    /// Blocks.
     pub(super) fn read(&self) -> Result<Contents> {
         let read = |name, path: &Option<PathBuf>| path.as_deref().map(|path| read(name, path)).transpose();
         Ok(Contents {
@@ -49,7 +45,7 @@ fn read(name: &'static str, path: &Path) -> Result<Vec<u8>> {
 }
 
 impl Contents {
-    /// Loads the configuration for connections. It blocks while it reads the system's certificates.
+    /// Blocks while it reads the system's certificates.
     pub(super) fn load(&self, protocol: Option<&[u8]>) -> Result<Loaded> {
         let provider = Arc::new(ring::default_provider());
         let roots = match &self.ca {
@@ -70,18 +66,16 @@ impl Contents {
     }
 }
 
-/// The loaded configuration.
 #[derive(Clone)]
 pub(super) struct Loaded {
     config: Arc<ClientConfig>,
     identity: Option<Arc<CertifiedKey>>,
-    /// Whether a server that asked for the certificate has sent an answer, and so accepts it.
+    /// A server that asked for the certificate has sent an answer, and so accepts it.
     pub(super) taken: Arc<AtomicBool>,
 }
 
 impl Loaded {
-    /// Returns the configuration of one connection. It sets `asked` when the server asks for a certificate.
-    /// All connections share their TLS sessions.
+    /// Sets `asked` when the server asks for a certificate. All connections share their TLS sessions.
     pub(super) fn config(&self, asked: &Arc<AtomicBool>) -> ClientConfig {
         let mut config = ClientConfig::clone(&self.config);
         let (identity, asked) = (self.identity.clone(), Arc::clone(asked));
@@ -90,7 +84,6 @@ impl Loaded {
     }
 }
 
-/// The trusted authorities of a file.
 fn authorities(pem: &[u8]) -> Result<RootCertStore> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates("ca", pem)? {
@@ -101,8 +94,7 @@ fn authorities(pem: &[u8]) -> Result<RootCertStore> {
     Ok(roots)
 }
 
-/// The authorities that the system trusts. Some systems have a certificate that cannot be read: it is left
-/// out.
+/// A certificate of the system that cannot be read is left out.
 fn system() -> Result<RootCertStore> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
@@ -149,7 +141,7 @@ fn identity(cert: &[u8], key: &[u8], provider: &CryptoProvider) -> Result<Certif
     }
 }
 
-/// Gives the client's certificate to a server that asks for one, and records that the server asked.
+/// Records that the server asked.
 #[derive(Debug)]
 struct Identity {
     identity: Option<Arc<CertifiedKey>>,

@@ -1,9 +1,7 @@
-//! The transport of a client's connections: TCP without encryption, or TLS.
+//! TCP, or TLS with the same certificates and errors for all backends.
 //!
-//! All backends use it, so TLS is the same for all: the trusted certificates, the time at which files are
-//! read, and the errors of refusals. Each client has a separate configuration with an explicit provider
-//! (`ring`). The process-wide default of rustls is neither read nor set, so a program may have another
-//! default, or none.
+//! Each client has a separate configuration with an explicit provider (`ring`). The process-wide default of
+//! rustls is neither read nor set, so a program may have another default, or none.
 
 #[cfg(feature = "tls")]
 mod files;
@@ -33,10 +31,11 @@ pub struct Transport {
 }
 
 impl Transport {
-    /// Creates the transport of a configuration. `protocol` is the protocol inside of TLS (ALPN), if the server needs it.
+    /// Creates the transport of a configuration. `protocol` is the protocol inside of TLS (ALPN), if the
+    /// server needs it.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `tls` if the build has no TLS, or naming `server_name` if it is not a host name or
+    /// `InvalidArgument` naming `tls` if the build has no TLS, or `server_name` if it is not a host name or
     /// address.
     pub fn of(config: &Config, protocol: Option<&'static [u8]>) -> Result<Self> {
         if !config.tls {
@@ -75,9 +74,6 @@ impl Transport {
     /// # Errors
     /// * `InvalidArgument` naming `ca`, `cert` or `key` if a file cannot be used.
     /// * `Misconfigured` if the system has no trusted authorities.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe.
     pub async fn prepare(&self) -> Result<()> {
         #[cfg(feature = "tls")]
         if let Some(tls) = &self.tls {
@@ -86,11 +82,10 @@ impl Transport {
         Ok(())
     }
 
-    /// Starts TLS on a connection to `host` (a name or an address, without a port). Without TLS, it returns the
-    /// connection unchanged.
+    /// Starts TLS, if it is used, on a connection to `host` (a name or an address, without a port).
     ///
-    /// It reads changed files again. While they do not match (a new certificate whose key is not written yet), it uses
-    /// the last files that matched.
+    /// It reads changed files again. While they do not match (a new certificate whose key is not written
+    /// yet), it uses the last files that matched.
     ///
     /// # Errors
     /// The errors of the connection and the handshake: [`failure`](Self::failure) explains them.
@@ -120,11 +115,11 @@ impl Transport {
         self.secure(stream, host.trim_start_matches('[').trim_end_matches(']')).await
     }
 
-    /// Returns why TLS failed since the last connection that worked. The error of the client crate does not contain this
-    /// cause. Servers that are dialled at the same time need [separate](Self::apart) transports.
+    /// Returns why TLS failed since the last connection that worked, which the error of the client crate does
+    /// not contain. Servers that are dialled at the same time need [separate](Self::apart) transports.
     ///
-    /// A server that demands a client certificate reports this only after its part of the handshake. So the cause may be
-    /// known only when the first answer is missing.
+    /// A server that demands a client certificate reports this only after its part of the handshake, so
+    /// perhaps only when the first answer is missing.
     pub fn failure(&self) -> Option<Error> {
         #[cfg(feature = "tls")]
         if let Some(tls) = &self.tls {
@@ -140,7 +135,6 @@ impl fmt::Debug for Transport {
     }
 }
 
-/// Returns the error of a build without TLS.
 pub(crate) fn no_tls(backend: &str) -> Error {
     let why = match backend {
         "memory" => "memory:// has no connection to protect: remove `tls`".to_owned(),

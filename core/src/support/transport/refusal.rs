@@ -1,28 +1,22 @@
-//! The meaning of a failed handshake, with advice.
-
 use std::io;
 
 use rustls::{AlertDescription, CertificateError, Error as TlsError};
 
 use crate::error::{Error, ErrorKind};
 
-/// The server of a connection, and the state of its handshake.
 #[derive(Debug)]
 pub(super) struct Peer<'a> {
-    /// The backend's name.
     pub(super) expected: &'static str,
     pub(super) host: &'a str,
-    /// The server has asked for a client certificate.
+    /// The server asked for a client certificate.
     pub(super) asked: bool,
-    /// The client has a certificate.
     pub(super) shows_certificate: bool,
     /// A server of this client has accepted the certificate.
     pub(super) taken: bool,
 }
 
 impl Peer<'_> {
-    /// Returns the error for a connection that ended without data after its handshake. `None` if the end does
-    /// not seem to be caused by TLS.
+    /// The connection ended without data after its handshake. `None` if TLS does not seem to be the cause.
     pub(super) fn refusal(&self, error: Option<&io::Error>) -> Option<Error> {
         let said = error.and_then(|error| error.get_ref()?.downcast_ref::<TlsError>());
         let refusal = match said {
@@ -35,8 +29,8 @@ impl Peer<'_> {
             Some(TlsError::NoApplicationProtocol) => self.wrong("a TLS server that speaks another protocol"),
             Some(TlsError::InvalidMessage(_)) => self.wrong("a server that does not speak TLS"),
             // A server that does not get the required certificate often closes the connection before its
-            // alert is read. If a server has accepted the certificate before, this is an outage, which ends:
-            // the server is down and its TLS proxy is up, or the server is just stopping.
+            // alert is read. If a server has accepted the certificate before, this is an outage: the server
+            // is down and its TLS proxy is up, or the server is just stopping.
             _ if self.asked && !self.taken => {
                 self.unwanted("the server closed the connection after it asked for a client certificate")
             }

@@ -1,5 +1,3 @@
-//! A connection, in the clear or secured.
-
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};

@@ -1,5 +1,3 @@
-//! TLS of one client.
-
 use std::fmt;
 use std::io;
 use std::pin::Pin;
@@ -20,20 +18,18 @@ use crate::config::{Config, backend_name};
 use crate::error::{Error, ErrorKind, Result};
 use crate::seen;
 
-/// The TLS configuration of one client, and the last failure of its dials.
 pub(super) struct Tls {
     shared: Arc<TlsParts>,
     met: Arc<Mutex<Option<Error>>>,
 }
 
-/// The common parts of all connections of a client.
 struct TlsParts {
     expected: &'static str,
     paths: Paths,
     server_name: Option<ServerName<'static>>,
     protocol: Option<&'static [u8]>,
-    // The last configuration, and the files from which it was made. It is kept while the files are the same,
-    // because it remembers sessions, which a server resumes in fewer steps.
+    // Kept while the files are the same, because it remembers sessions, which a server resumes in fewer
+    // steps.
     loaded: Mutex<Option<(Contents, Loaded)>>,
 }
 
@@ -86,7 +82,6 @@ impl Tls {
         }
     }
 
-    /// Returns the configuration for the current files.
     async fn loaded(&self) -> Result<Loaded> {
         let shared = Arc::clone(&self.shared);
         let read = tokio::task::spawn_blocking(move || shared.loaded()).await;
@@ -116,34 +111,32 @@ impl TlsParts {
     }
 }
 
-/// A secured connection.
 #[derive(Debug)]
 pub(super) struct TlsStream {
     stream: tokio_rustls::client::TlsStream<TcpStream>,
-    // Present until the first answer.
+    // `None` after the first answer.
     first: Option<First>,
 }
 
-/// State until the first answer. A missing answer may be the server's refusal of the client's certificate.
+/// A missing first answer may be the server's refusal of the client's certificate.
 struct First {
     shared: Arc<TlsParts>,
     met: Arc<Mutex<Option<Error>>>,
-    // Whether the server has asked for a client certificate.
+    // The server has asked for a client certificate.
     asked: Arc<AtomicBool>,
-    // Whether a server has accepted the certificate.
+    // A server has accepted the certificate.
     taken: Arc<AtomicBool>,
     host: String,
 }
 
 impl First {
-    /// Records that the server has sent data on the connection.
     fn answered(&self) {
         if self.asked.load(Ordering::Acquire) {
             self.taken.store(true, Ordering::Release);
         }
     }
 
-    /// Records that the connection ended before the server sent data.
+    /// The connection ended before the server sent data.
     fn failed(&self, error: Option<&io::Error>) {
         let peer = Peer {
             expected: self.shared.expected,
@@ -163,15 +156,14 @@ impl fmt::Debug for First {
 }
 
 impl TlsStream {
-    /// Records the end of the connection, if there was no answer.
     fn ended(&mut self, error: Option<&io::Error>) {
         if let Some(first) = self.first.take() {
             first.failed(error);
         }
     }
 
-    /// The same after a write. Its error reports only that the server has closed; the reason is in the data
-    /// that the server sent before.
+    /// The error of a write reports only that the server has closed; the reason is in the data that the
+    /// server sent before.
     fn written<T>(&mut self, context: &mut Context<'_>, answer: io::Result<T>) -> io::Result<T> {
         if let Err(error) = &answer
             && self.first.is_some()

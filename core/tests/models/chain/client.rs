@@ -1,6 +1,3 @@
-//! The steps of a client of the chain. The part of a backend is stated here, with the rule's name; the
-//! decision about the client's place is core's `standing`.
-
 use latchwork_core::Claim;
 use latchwork_core::backend::decide::chain::{Listed, Standing, standing};
 
@@ -33,13 +30,13 @@ impl Client {
         }
     }
 
-    /// Forgets everything about the attempt, so that equal situations are equal states.
+    /// Equal situations become equal states.
     pub(super) fn idle(&mut self) {
         let Self { alive, valid, expired, number, free_names, last_turn, view, .. } = *self;
         *self = Self { alive, valid, expired, number, free_names, last_turn, view, ..Self::new(self.claim) };
     }
 
-    /// Ends an attempt. Its name is free again if each request that creates or deletes it was answered.
+    /// The name is free again if each request that creates or deletes it was answered.
     pub(super) fn end(&mut self) {
         if !self.name_burnt {
             self.free_names |= 1 << self.name;
@@ -67,7 +64,6 @@ impl State {
         client.name_burnt = !model.reuses;
     }
 
-    /// The create was answered, so the client's server has it and every later listing shows it.
     pub(super) fn create_answered(&mut self, model: &Chain, index: usize) {
         match self.create(model, self.attempt(index), self.clients[index].name) {
             Some(sequence) => {
@@ -81,10 +77,8 @@ impl State {
         }
     }
 
-    /// ZooKeeper: the counter shows that no client has joined since this client's last turn. The
-    /// distance in transactions shows that it is the counter of the same directory: another
-    /// directory would have had to be created, and others would have had to join there
-    /// (CHAIN-OWN-HISTORY).
+    /// ZooKeeper, CHAIN-OWN-HISTORY. The distance in transactions shows that the counter is of the same
+    /// directory: another directory would have had to be created, and others would have had to join there.
     fn come_back(&mut self, model: &Chain, index: usize) {
         if !model.returns {
             return;
@@ -101,8 +95,7 @@ impl State {
         }
     }
 
-    /// Finds the outcome of an unknown create (CHAIN-SYNC-AFTER-UNKNOWN-CREATE,
-    /// CHAIN-TOMBSTONE-FOR-UNKNOWN-JOIN).
+    /// CHAIN-SYNC-AFTER-UNKNOWN-CREATE, CHAIN-TOMBSTONE-FOR-UNKNOWN-JOIN.
     pub(super) fn resolve(&mut self, model: &Chain, index: usize) {
         let (by, last) = (self.attempt(index), self.views.len() - 1);
         let client = &mut self.clients[index];
@@ -113,8 +106,7 @@ impl State {
                 return;
             }
         }
-        // etcd creates again under the same key: the node is found or made, or the create meets its
-        // tombstone.
+        // etcd creates again under the same key.
         self.create_answered(model, index);
     }
 
@@ -134,7 +126,7 @@ impl State {
             }
             None => return self.clients[index].phase = Phase::Out,
         };
-        // The listing may be old, so the deadline decides (CHAIN-OWN-NODE-AND-DEADLINE).
+        // The listing may be old (CHAIN-OWN-NODE-AND-DEADLINE).
         let lax = model.has(Fault::NoDeadline) || model.has(Fault::NoOwnNode);
         if !client.valid && !lax {
             return self.clients[index].phase = Phase::Out;
@@ -150,7 +142,7 @@ impl State {
             Standing::Behind { watch, sole } => {
                 let seen = nodes[watch];
                 let watches_nothing = self.sleeps_on_its_inbox(model, index);
-                // etcd watches from the revision after the listing's: no event falls between.
+                // etcd watches from the revision after the listing's.
                 self.clients[index].phase = match model.server {
                     _ if watches_nothing => Phase::Sleeping(Watch::Nothing),
                     Server::Etcd if !model.has(Fault::ArmingIgnoresAbsence) => {
@@ -160,18 +152,17 @@ impl State {
                 };
             }
         }
-        // After its deadline, a client is admitted only by a fault above.
+        // After its deadline, only a fault admits the client.
         if !client.valid && self.clients[index].phase != Phase::Holding {
             self.clients[index].phase = Phase::Out;
         }
     }
 
-    /// The read that sets the watch shows whether there is still something to wait for
-    /// (CHAIN-ARM-THEN-LOOK).
+    /// CHAIN-ARM-THEN-LOOK.
     pub(super) fn arm(&mut self, model: &Chain, index: usize) {
         let Phase::Arming { seen, sole } = self.clients[index].phase else { return };
         if model.server == Server::Etcd {
-            // Only with the fault: the watch starts "now".
+            // With the fault, the watch starts "now".
             self.clients[index].view = self.views.len() - 1;
         }
         let view = &self.views[self.clients[index].view];
@@ -184,7 +175,7 @@ impl State {
         let by_name = model.server == Server::ZooKeeper && !model.has(Fault::ArmingIgnoresContent);
         let as_seen = match view.find(seen.sequence).filter(|node| !by_name || node.claim == seen.claim) {
             None if model.has(Fault::ArmingIgnoresAbsence) => true,
-            // The only node ahead left before it was watched (CHAIN-SOLE-AHEAD).
+            // CHAIN-SOLE-AHEAD.
             None if trusted || model.has(Fault::AbsenceAdmits) => return self.hold(model, index),
             None => false,
             Some(node) => *node == seen || model.has(Fault::ArmingIgnoresContent),
@@ -195,9 +186,8 @@ impl State {
         };
     }
 
-    /// Whether the client watches its own node, and its server shows that this node is gone. A
-    /// client watches its own node if it may be admitted without listing again: no other node is
-    /// ahead, or it relies on announced releases.
+    /// A client watches its own node if it may be admitted without listing again: no other node is ahead, or
+    /// it relies on announced releases.
     fn misses_own(&self, model: &Chain, index: usize, view: usize, sole: bool) -> bool {
         let watched = match sole {
             true => !model.has(Fault::OwnUnwatched),
@@ -207,14 +197,13 @@ impl State {
         watched && self.views[view].find(own).is_none()
     }
 
-    /// Whether the watched node was released in a view that the client has not seen.
     pub(super) fn missed_release(&self, index: usize) -> bool {
         let client = &self.clients[index];
         let Phase::Sleeping(Watch::Node { sequence, .. }) = client.phase else { return false };
         self.views[client.view + 1..].iter().any(|view| view.told == Some(sequence))
     }
 
-    /// The client's server shows one more change, and its watches report it.
+    /// The client's server shows one more change.
     pub(super) fn advance(&mut self, model: &Chain, index: usize) {
         let (old, new) = (self.clients[index].view, self.clients[index].view + 1);
         let limit_changed = self.views[old].limit != self.views[new].limit;
@@ -234,8 +223,7 @@ impl State {
                 let told = model.trusts_told() && self.views[new].told == Some(sequence);
                 if told || moved && (after.is_none() || !model.has(Fault::WakeOnDeleteOnly)) {
                     let admits = trusted || model.has(Fault::EventAdmits);
-                    // An announced release comes from an admitted node, so all nodes before that
-                    // one were gone.
+                    // The released node was admitted, so no node before it remained.
                     let phase = if told || deleted && admits { Phase::Holding } else { Phase::Listing };
                     (next, woken) = (phase, true);
                 }
@@ -267,8 +255,7 @@ impl State {
         } else {
             self.clients[index].phase = next;
         }
-        // Every holder marks its node, with or without a follower
-        // (CHAIN-LIMIT-CHANGE-MARKS-HOLDERS).
+        // CHAIN-LIMIT-CHANGE-MARKS-HOLDERS: also without a follower.
         if limit_changed && client.phase == Phase::Holding && !model.has(Fault::LimitMarksNobody) {
             self.clients[index].owes_mark = true;
         }
@@ -303,7 +290,7 @@ impl State {
             client.unknown && !(model.has(Fault::NoTombstoneOnceFound) && client.phase != Phase::Unknown);
         if client.phase == Phase::Unknown || tombstone {
             match model.server {
-                // CHAIN-TOMBSTONE-FOR-UNKNOWN-JOIN: writes a tombstone and removes the nodes of the attempt.
+                // CHAIN-TOMBSTONE-FOR-UNKNOWN-JOIN.
                 Server::Etcd => {
                     if !model.has(Fault::NoTombstone) {
                         self.tombstones.insert(by);
@@ -327,20 +314,17 @@ impl State {
 }
 
 impl Chain {
-    /// The claim of a client's attempt.
     fn claim(&self, index: usize, number: u8) -> Claim {
         if self.returns && number > 1 { Claim::Exclusive } else { self.claims[index] }
     }
 
-    /// Whether the departure of the only node ahead admits without another listing. It admits a reader, also
-    /// when the only writer ahead becomes a reader. It admits a writer only if no departure can be a
-    /// downgrade.
+    /// The departure of the only node ahead admits a reader without another listing, and a writer only if no
+    /// departure can be a downgrade.
     fn trusts_sole(&self, claim: Claim) -> bool {
         self.has(Fault::SoleDespiteDowngrade) || claim == Claim::Shared || self.is_exclusive()
     }
 
-    /// Whether releases are announced, and admit without another listing. They do so only if the released
-    /// node was admitted alone.
+    /// Announced releases admit without another listing only if the released node was admitted alone.
     pub(super) fn trusts_told(&self) -> bool {
         self.tells && (self.is_exclusive() || self.has(Fault::ReaderTells))
     }
@@ -349,7 +333,6 @@ impl Chain {
         self.claims.iter().all(|&claim| claim == Claim::Exclusive) && self.downgrades == 0
     }
 
-    /// The decision of core, or of a fault.
     fn standing(&self, listed: &[Listed], own: usize, limit: u32) -> Standing {
         let right = standing(listed, own, limit);
         let (Standing::Behind { .. } | Standing::Head { .. }) = right else { return right };

@@ -1,12 +1,9 @@
-//! The coordinator: how each step changes the queue, and which views remain.
-
 use latchwork_core::Claim;
 
 use super::{Attempt, Birth, Chain, Client, Fault, Late, Node, Phase, Server, State, Step, View, Watch};
 use crate::explore::Broken;
 
 impl State {
-    /// Counts a step against the bounds.
     fn count(&mut self, step: Step) {
         match step {
             Step::JoinUnknown(..) | Step::LeaveLate(_) | Step::TellLate(_) => self.unknowns += 1,
@@ -73,8 +70,8 @@ impl State {
                 let client = &mut self.clients[index];
                 (client.phase, client.owes_mark) = (Phase::Leaving, false);
                 client.name_burnt |= !model.has(Fault::NameFreedEarly);
-                // On ZooKeeper a path names one incarnation. In another directory the counter may
-                // come again but not the name: a leave without an answer uses the name up.
+                // On ZooKeeper a path names one incarnation. In another directory the counter may come again
+                // but not the name: a leave without an answer uses the name up.
                 let late = match step {
                     Step::TellLate(_) => Late::Tell(self.attempt(index), self.clients[index].sequence),
                     _ => self.late_leave(model.reuses && model.server == Server::Etcd, index),
@@ -99,13 +96,12 @@ impl State {
         }
     }
 
-    /// A failure, or a step of an operator or of the server.
+    /// Failures, and steps of an operator or of the server.
     fn happens(&mut self, model: &Chain, step: Step) {
         match step {
             Step::Deadline(index) => {
                 self.clients[index].valid = false;
-                // The clock ends the hold at once. Only an answer that is on its way is still
-                // processed.
+                // An answer that is on its way is still processed.
                 if !matches!(self.clients[index].phase, Phase::Listing | Phase::Told) {
                     self.clients[index].phase = Phase::Out;
                 }
@@ -138,7 +134,6 @@ impl State {
                 let sequence = self.clients[index].sequence;
                 self.change(model, |view| view.remove(|node| node.sequence == sequence));
             }
-            // The next join makes the directory again, at best in the same transaction.
             Step::Collect => self.next.counter = 0,
             Step::SetLimit => {
                 let limit = model.limits[self.changes];
@@ -150,7 +145,7 @@ impl State {
         }
     }
 
-    /// The leader applies a change. A departure gets a bound on the clients that it may wake.
+    /// A departure bounds the clients that it may wake.
     pub(super) fn change(&mut self, model: &Chain, change: impl FnOnce(&mut View)) {
         let old = self.leader().clone();
         let same = View { told: None, said: None, woken: 0, most_woken: u8::MAX, ..old.clone() };
@@ -174,19 +169,17 @@ impl State {
         }
     }
 
-    /// Drops the views that no client will see again.
     pub(super) fn forget_old_views(&mut self) {
         let last = self.views.len() - 1;
         let watching = |client: &Client| client.alive && !matches!(client.phase, Phase::Idle | Phase::Out);
         self.clients.iter_mut().filter(|client| !watching(client)).for_each(|client| client.view = last);
         let oldest = self.clients.iter().map(|client| client.view).min().unwrap_or(last);
         self.views.drain(..oldest);
-        // Each client has seen the events of this view, or joined later.
         (self.views[0].told, self.views[0].said) = (None, None);
         self.clients.iter_mut().for_each(|client| client.view -= oldest);
     }
 
-    /// Creates the node, or on etcd finds it again. `None` when the attempt is over.
+    /// etcd may find the node again. `None` when the attempt is over.
     pub(super) fn create(&mut self, model: &Chain, by: Attempt, name: u8) -> Option<u8> {
         let client = &self.clients[usize::from(by.client)];
         if client.expired || self.tombstones.contains(&by) {
@@ -207,7 +200,7 @@ impl State {
         Some(sequence)
     }
 
-    /// Compares the own create revision (CHAIN-MARK-GUARDED).
+    /// CHAIN-MARK-GUARDED.
     pub(super) fn mark(&mut self, model: &Chain, by: Attempt, sequence: u8) {
         let client = usize::from(by.client);
         if self.leader().find(sequence).is_some() {
@@ -220,7 +213,7 @@ impl State {
         }
     }
 
-    /// Removes that incarnation and nothing newer (NODE-LEAVE-OWN, CHAIN-FRESH-NAME).
+    /// NODE-LEAVE-OWN, CHAIN-FRESH-NAME.
     pub(super) fn delete(&mut self, model: &Chain, by: Attempt, sequence: u8, told: bool) {
         let gone = |node: &Node| {
             node.sequence == sequence || (model.has(Fault::NamePerClient) && node.by.client == by.client)
@@ -235,7 +228,7 @@ impl State {
         });
     }
 
-    /// Deletes any node of this name, without a condition.
+    /// Removes any node of this name, without a condition.
     pub(super) fn erase(&mut self, model: &Chain, by: Attempt, name: u8) {
         if self.leader().named(by.client, name).any(|node| node.by != by) {
             self.broken = Some(Broken::ForeignLeave);
@@ -243,13 +236,11 @@ impl State {
         self.remove_named(model, self.views.len() - 1, by, name);
     }
 
-    /// Removes the nodes that a view shows under a name.
     pub(super) fn remove_named(&mut self, model: &Chain, shown: usize, by: Attempt, name: u8) {
         let gone: Vec<u8> = self.views[shown].named(by.client, name).map(|node| node.sequence).collect();
         self.change(model, |view| view.remove(|node| gone.contains(&node.sequence)));
     }
 
-    /// A leave of this client's node that will be carried out later.
     fn late_leave(&self, unguarded: bool, index: usize) -> Late {
         let (by, client) = (self.attempt(index), &self.clients[index]);
         if unguarded { Late::Erase(by, client.name) } else { Late::Delete(by, client.sequence) }
@@ -266,7 +257,7 @@ impl State {
         }
     }
 
-    /// Keeps the node's place (CHAIN-DOWNGRADE-IN-PLACE).
+    /// CHAIN-DOWNGRADE-IN-PLACE.
     pub(super) fn downgrade(&mut self, model: &Chain, index: usize) {
         let (by, client) = (self.attempt(index), &mut self.clients[index]);
         let (sequence, name, claim) = (client.sequence, client.name, Claim::Shared);

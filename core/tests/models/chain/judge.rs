@@ -1,5 +1,3 @@
-//! The states of the chain model that must never occur.
-
 use latchwork_core::Claim;
 use latchwork_core::backend::decide::fits;
 
@@ -7,13 +5,13 @@ use super::{Chain, Phase, State};
 use crate::explore::{Broken, damage};
 
 impl State {
-    /// The damage among the clients that believe they hold.
+    /// Judges the clients that believe they hold.
     pub(super) fn holders(&self, model: &Chain) -> Option<Broken> {
         let mut holders = Vec::new();
         for client in self.clients.iter().filter(|client| client.believes()) {
             let gone = self.leader().find(client.sequence).is_none();
             let old = client.claim == Claim::Exclusive && client.sequence < self.highest_token;
-            // `fits` looks at the later claim only, so an earlier exclusive claim is checked here.
+            // `fits` does not see an earlier exclusive claim.
             let beside = fits(holders.iter().copied(), client.claim, self.largest_limit)
                 && !holders.contains(&Claim::Exclusive);
             let wrong = [(gone, Broken::Believes), (old, Broken::TokenBack), (!beside, Broken::TwoHolders)];
@@ -25,7 +23,7 @@ impl State {
         None
     }
 
-    /// The damage among the leader's nodes.
+    /// Judges the leader's nodes.
     pub(super) fn nodes(&self, model: &Chain) -> Option<Broken> {
         let nodes = &self.leader().nodes;
         nodes.iter().enumerate().find_map(|(place, node)| {

@@ -1,5 +1,4 @@
-//! The model of a chain: nodes in create order, and clients that list and watch. ZooKeeper has
-//! views that lag, etcd has requests that arrive late.
+//! The model of a chain: nodes in create order, and clients that list and watch.
 
 mod client;
 mod coordinator;
@@ -19,107 +18,96 @@ use crate::explore::Broken;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) enum Server {
-    /// Each client reads a server that may lag the leader, but shows at least the changes that the client has
-    /// seen.
+    /// A server may lag the leader, but shows at least the changes that its client has seen.
     #[default]
     ZooKeeper,
     /// Reads are linearizable. A request without an answer may be carried out at any later time.
     Etcd,
 }
 
-/// The faults, each with the rule that forbids it.
+/// Each fault names the rule that it breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Fault {
-    /// CHAIN-OWN-NODE-AND-DEADLINE: the listing decides, although the own deadline has passed.
+    /// CHAIN-OWN-NODE-AND-DEADLINE.
     NoDeadline,
-    /// CHAIN-OWN-NODE-AND-DEADLINE: the client checks neither its deadline nor its own node in the
-    /// listing.
+    /// CHAIN-OWN-NODE-AND-DEADLINE: the client checks neither its deadline nor its own node.
     NoOwnNode,
-    /// CHAIN-EVENT-LISTS-AGAIN: an event of the watched node admits.
+    /// CHAIN-EVENT-LISTS-AGAIN.
     EventAdmits,
-    /// CHAIN-SOLE-AHEAD: a watched node that is absent when its watch is armed admits, although
-    /// others were ahead.
+    /// CHAIN-SOLE-AHEAD: an absence at arming admits, although others were ahead.
     AbsenceAdmits,
-    /// CHAIN-SOLE-AHEAD: a client that is admitted without listing again does not watch its own
-    /// node.
+    /// CHAIN-SOLE-AHEAD: a client that is admitted without listing again does not watch its own node.
     OwnUnwatched,
-    /// CHAIN-ANNOUNCED-RELEASE: the same, but only for clients with others ahead, which rely on announced
-    /// releases.
+    /// CHAIN-ANNOUNCED-RELEASE: the same, only for clients with others ahead.
     OwnUnwatchedBehindOthers,
-    /// CHAIN-ANNOUNCED-RELEASE: a client that abandons a waiting node announces a release.
+    /// CHAIN-ANNOUNCED-RELEASE.
     AbandonedIsTold,
-    /// CHAIN-ANNOUNCED-RELEASE: clients watch the lowest node, and its release admits them all.
+    /// CHAIN-ANNOUNCED-RELEASE: clients watch the lowest node.
     ToldByTheLowest,
-    /// CHAIN-ANNOUNCED-RELEASE: releases are announced, and trusted, among readers too.
+    /// CHAIN-ANNOUNCED-RELEASE: readers too announce and trust releases.
     ReaderTells,
-    /// CHAIN-ANNOUNCED-RELEASE: a write of the node announces its release, and others write it too.
+    /// CHAIN-ANNOUNCED-RELEASE: a write announces the release, and others write too.
     WriteIsTold,
-    /// CHAIN-ANNOUNCED-RELEASE: a release that a lost connection kept back still admits, before the
-    /// client knows what happened to its own node.
+    /// CHAIN-ANNOUNCED-RELEASE: a release that a lost connection kept back admits, before the client knows
+    /// what happened to its own node.
     MissedReleaseAdmits,
-    /// CHAIN-HAND-ON: a client that abandons a waiting node says "next" to its successor.
+    /// CHAIN-HAND-ON.
     GivingUpSaysNext,
-    /// CHAIN-HAND-ON: a leave with a notice does not compare that the notified node is still there.
+    /// CHAIN-HAND-ON: the leave does not compare that the notified node exists.
     SaidToTheGone,
-    /// CHAIN-HAND-ON: the notice goes to the last node of the queue, and not to the successor.
+    /// CHAIN-HAND-ON: the notice goes to the last node of the queue.
     SaidOverOthers,
-    /// CHAIN-HAND-ON: a client that is notified does not check its own deadline afterwards.
+    /// CHAIN-HAND-ON.
     ToldIgnoresDeadline,
-    /// CHAIN-HAND-ON: a leave without a successor does not compare that no node has joined since
-    /// the listing.
+    /// CHAIN-HAND-ON: a leave without a successor does not compare that no node has joined since the listing.
     NobodyUncompared,
-    /// CHAIN-OWN-HISTORY: a client's next node is admitted, although it is so far from the last one
-    /// that it may be in another directory.
+    /// CHAIN-OWN-HISTORY: the last node may be in another directory.
     DirectoryUnproved,
-    /// CHAIN-OWN-HISTORY: a client's next node is admitted, although its last one was still
-    /// waiting.
+    /// CHAIN-OWN-HISTORY: the last node was still waiting.
     ReturnOfAWaiter,
-    /// CHAIN-OWN-HISTORY: a client's next node is admitted, although its last one was a reader's.
+    /// CHAIN-OWN-HISTORY: the last node was a reader's.
     ReturnOfAReader,
-    /// CHAIN-ARM-THEN-LOOK: arming does not check whether the watched node is still there.
+    /// CHAIN-ARM-THEN-LOOK.
     ArmingIgnoresAbsence,
-    /// CHAIN-ARM-THEN-LOOK: arming ignores the content of the read (a mark, a downgrade).
+    /// CHAIN-ARM-THEN-LOOK: content is a mark or a downgrade.
     ArmingIgnoresContent,
-    /// CHAIN-LOST-WATCH-LISTS-AGAIN: a lost watch is not armed again.
+    /// CHAIN-LOST-WATCH-LISTS-AGAIN.
     LostWatchIgnored,
-    /// CHAIN-READER-WATCHES-WRITER: readers watch the first writer.
+    /// CHAIN-READER-WATCHES-WRITER.
     ReadersWatchFirstWriter,
-    /// CHAIN-READER-WATCHES-WRITER: readers watch their predecessor.
+    /// CHAIN-READER-WATCHES-WRITER.
     ReadersWatchPredecessor,
-    /// CHAIN-PERMITS-HEAD-AND-MARKS: a waiter for permits watches the lowest node.
+    /// CHAIN-PERMITS-HEAD-AND-MARKS.
     PermitsWatchLowest,
-    /// CHAIN-PERMITS-HEAD-AND-MARKS: a waiter for permits watches only its predecessor.
+    /// CHAIN-PERMITS-HEAD-AND-MARKS.
     PermitsWatchPredecessor,
-    /// CHAIN-PERMITS-HEAD-AND-MARKS: admitted nodes are not marked.
+    /// CHAIN-PERMITS-HEAD-AND-MARKS.
     NoMarks,
-    /// CHAIN-LIMIT-CHANGE-MARKS-HOLDERS: the head ignores changes of the limit.
+    /// CHAIN-LIMIT-CHANGE-MARKS-HOLDERS.
     HeadIgnoresLimit,
-    /// CHAIN-LIMIT-CHANGE-MARKS-HOLDERS: no holder marks its node when the limit changes.
+    /// CHAIN-LIMIT-CHANGE-MARKS-HOLDERS.
     LimitMarksNobody,
-    /// CHAIN-MARK-GUARDED: a mark is a put without a condition.
+    /// CHAIN-MARK-GUARDED.
     MarkUnguarded,
-    /// CHAIN-SYNC-AFTER-UNKNOWN-CREATE: a plain listing decides the outcome of a create.
+    /// CHAIN-SYNC-AFTER-UNKNOWN-CREATE.
     PlainListing,
-    /// CHAIN-TOMBSTONE-FOR-UNKNOWN-JOIN: an unknown join leaves no tombstone.
+    /// CHAIN-TOMBSTONE-FOR-UNKNOWN-JOIN.
     NoTombstone,
-    /// CHAIN-TOMBSTONE-FOR-UNKNOWN-JOIN: an attempt whose node was found again leaves no tombstone,
-    /// although an earlier request may still arrive.
+    /// CHAIN-TOMBSTONE-FOR-UNKNOWN-JOIN: an attempt whose node was found again leaves no tombstone.
     NoTombstoneOnceFound,
-    /// CHAIN-FRESH-NAME: a client has one node name in a queue, and deletes it without a condition.
+    /// CHAIN-FRESH-NAME: a client deletes its one name without a condition.
     NamePerClient,
-    /// CHAIN-FRESH-NAME: a name is free again although its node's first leave, which has no
-    /// condition, has no answer.
+    /// CHAIN-FRESH-NAME: a name is free before its node's first leave, which has no condition, has an answer.
     NameFreedEarly,
-    /// CHAIN-FRESH-NAME: a name is free again before its node's leave is confirmed.
+    /// CHAIN-FRESH-NAME: a name is free before its node's leave is confirmed.
     NameFreedUnconfirmed,
-    /// CHAIN-FRESH-NAME: a second leave has no condition either.
+    /// CHAIN-FRESH-NAME: a second leave has no condition.
     SecondLeaveUnguarded,
-    /// CHAIN-DOWNGRADE-IN-PLACE: a downgrade makes a new node at the tail.
+    /// CHAIN-DOWNGRADE-IN-PLACE.
     DowngradeAtTail,
-    /// CHAIN-DOWNGRADE-IN-PLACE: waiters wake only when a node leaves.
+    /// CHAIN-DOWNGRADE-IN-PLACE.
     WakeOnDeleteOnly,
-    /// CHAIN-SOLE-AHEAD: `Standing::Behind::sole` is trusted where a downgrade looks like a
-    /// departure (ZooKeeper).
+    /// CHAIN-SOLE-AHEAD on ZooKeeper, where a downgrade looks like a departure.
     SoleDespiteDowngrade,
 }
 
@@ -129,70 +117,64 @@ pub(crate) struct Attempt {
     number: u8,
 }
 
-/// The bounds of an exploration, and the planted fault.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Chain {
     pub(crate) server: Server,
     pub(crate) claims: Vec<Claim>,
     pub(crate) limit: u32,
-    /// The limits that an operator sets, one after another.
+    /// An operator sets these limits in order.
     pub(crate) limits: Vec<u32>,
     pub(crate) attempts: u8,
-    /// How many requests have an unknown outcome.
     pub(crate) unknowns: u8,
-    /// How many clients crash, or lose their lease.
+    /// Clients crash, or lose their lease.
     pub(crate) failures: u8,
     pub(crate) reconnects: u8,
     pub(crate) downgrades: u8,
-    /// How many waiters' nodes an operator removes.
+    /// An operator removes waiters' nodes.
     pub(crate) removals: u8,
-    /// Clients use a name again when its join and its first leave were answered. On etcd that leave
-    /// has no condition.
+    /// A name is used again when its join and its first leave were answered. On etcd that leave has no
+    /// condition.
     pub(crate) reuses: bool,
-    /// ZooKeeper: a client whose next counter follows its own last one is admitted without a listing. An
-    /// empty directory may be removed, so that its counter starts again. From its second attempt on, a client
-    /// claims exclusively.
+    /// ZooKeeper: CHAIN-OWN-HISTORY. An empty directory may be removed, so that its counter starts again.
+    /// From its second attempt on, a client claims exclusively.
     pub(crate) returns: bool,
-    /// ZooKeeper, exclusive claims only: a client that leaves an admitted node may announce the
-    /// release in the same transaction.
+    /// ZooKeeper, exclusive claims only: CHAIN-ANNOUNCED-RELEASE.
     pub(crate) tells: bool,
-    /// etcd, exclusive claims only: a client that leaves notifies its successor in the same
-    /// transaction.
+    /// etcd, exclusive claims only: CHAIN-HAND-ON.
     pub(crate) hands: bool,
     /// A client that relies on such a notice has no other watch.
     pub(crate) relies: bool,
     pub(crate) fault: Option<Fault>,
-    /// The only damage that is judged; `None` judges all of it.
+    /// `None` judges all damage.
     pub(crate) only: Option<Broken>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Node {
-    /// The create revision or czxid. It names this incarnation.
+    /// The create revision or czxid, which names this incarnation.
     sequence: u8,
     by: Attempt,
-    /// The number of its name among its client's names.
+    /// The number of the name among its client's names.
     name: u8,
     claim: Claim,
     marked: bool,
     birth: Birth,
 }
 
-/// The directory's counter and the transaction at the node's creation. Known only with `returns`.
+/// The directory's counter and the transaction at the creation. Known only with `returns`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Birth {
     counter: u8,
     transaction: u8,
 }
 
-/// The queue at one version, and how many clients the step to it has woken.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct View {
     nodes: Vec<Node>,
     limit: u32,
-    /// The node whose release the step to this version announced.
+    /// The step to this version announced the release of this node.
     told: Option<u8>,
-    /// etcd: the node that the step to this version notified, and whether it is the next.
+    /// etcd: the step to this version notified this node; whether it is the next.
     said: Option<(u8, bool)>,
     woken: u8,
     most_woken: u8,
@@ -201,7 +183,7 @@ struct View {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Watch {
     Node { sequence: u8, sole: bool },
-    // Watches every departure, and the limit.
+    // Any departure, or the limit.
     Head,
     Nothing,
 }
@@ -211,10 +193,10 @@ enum Phase {
     Idle,
     Unknown,
     Listing,
-    // ZooKeeper: after the listing, another read sets the watch.
+    // ZooKeeper: another read sets the watch.
     Arming { seen: Node, sole: bool },
     Sleeping(Watch),
-    // etcd: it has a "next" notice that it has not processed yet.
+    // etcd: the "next" notice is not processed yet.
     Told,
     Holding,
     Leaving,
@@ -227,55 +209,53 @@ struct Client {
     alive: bool,
     /// The client's deadline has not passed.
     valid: bool,
-    /// The server has ended the client's lease.
+    /// The server has ended the lease.
     expired: bool,
     phase: Phase,
     number: u8,
     name: u8,
     /// A request that creates or deletes this name has no answer.
     name_burnt: bool,
-    /// The free names, one bit each.
+    /// One bit for each name.
     free_names: u32,
     sequence: u8,
     birth: Birth,
-    /// The client's node was admitted. Known only with `returns`, `tells` or `hands`.
+    /// The node was admitted. Known only with `returns`, `tells` or `hands`.
     entered: bool,
-    /// The birth of its last node, which was admitted exclusively and has left.
+    /// The last node of the client was admitted exclusively and has left.
     last_turn: Option<Birth>,
-    /// etcd: its successor may rely on its notice.
+    /// etcd: the successor may rely on this client's notice.
     speaks: bool,
-    /// etcd: it relies on the notice of the node before it.
+    /// etcd: the client relies on its predecessor's notice.
     relies: bool,
     behind: Behind,
     claim: Claim,
-    /// The view that its server shows and its watches have reported.
+    /// The client's watches have reported up to this view.
     view: usize,
     owes_mark: bool,
     /// etcd: a join of this attempt had an unknown outcome.
     unknown: bool,
-    /// Believes although its lease is over. Only with a fault of CHAIN-OWN-NODE-AND-DEADLINE.
+    /// The client believes although its lease is over, by a fault of CHAIN-OWN-NODE-AND-DEADLINE.
     phantom: bool,
 }
 
-/// The successor of a node, as its client has read it.
+/// As its client has read it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Behind {
     #[default]
     Unknown,
     Node(u8),
-    /// No node follows the client. This node joined last.
+    /// This node joined last.
     Nobody(u8),
 }
 
-/// A request that the client no longer awaits, and that may still be carried out.
+/// The request may be carried out although the client no longer awaits it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Late {
     Create(Attempt, u8),
-    /// Deletes one incarnation.
+    /// These three name one incarnation.
     Delete(Attempt, u8),
-    /// Deletes one incarnation, and announces the release.
     Tell(Attempt, u8),
-    /// Deletes one incarnation, and notifies its successor.
     Say(Word),
     /// Deletes any node of this name.
     Erase(Attempt, u8),
@@ -284,15 +264,13 @@ pub(crate) enum Late {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct State {
-    /// From the oldest view that a client still sees to the leader's.
+    /// From the oldest view that a client still sees.
     views: Vec<View>,
     clients: Vec<Client>,
     late: BTreeSet<Late>,
     tombstones: BTreeSet<Attempt>,
     last: u8,
-    /// The nodes that were notified.
     spoken_to: BTreeSet<u8>,
-    /// The birth of the next node.
     next: Birth,
     collections: u8,
     changes: usize,
@@ -310,27 +288,25 @@ pub(crate) struct State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Join(usize),
-    /// The create's answer is lost. On ZooKeeper the create was carried out, or never will be.
+    /// On ZooKeeper the create was carried out, or never will be.
     JoinUnknown(usize, bool),
     Resolve(usize),
     List(usize),
     Arm(usize),
-    /// The client processes its "next" notice.
     Told(usize),
     Advance(usize),
     Mark(usize),
     MarkLate(usize),
     Leave(usize),
     LeaveLate(usize),
-    /// A leave that announces the release.
+    /// The leave announces the release.
     Tell(usize),
     TellLate(usize),
-    /// The client reads its successor.
     LookBehind(usize),
-    /// A leave that notifies the successor.
+    /// The leave notifies the successor.
     Say(usize),
     SayLate(usize),
-    /// Two leaves at once, of which the second is carried out later.
+    /// The second leave is carried out later.
     LeaveTwice(usize),
     Land(Late),
     Deadline(usize),
@@ -338,7 +314,7 @@ pub(crate) enum Step {
     Expire(usize),
     Reconnect(usize),
     Downgrade(usize),
-    /// Another program writes the client's node. Only with the fault `WriteIsTold`.
+    /// Another program writes the node, with the fault `WriteIsTold`.
     Write(usize),
     /// An operator removes a node that is not admitted.
     Remove(usize),
@@ -354,7 +330,6 @@ impl Node {
 }
 
 impl View {
-    /// The nodes with a name of a client, lowest first.
     fn named(&self, client: u8, name: u8) -> impl Iterator<Item = &Node> {
         self.nodes.iter().filter(move |node| (node.by.client, node.name) == (client, name))
     }
@@ -371,7 +346,7 @@ impl View {
         self.nodes.retain(|node| !gone(node));
     }
 
-    /// Whether this view admits the node of this sequence number; `None` when it has no such node.
+    /// `None` if the view has no such node.
     fn admits(&self, sequence: u8) -> Option<bool> {
         let own = self.nodes.iter().position(|node| node.sequence == sequence)?;
         let listed: Vec<Listed> = self.nodes.iter().map(Node::listed).collect();

@@ -1,5 +1,5 @@
 //! From every state, a fault-free run: all late requests arrive, every view catches up, and every client
-//! takes its due steps. While no holder releases, no admitted client may sleep. Then all holders release,
+//! takes its due steps. No admitted client may sleep while no holder releases. Then all holders release,
 //! again and again: every waiter must be served, and no node may remain. The run has no timers, so a client
 //! that only a timer would wake counts as asleep.
 
@@ -31,14 +31,12 @@ pub(super) fn verdict(model: &Chain, state: &State) -> Option<Broken> {
 }
 
 impl State {
-    /// The next step to the release of a hold.
     fn release(&self, model: &Chain) -> Option<Step> {
         let holder = self.clients.iter().position(|client| client.phase == Phase::Holding)?;
         let told = model.may_tell(&self.clients[holder]);
         Some(if told { Step::Tell(holder) } else { self.way_out(model, holder) })
     }
 
-    /// The next step when nothing fails and no holder releases.
     fn due(&self, model: &Chain) -> Option<Step> {
         if let Some(&late) = self.late.first() {
             return Some(Step::Land(late));

@@ -1,5 +1,3 @@
-//! Runs the model of a chain: it is sound without a fault, and finds every planted one.
-
 use latchwork_core::Claim::{self, Exclusive as W, Permits, Shared as R};
 
 use super::Fault::*;
@@ -26,27 +24,24 @@ fn four(of: Chain) -> Chain {
     Chain { claims: vec![W; 4], ..of }
 }
 
-/// Clients that use names again.
 fn renaming(server: Server, attempts: u8, unknowns: u8) -> Chain {
     Chain { attempts, unknowns, reuses: true, ..two(server) }
 }
 
-/// Clients of a semaphore whose limit becomes two.
+/// The limit becomes two.
 fn limited(limit: u32, claims: &[Claim]) -> Chain {
     Chain { limit, limits: vec![2], ..on(Etcd, claims) }
 }
 
-/// Clients that announce releases.
 fn told() -> Chain {
     Chain { tells: true, ..three(ZooKeeper) }
 }
 
-/// Clients that give release notices.
 fn handed() -> Chain {
     Chain { hands: true, ..three(Etcd) }
 }
 
-/// Clients that come back to the queue, within the smallest bounds.
+/// The smallest bounds in which a client comes back to the queue.
 fn returning() -> Chain {
     Chain { attempts: 2, returns: true, ..two(ZooKeeper) }
 }
@@ -65,7 +60,7 @@ fn found_if_long(name: &str, fault: Fault, bounds: Chain, found_as: Broken) {
     }
 }
 
-/// The model finds the fault, and the same exploration without it finds nothing.
+/// Without the fault the exploration finds nothing.
 fn planted(name: &str, fault: Fault, bounds: Chain, found_as: Broken) {
     found(name, fault, bounds.clone(), found_as);
     assert_sound(name, bounds);
@@ -91,23 +86,21 @@ tests! {
         found(NoOwnNode, Chain { failures: 1, ..two(Etcd) }, TwoHolders);
     on_zookeeper_the_own_node_in_a_listing_is_not_enough:
         planted(NoDeadline, Chain { failures: 1, ..two(ZooKeeper) }, Believes);
-    /// The node was there when the notice was sent, and may be gone when the client reads it.
+    /// The node may be gone when the client reads the notice.
     the_deadline_is_checked_after_a_notice:
         planted(ToldIgnoresDeadline, Chain { failures: 1, ..handed() }, Believes);
     an_event_that_admits_makes_two_holders: planted(EventAdmits, three(ZooKeeper), TwoHolders);
-    /// A client that does not list again must learn of its own removal before it learns of the departure that
-    /// would admit it.
+    /// Such a client must learn of its own removal before the departure that would admit it.
     a_client_that_is_admitted_without_listing_watches_its_own_node:
         planted(OwnUnwatched, Chain { removals: 1, ..two(ZooKeeper) }, Believes),
         planted(OwnUnwatched, Chain { removals: 1, ..two(Etcd) }, Believes);
-    /// The counter admits a client that comes back before any other has joined, if the directory is the
-    /// same one and all nodes before its last one have left.
+    /// The counter admits a client that comes back before any other has joined, if the directory is the same
+    /// one and all nodes before its last one have left.
     the_next_counter_admits_only_behind_an_own_turn_in_the_same_directory:
         planted(DirectoryUnproved, returning(), TwoHolders),
         planted(ReturnOfAWaiter, returning(), TwoHolders),
         planted(ReturnOfAReader, Chain { claims: vec![R, R], ..returning() }, TwoHolders);
-    /// A release admits the successor of the released node, with any number ahead at the listing. It must be
-    /// a release, and announced in order.
+    /// The successor may have had any number of nodes ahead at its listing.
     an_announced_release_admits_its_immediate_follower_only:
         planted(AbandonedIsTold, told(), TwoHolders),
         planted(ToldByTheLowest, told(), TwoHolders),
@@ -123,14 +116,12 @@ tests! {
         planted(SaidOverOthers, four(Chain { relies: true, ..handed() }), TwoHolders),
         planted(SaidToTheGone, Chain { removals: 1, ..handed() }, Believes),
         found_if_long(SaidToTheGone, four(Chain { removals: 1, ..handed() }), TwoHolders);
-    /// A node that joined after many others gets a notice in the end, whichever node before it leaves or
-    /// gives up. It has no other watch.
+    /// Also if a waiting node before it gives up.
     a_node_that_relies_on_a_notice_gets_one:
         planted(NobodyUncompared, four(Chain { relies: true, ..handed() }), Uninformed);
     arming_on_what_has_left_sleeps_for_ever:
         planted(ArmingIgnoresAbsence, two(ZooKeeper), Uninformed),
         planted(ArmingIgnoresAbsence, two(Etcd), Uninformed);
-    /// An absence, like an event, admits only if no other node was ahead.
     an_absence_that_admits_makes_two_holders: planted(AbsenceAdmits, three(ZooKeeper), TwoHolders);
     arming_looks_at_what_the_read_shows:
         planted(ArmingIgnoresContent, Chain { downgrades: 1, ..on(ZooKeeper, &[W, R]) }, Uninformed);
@@ -161,13 +152,11 @@ tests! {
         planted(NoTombstoneOnceFound, Chain { unknowns: 1, ..two(Etcd) }, Ghost);
     one_name_per_client_lets_a_stale_delete_remove_the_newer_node:
         planted(NamePerClient, Chain { attempts: 2, unknowns: 1, ..two(Etcd) }, ForeignLeave);
-    /// When names are used again, a delete needs no condition if only its answer frees the name. Every
-    /// other delete needs one.
+    /// A delete needs no condition if only its answer frees the name. Every other delete needs one.
     a_name_is_used_again_only_when_nothing_that_lands_later_can_touch_it:
         planted(NameFreedEarly, renaming(Etcd, 3, 1), ForeignLeave),
         planted(SecondLeaveUnguarded, renaming(Etcd, 3, 1), ForeignLeave);
-    /// On ZooKeeper a node is found again by its name, so a node that is leaving must not have the same
-    /// name.
+    /// On ZooKeeper a node is found again by its name, so a node that is leaving must not have the same name.
     a_name_is_used_again_only_when_its_node_is_gone:
         planted(NameFreedUnconfirmed, renaming(ZooKeeper, 2, 2), TwoHolders);
     a_downgrade_at_the_tail_admits_a_writer_beside_the_reader:
@@ -227,8 +216,7 @@ fn long_walks() {
                 unknowns: 8,
                 failures: 2,
                 reconnects: 5,
-                // Without downgrades the departure of the only node ahead admits without another
-                // listing.
+                // Then the departure of the only node ahead admits without another listing.
                 downgrades: if shared { 6 } else { 0 },
                 reuses: true,
                 returns: server == ZooKeeper && !permits,

@@ -1,10 +1,9 @@
 //! The model of a count that the server itself changes.
 //!
-//! [`Count::decide`] is the code that runs. On Redis a script does the same, and a test compares the two. The
-//! rest of a client (`src/recipes/count_request.rs`) is stated here. Two writers have two operations each,
-//! one of them a swap. A request may arrive at any time, also after its writer has continued; a reply may be
-//! lost; an operation may be given up at any instant. A state is broken if an operation was applied twice, or
-//! if its writer got an answer that does not match its outcome.
+//! The rest of a client (`src/recipes/count_request.rs`) is stated here. Two writers have two operations
+//! each, one of them a swap. A request may arrive after its writer has continued, a reply may be lost, and an
+//! operation may be given up at any instant. A state is broken if an operation was applied twice, or its
+//! writer got a wrong answer.
 
 use latchwork_core::backend::decide::count::request::{CountOutcome, CountRequest, Decided};
 use latchwork_core::backend::decide::count::{Change, Count, Operation};
@@ -14,11 +13,11 @@ use crate::explore::{Broken, Protocol};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Fault {
-    /// COUNT-ONE-NUMBER: a repeated request counts as another operation.
+    /// COUNT-ONE-NUMBER.
     CountsAgain,
-    /// COUNT-ENDED-STAYS-ENDED: an operation that its writer has ended counts as a new one.
+    /// COUNT-ENDED-STAYS-ENDED.
     TakesTheEnded,
-    /// COUNT-REFUSED-FOR-GOOD: a refusal is not recorded, so a late request of the same operation is applied.
+    /// COUNT-REFUSED-FOR-GOOD.
     RefusesForNow,
 }
 
@@ -82,7 +81,7 @@ impl Asking {
             later.filter(|later| self.fault == Some(Fault::TakesTheEnded) && *later > 2 * sent.number);
         let number = ended.map_or(2 * sent.number + again, |later| later + 2);
         let operation = Operation { writer: sent.writer as u64, number };
-        // The first writer's first operation is a swap, which fits after one add of the second.
+        // The swap fits after one add of the second writer.
         let change = match (sent.writer, sent.number) {
             (0, 1) => Change::Swap { from: 1, to: 5 },
             _ => Change::Add(1),

@@ -1,5 +1,3 @@
-//! Runs the model of a count: it is sound without a fault, and finds every planted one.
-
 use super::asked::{self, Asking};
 use super::{Counting, Fault};
 use crate::explore::{Broken, assert_found_as, assert_sound, tests};

@@ -1,8 +1,7 @@
 //! The model of several locks that are acquired as one.
 //!
-//! [`Gather`] and [`canonical_order`] are the code that runs. Three clients acquire two or three of three
-//! locks once each, every client in a different order. A state is broken if clients wait and no step is
-//! possible any more.
+//! Three clients acquire two or three of three locks once each, every client in a different order. A state is
+//! broken if clients wait and no step is possible any more.
 
 mod rules;
 
@@ -15,9 +14,9 @@ type State = queues::State<Gather>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Fault {
-    /// GATHER-CANONICAL-ORDER: each client waits in the order in which it was given the locks.
+    /// GATHER-CANONICAL-ORDER.
     GivenOrder,
-    /// GATHER-TRY-WHOLE: a refused try keeps its acquired locks during the wait.
+    /// GATHER-TRY-WHOLE.
     KeepsTried,
     /// GATHER-LOSS-BEGINS-AGAIN: after a loss, the client waits only for the lost lock.
     KeepsAfterLoss,
@@ -32,7 +31,7 @@ pub(super) struct Locks {
 }
 
 impl Locks {
-    /// The locks of a client, in the order in which it waits for them.
+    /// The client waits in this order.
     fn order(&self, client: usize) -> Vec<usize> {
         let given = self.given[client];
         if self.fault == Some(Fault::GivenOrder) {
@@ -48,7 +47,7 @@ impl Locks {
         match now.gather.next() {
             Next::TryAll => now.tries(|lock| order.contains(&lock)),
             Next::Done => now.doing = Doing::Holding,
-            // Kept, by a fault.
+            // A fault keeps it.
             Next::WaitFor(place) if now.holds[order[place]] => now.gather.admitted(),
             Next::WaitFor(place) => state.wait_for(client, order[place]),
         }

@@ -1,10 +1,6 @@
-//! Runs the model of several locks as one: it is sound without a fault, and finds every planted
-//! one.
-
 use super::{Fault, Locks};
 use crate::explore::{Broken, assert_found_as, assert_sound, tests};
 
-/// Each client has a different order.
 fn in_a_circle() -> Locks {
     Locks { given: [&[0, 1], &[1, 2], &[2, 0]], losses: 1, fault: None }
 }

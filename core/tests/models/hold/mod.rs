@@ -1,9 +1,9 @@
 //! The model of a hold: its life from the first join until the server has nothing of it.
 //!
-//! [`Joining`] and [`Life`] are the code that runs. The model has the server, a network that loses, delays
-//! and reorders requests, the end of the lease, an operator that removes the node, and an owner that drops
-//! its futures at any instant. It checks that no node remains without an owner, that a release reports the
-//! truth, and that a loss is final. The model has no time: a deadline is only the event that the lease ends.
+//! The network loses, delays and reorders requests, the lease ends, an operator removes the node, and the
+//! owner drops its futures at any instant. The model checks that no node remains without an owner, that a
+//! release reports the truth, and that a loss is final. It has no time: a deadline is only the event that the
+//! lease ends.
 
 mod rules;
 
@@ -17,25 +17,23 @@ use crate::ttl_of;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Fault {
-    /// A dropped attempt whose join has no answer is forgotten.
+    /// A dropped attempt is forgotten although its join has no answer.
     UnknownForgotten,
-    /// A dropped attempt whose join was answered by a node is forgotten.
+    /// A dropped attempt is forgotten although its join made a node.
     NodeForgotten,
     /// A dropped release does not continue in the background.
     ReleaseForgotten,
     /// A failed try ends the clean-up.
     TriedOnce,
-    /// A try of a leave is not recorded in the life of the node.
+    /// A try of a leave is not recorded in the life.
     TryUncounted,
-    /// The clean-up writes no tombstone, although a join has no answer.
+    /// A join has no answer.
     NoTombstone,
-    /// The hold is kept although its lease has ended.
     LossUnseen,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Hold {
-    /// The number of requests in all.
     pub(super) requests: u8,
     pub(super) failures: u8,
     pub(super) operator: bool,
@@ -50,12 +48,11 @@ pub(super) enum Request {
     Abandon,
 }
 
-/// The server's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Reply {
     Admitted,
     Queued,
-    // The join met the tombstone of the same attempt.
+    // The join met its own tombstone.
     Buried,
     Left { was_there: bool },
     Abandoned,
@@ -71,7 +68,7 @@ enum Client {
     Done,
 }
 
-/// The cause that removed the node from the server first.
+/// The first cause of the removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Hand {
     Owner,
@@ -91,14 +88,14 @@ enum Release {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct State {
     client: Client,
-    // The number of the request that the client awaits.
+    // The number of the awaited request.
     awaited: Option<u8>,
     // Requests and replies on their way, by number.
     requests: Vec<(u8, Request)>,
     replies: Vec<(u8, Reply)>,
     sent: u8,
     failures: u8,
-    // A join has no answer, so the clean-up writes a tombstone.
+    // The clean-up writes a tombstone.
     join_unanswered: bool,
     node: bool,
     tombstone: bool,
@@ -116,12 +113,12 @@ pub(super) enum Step {
     Hear(usize),
     LoseRequest(usize),
     LoseReply(usize),
-    /// The request timeout passes. The request is still on its way.
+    /// The request is still on its way.
     TimeOut,
     /// The request was certainly not sent.
     Refuse(Request),
     Admit,
-    /// The guard or the future of the acquisition or of the release is dropped.
+    /// The guard, the acquisition or the release is dropped.
     Drop,
     Release,
     Operator,
@@ -134,7 +131,6 @@ impl State {
         Seen { now: Moment::from_nanos(1), lease: (!self.lease).then_some(ended) }
     }
 
-    /// The next request of the client.
     fn next_request(&self, model: &Hold) -> Option<Request> {
         if self.awaited.is_some() {
             return None;
@@ -164,7 +160,6 @@ impl State {
         }
     }
 
-    /// The server serves a request.
     fn serve(&mut self, request: Request, admitted: bool) -> Option<Reply> {
         Some(match request {
             // No node is made on a lease that has ended.
@@ -190,7 +185,6 @@ impl State {
         })
     }
 
-    /// The awaited request ends without an answer.
     fn fail(&mut self, model: &Hold, failure: Failure) {
         self.awaited = None;
         let obsolete = !self.lease && self.requests.is_empty();
@@ -210,7 +204,6 @@ impl State {
         }
     }
 
-    /// Ends the acquisition: its future is dropped, or returns an error.
     fn give_up(&mut self, model: &Hold) {
         self.awaited = None;
         self.client = match &mut self.client {
@@ -258,7 +251,7 @@ impl State {
         }
     }
 
-    /// Makes a hold of the admission, unless it is lost already.
+    /// The admission may be lost already.
     fn hold(&mut self, model: &Hold) {
         let seen = self.seen();
         if let Client::Node(life) = &mut self.client
@@ -288,7 +281,7 @@ impl State {
         }
     }
 
-    /// The owner looks at its hold. The first loss that it sees stays.
+    /// The first loss stays.
     fn look(&mut self, model: &Hold) {
         let seen = self.seen();
         let lease = seen.lease.filter(|_| model.fault != Some(Fault::LossUnseen));

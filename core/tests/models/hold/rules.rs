@@ -1,5 +1,3 @@
-//! Runs the model of a hold: it is sound without a fault, and finds every planted one.
-
 use super::{Fault, Hold};
 use crate::explore::{Broken, assert_found_as, assert_sound, long, tests};
 

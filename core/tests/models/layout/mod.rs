@@ -1,9 +1,9 @@
-//! The model of the clients' registry and of raising a layout, over [`Stamp`], the code that runs.
+//! The model of the clients' registry and of raising a layout, over [`Stamp`].
 //!
-//! Clients of several builds register, read the stamp, work, lose their registration (by an operator, or with
-//! their lease), come back, and leave. Operators raise the layout: each reads, announces, lists and settles
-//! in separate steps, and may stop for good after any of them. A state is broken if a registered client works
-//! below the layout in the stamp, or if the stamp goes back.
+//! Clients of several builds register, read the stamp, work, lose their registration, come back, and leave.
+//! An operator reads, announces, lists and settles in separate steps, and may stop for good after any of
+//! them. A state is broken if a registered client works below the layout in the stamp, or if the stamp goes
+//! back.
 
 mod rules;
 
@@ -13,58 +13,56 @@ use crate::explore::{Broken, Protocol, offer};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Fault {
-    /// CLIENT-REGISTER-FIRST: a client reads before it registers.
+    /// CLIENT-REGISTER-FIRST.
     ReadsFirst,
-    /// CLIENT-READ-AGAIN: a client that lost its registration registers again, and works without another
-    /// read.
+    /// CLIENT-READ-AGAIN.
     TrustsWhatItRead,
-    /// LAYOUT-ANNOUNCE-FIRST: an operator lists without an announcement.
+    /// LAYOUT-ANNOUNCE-FIRST.
     ListsFirst,
-    /// LAYOUT-TWO-STEPS: the announcement takes effect at once.
+    /// LAYOUT-TWO-STEPS.
     RaisesAtOnce,
-    /// LAYOUT-UNDER-VERSION: an operator writes the stamp without a comparison of the version.
+    /// LAYOUT-UNDER-VERSION.
     ComparesNothing,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Layouts {
-    /// The layouts of the clients' builds.
+    /// The layout of each client's build.
     pub(super) clients: Vec<u32>,
     /// How often each client connects.
     pub(super) rounds: u8,
-    /// How often registrations are lost.
     pub(super) losses: u8,
-    /// The layouts of the operators' builds.
+    /// The layout of each operator's build.
     pub(super) operators: Vec<u32>,
     /// How often each operator calls.
     pub(super) calls: u8,
     pub(super) fault: Option<Fault>,
 }
 
-/// A stamp and its version.
+/// The stamp has a version.
 type Cell = Option<(u8, Stamp)>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Doing {
     Outside,
-    /// It has read the stamp, and is not registered.
+    /// The client has read the stamp, and is not registered.
     Early(Admission),
     Registered,
-    /// It has found no stamp.
+    /// The client has found no stamp.
     Stamps(Stamp),
     Works,
-    /// It has lost its registration, and works until it learns of that.
+    /// The client works until it learns that its registration is lost.
     Away,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Raising {
     Idle,
-    /// It has read this stamp, and writes that one.
+    /// The operator has read this stamp, and writes that one.
     Writes(Cell, Stamp),
-    /// It has read its announcement.
+    /// The operator has read its announcement.
     Lists(Cell),
-    /// It has read this stamp and listed, and writes that one.
+    /// The operator has listed too.
     Settles(Cell, Stamp),
 }
 
@@ -81,11 +79,9 @@ pub(super) struct State {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// The next step of this client.
     Client(usize),
     Leaves(usize),
     LosesItsPlace(usize),
-    /// The next step of this operator.
     Operator(usize),
 }
 
@@ -124,7 +120,6 @@ impl Layouts {
         state.clients[who].1 += u8::from(doing == Doing::Outside);
     }
 
-    /// The layouts of the registered clients.
     fn listed(&self, state: &State) -> Vec<Option<u32>> {
         let stands = |doing: Doing| matches!(doing, Doing::Registered | Doing::Stamps(_) | Doing::Works);
         let clients = state.clients.iter().zip(&self.clients);
@@ -163,7 +158,7 @@ impl Layouts {
                 if unchanged || self.fault == Some(Fault::ComparesNothing) && read.is_some() {
                     state.write(stamp);
                 }
-                // A call that was too early ends here; the other operators read again.
+                // The other operators read again.
                 ends = unchanged && matches!(doing, Raising::Settles(..)) && stamp.layout < own;
                 Raising::Idle
             }
@@ -194,7 +189,7 @@ impl Protocol for Layouts {
                 _ => steps.push(Step::Client(who)),
             }
         }
-        // The bound on writes of a stamp.
+        // Bounds the writes of a stamp.
         let writes = state.versions < 7;
         let calls = |(_, (_, calls)): &(usize, &(Raising, u8))| *calls < self.calls && writes;
         steps.extend(state.operators.iter().enumerate().filter(calls).map(|(who, _)| Step::Operator(who)));

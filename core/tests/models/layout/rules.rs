@@ -1,5 +1,3 @@
-//! Runs the model of layouts: it is sound without a fault, and finds every planted one.
-
 use super::{Fault, Layouts};
 use crate::explore::{Broken, assert_found_as, assert_sound, tests};
 

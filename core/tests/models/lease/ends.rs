@@ -1,7 +1,7 @@
 //! A hold that its own client ends, by a fixed end or by a close (LEASE-MARGIN-BEFORE-LEAVE). Work begins
-//! while the client holds, and lasts at most a margin, also if the guard is dropped. The model checks that no
-//! other client can hold during the work, and that one can soon afterwards. It has no waiter: when the server
-//! ends the node, the next client can hold at that instant.
+//! while the client holds, and lasts at most a margin, also if the guard is dropped. No other client can hold
+//! during the work, and one can soon afterwards. There is no waiter: the next client can hold as soon as the
+//! server ends the node.
 
 use std::time::Duration;
 
@@ -13,26 +13,24 @@ use crate::{moment, ttl_of};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Fault {
-    /// The client leaves the node right at the fixed end.
+    /// The leave follows the fixed end at once.
     AtTheEnd,
     /// A guard that is dropped after the fixed end leaves at once.
     ByTheDrop,
-    /// A close reports the loss and leaves at once.
+    /// The leave follows the report of the loss at once.
     ClosesAtOnce,
-    /// A close leaves a margin later, and reports the loss only then.
+    /// The loss is reported a margin late, with the leave.
     ClosesUntold,
-    /// A close waits for live guards only, and not for a guard that was dropped after its fixed
-    /// end.
+    /// A close does not wait for a guard that was dropped after its fixed end.
     ClosesOverTheDropped,
-    /// The client does not leave at the fixed end.
     Stays,
 }
 
-/// The bounds, in ticks.
+/// All times are in ticks.
 #[derive(Clone, Debug)]
 pub(super) struct Ends {
     pub(super) ttl: u8,
-    /// The fixed end, counted from the join.
+    /// Counted from the join.
     pub(super) end: u8,
     pub(super) ticks: u8,
     pub(super) fault: Option<Fault>,
@@ -50,22 +48,20 @@ pub(super) enum Message {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Guard {
     Alive,
-    /// Dropped after the fixed end.
     Dropped,
-    /// Released by its owner.
     Released,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct State {
     now: u8,
-    /// The instant at which the server ends the node. `None` after the client has left.
+    /// The server ends the node at this instant. `None` after a leave.
     server: Option<u8>,
     deadline: Moment,
     renew_at: Moment,
     net: Option<Message>,
     guard: Guard,
-    /// The instants at which the close began, and at which it leaves the node.
+    /// When the close began, and when it leaves.
     close: Option<(Moment, Moment)>,
     /// The end of the work.
     deed: Moment,
@@ -82,7 +78,7 @@ pub(super) enum Step {
     Close,
     /// The close leaves.
     Closed,
-    /// The task that waits for the fixed end leaves.
+    /// The task of the fixed end leaves.
     Leave,
     Tick,
 }
@@ -106,7 +102,7 @@ impl State {
         self.guard == Guard::Alive && in_time && !self.reports_loss(model)
     }
 
-    /// Whether the hold was lost at its fixed end, and not before.
+    /// The hold was lost at its fixed end, and not before.
     fn is_over(&self, model: &Ends) -> bool {
         let end = model.fixed_end();
         let before = self.deadline < end || self.close.is_some_and(|(since, _)| since < end);
@@ -121,7 +117,6 @@ impl State {
         self.local() < self.deed
     }
 
-    /// The steps that are due and leave the node.
     fn leaves(&self, model: &Ends) -> impl Iterator<Item = Step> {
         let at = match model.fault {
             Some(Fault::AtTheEnd) => model.fixed_end(),
@@ -133,8 +128,7 @@ impl State {
         [left.then_some(Step::Leave), closed.then_some(Step::Closed)].into_iter().flatten()
     }
 
-    /// Continues without a fault until a margin after the last end. Returns whether another client can hold
-    /// then.
+    /// Whether another client can hold a margin after the last end, without a fault.
     fn is_given_back_in_time(&self, model: &Ends) -> bool {
         let mut run = Self { net: None, ..self.clone() };
         let end = model.fixed_end();
@@ -143,7 +137,7 @@ impl State {
         while !leaves(&run) && run.local() < model.given_back_at(last) {
             run.now += 1;
         }
-        // A node that expired because it was not renewed needs no leave.
+        // An expired node needs no leave.
         leaves(&run) || !run.there() || run.deadline < last
     }
 }
@@ -184,7 +178,7 @@ impl Protocol for Ends {
         let (held, idle) = (state.believes(self), !state.is_at_it());
         offer(steps, held && idle, Step::Begin);
         let over = state.guard == Guard::Alive && state.is_over(self);
-        // The owner knows whether its work continues, and releases at once after the work.
+        // The owner knows when its work is over.
         offer(steps, idle && (held || over), Step::Release);
         offer(steps, over, Step::Drop);
         offer(steps, held && state.net.is_none() && state.local() >= state.renew_at, Step::Renew);
@@ -208,7 +202,7 @@ impl Protocol for Ends {
                     state.server = Some(state.now + self.ttl);
                     state.net = Some(Message::Renewed { sent });
                 }
-                // A loss is final (LEASE-LOST-IS-FINAL).
+                // LEASE-LOST-IS-FINAL.
                 Some(Message::Renewed { sent }) if state.believes(self) => {
                     state.deadline = state.deadline.max(valid_until(moment(sent), self.ttl()));
                 }

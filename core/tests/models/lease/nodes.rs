@@ -1,5 +1,5 @@
-//! Two nodes of one client on Redis, which expire separately. The client renews them in batches; requests and
-//! replies may be late, lost or reordered. The client must never count on a node that the server has ended.
+//! Two nodes of one client on Redis expire separately, and are renewed in batches. Requests and replies may
+//! be late, lost or reordered. The client must never count on a node that the server has ended.
 
 use latchwork_core::Moment;
 use latchwork_core::backend::decide::{renewal_period, valid_until};
@@ -9,26 +9,26 @@ use crate::{moment, ttl_of};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Fault {
-    /// LEASE-DEADLINE-PER-NODE: a confirmed renewal of any node moves the deadline of all nodes.
+    /// LEASE-DEADLINE-PER-NODE.
     LeaseWide,
-    /// LEASE-CLOCK-COUNTS-SLEEP: the client's clock stops while its machine sleeps.
+    /// LEASE-CLOCK-COUNTS-SLEEP.
     MonotonicClock,
-    /// LEASE-REMOVAL-IS-REPORTED: the client ignores the answer that a node is gone.
+    /// LEASE-REMOVAL-IS-REPORTED.
     GoneIgnored,
-    /// LEASE-LOST-IS-FINAL: a reply after the deadline moves the deadline.
+    /// LEASE-LOST-IS-FINAL.
     LateReplies,
 }
 
-/// The bounds, in ticks.
+/// All times are in ticks.
 #[derive(Clone, Debug)]
 pub(super) struct Nodes {
     pub(super) ttl: u8,
     pub(super) ticks: u8,
-    /// How many ticks the client's machine may sleep.
+    /// Ticks that the client's machine may sleep.
     pub(super) sleeps: u8,
-    /// How many nodes the server may forget (a failover, an operator, an eviction).
+    /// A failover, an operator or an eviction removes nodes.
     pub(super) forgets: u8,
-    /// Whether a forgotten node is judged at once. The client can know of it only from an answer.
+    /// A forgotten node is judged at once, before an answer reports it.
     pub(super) strict: bool,
     pub(super) fault: Option<Fault>,
 }
@@ -36,9 +36,7 @@ pub(super) struct Nodes {
 /// Zero of every clock.
 const BASE: u8 = 8;
 const NODES: usize = 2;
-/// A set of nodes.
 type Which = [bool; NODES];
-/// The largest number of messages on their way.
 const IN_FLIGHT: usize = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -115,8 +113,7 @@ impl State {
     fn deliver(&mut self, model: &Nodes, message: Message) {
         match message {
             Message::Join { node, sent } => {
-                // A join that arrives after the server ended the node would make another node, which this
-                // model does not have.
+                // Another node is not in this model.
                 if self.server[node].is_none() && !self.forgotten[node] {
                     self.server[node] = Some(self.now + model.ttl);
                     let asked = std::array::from_fn(|other| other == node);
@@ -146,7 +143,7 @@ impl State {
             } else if there[node] || wide {
                 let first = !own.joined;
                 own.joined = true;
-                // A node that the clock has ended stays lost, also if the reply has it (LEASE-LOST-IS-FINAL).
+                // LEASE-LOST-IS-FINAL.
                 if first || now < own.deadline || model.fault == Some(Fault::LateReplies) {
                     own.deadline = own.deadline.max(proven);
                     own.renew_at = own.renew_at.max(moment(sent) + renewal_period(ttl_of(model.ttl)));
@@ -158,8 +155,8 @@ impl State {
         }
     }
 
-    /// Continues without a fault. Returns whether the client knows within a third of the TTL that a forgotten
-    /// node is gone (LEASE-REMOVAL-IS-REPORTED).
+    /// Whether the client knows within a third of the TTL that a forgotten node is gone
+    /// (LEASE-REMOVAL-IS-REPORTED), without a fault.
     fn reported_in_time(&self, model: &Nodes) -> bool {
         let mut run = self.clone();
         for _ in 0..=model.ttl.div_ceil(3) {

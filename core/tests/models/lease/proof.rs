@@ -1,6 +1,5 @@
 //! A ZooKeeper session at a follower (LEASE-PROOF-BY-EARLIER-WRITE). The follower itself answers pings, and
-//! reports contacts to its leader only with the answers to the leader's pings. The client counts with core's
-//! `ContactProof`.
+//! reports contacts to its leader only with the answers to the leader's pings.
 
 use std::time::Duration;
 
@@ -12,21 +11,19 @@ use crate::{TICK, moment, ttl_of};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Fault {
-    /// A read, which the follower answers, counts as a proof.
     ByRead,
-    /// An acknowledged write counts from its own send.
+    /// The write proves contact from its own send.
     FromOwnSend,
-    /// Contacts may follow each other faster than the follower's pings.
+    /// Contacts follow each other faster than the follower's pings.
     CloserThanPings,
 }
 
-/// The bounds, in ticks of the model. ZooKeeper's tickTime is four ticks, and a ping comes every
-/// second tick.
+/// ZooKeeper's tickTime is four ticks of the model, and a ping comes every second tick.
 #[derive(Clone, Debug)]
 pub(super) struct Session {
     pub(super) ttl: u8,
     pub(super) ticks: u8,
-    /// How many ticks the client's clock may lose.
+    /// Ticks that the client's clock may lose.
     pub(super) slow: u8,
     pub(super) failovers: u8,
     pub(super) fault: Option<Fault>,
@@ -40,9 +37,9 @@ const BASE: u8 = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Request {
     Sent,
-    /// The follower has the request, and knows that the client lives.
+    /// The follower knows that the client lives.
     Heard,
-    /// The leader has committed the write, and the follower knows it.
+    /// The follower knows that the leader has committed the write.
     Committed,
 }
 
@@ -53,13 +50,13 @@ pub(super) struct State {
     /// The follower's offset within the ping period.
     phase: u8,
     link: bool,
-    /// The follower heard the client and has not reported it to the leader.
+    /// A contact that the leader does not know yet.
     touched: bool,
-    /// The instant at which the leader ends the session.
+    /// The leader ends the session at this instant.
     expires: u8,
     request: Option<(Request, u8)>,
     proof: ContactProof,
-    /// The deadline, if a fault computes it.
+    /// The deadline that a fault computes.
     deadline: Moment,
     failovers: u8,
 }
@@ -130,7 +127,7 @@ impl Protocol for Session {
     }
 
     fn actions(&self, state: &State, steps: &mut Vec<Step>) {
-        // After the client counts its session as lost, no later step can break the state.
+        // Later steps cannot break the state.
         if !state.believes() {
             return;
         }
@@ -183,7 +180,7 @@ impl Protocol for Session {
     }
 }
 
-/// A session with all requests answered at once outlives ten TTLs.
+/// All requests are answered at once.
 #[test]
 fn a_healthy_session_is_kept() {
     let model = Session { ttl: 12, ticks: u8::MAX, slow: 0, failovers: 0, fault: None };

@@ -1,5 +1,3 @@
-//! The states of the owner model that must never occur.
-
 use super::ledger::Mode;
 use super::{Node, NodeId, Owners, State, Task};
 use crate::explore::Broken;
@@ -12,14 +10,13 @@ impl Owners {
         let node = |id: NodeId| state.nodes.iter().find(|node| node.id == id);
         for task in &state.tasks {
             let Task::Holding { mode, node: id, .. } = *task else { continue };
-            // A guard counts on its node unless the node is lost.
             match node(id) {
                 Some(node) if node.lost => {}
                 Some(node) if mode == Mode::Exclusive && (node.mode == Mode::Shared || node.turning) => {
                     return Some(Broken::Believes);
                 }
                 Some(node) if !node.leaving => {}
-                // The node was lost and is gone: its loss was reported.
+                // The loss of the node was reported.
                 None if state.losses > 0 && state.made > 1 && !state.late.is_empty() => {}
                 _ => return Some(Broken::Believes),
             }

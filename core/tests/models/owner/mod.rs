@@ -1,11 +1,9 @@
-//! The model of an owner: the ledger that runs, and tasks of one owner that come, join, are never
-//! polled again, are dropped, downgrade, release, and lose their holds, in every order.
+//! The model of an owner: tasks of one owner come, join, are never polled again, are dropped, downgrade,
+//! release, and lose their holds, in every order.
 //!
-//! The model calls the ledger and does not copy it. A node of the server is a number. A leave and a downgrade
-//! arrive later, in any order. Each fault breaks a rule on the way into the ledger, and the model must find
-//! the damage that the rule prevents. Bounds: three tasks acquire four times in all (five with
-//! `LATCHWORK_LONG=1`), none more than twice; one loss; one task is dropped while it waits. A task that is
-//! never polled takes no step, and the model also visits such orders.
+//! A leave and a downgrade arrive later, in any order. Bounds: three tasks acquire four times in all (five
+//! with `LATCHWORK_LONG=1`), none more than twice; one loss; one task is dropped while it waits. A task that
+//! is never polled takes no step.
 
 mod judge;
 #[allow(dead_code, reason = "the model uses a part of the ledger")]
@@ -20,28 +18,25 @@ const TASKS: usize = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Fault {
-    /// OWNER-GUARD-CARRIES-GENERATION: a guard carries no generation, and releases the owner's current hold.
+    /// OWNER-GUARD-CARRIES-GENERATION.
     NoGeneration,
-    /// OWNER-RELEASE-REMOVES-ENTRY: the entry stays until the server has confirmed the leave.
+    /// OWNER-RELEASE-REMOVES-ENTRY.
     LateRemoval,
-    /// OWNER-ONE-ACQUISITION: a task that finds an acquisition under way begins another.
+    /// OWNER-ONE-ACQUISITION.
     TwoAcquisitions,
     /// OWNER-ACQUIRES-IN-BACKGROUND: a dropped waiter is still counted.
     SilentDrop,
-    /// OWNER-ACQUIRES-IN-BACKGROUND: the acquisition is part of the future that began it, and continues only
-    /// while that future is polled.
+    /// OWNER-ACQUIRES-IN-BACKGROUND: it runs in the future of the first task.
     NotInTheBackground,
-    /// OWNER-ACQUIRES-IN-BACKGROUND: an acquisition without waiters continues, and its admission has no
-    /// holder.
+    /// OWNER-ACQUIRES-IN-BACKGROUND: an acquisition without waiters continues.
     Unstopped,
-    /// OWNER-ACQUIRES-IN-BACKGROUND: another acquisition of the owner may begin before the clean-up of one
-    /// without waiters.
+    /// OWNER-ACQUIRES-IN-BACKGROUND: another acquisition begins before the clean-up.
     GoneAtOnce,
-    /// OWNER-ACQUIRES-IN-BACKGROUND: readers still wait for a writing node after its last writer has gone.
+    /// OWNER-ACQUIRES-IN-BACKGROUND: readers wait for a writing node without a writer.
     WritesForReaders,
-    /// OWNER-LOSS-CLEARS-ENTRY: a task enters a lost hold again.
+    /// OWNER-LOSS-CLEARS-ENTRY.
     LossUnseen,
-    /// The last writer of an owner leaves, and the node is not downgraded.
+    /// The node is not downgraded after the last writer.
     NoDowngrade,
 }
 
@@ -52,7 +47,6 @@ struct Owners {
 
 type NodeId = u8;
 
-/// A node of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Node {
     id: NodeId,
@@ -69,9 +63,8 @@ struct Node {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Task {
     Idle,
-    // Waits for the acquisition of this generation, and is woken at its end. The acquisition may be admitted
-    // before the task knows it. Without `counted`, its mode is not enough for the task, which only waits for
-    // its end.
+    // The acquisition may be admitted before the task knows it. Without `counted`, its mode is not enough for
+    // the task, which only waits for its end.
     Waiting { mode: Mode, generation: Generation, woken: bool, counted: bool },
     Holding { mode: Mode, generation: Generation, node: NodeId },
 }
@@ -85,15 +78,15 @@ struct State {
     made: NodeId,
     losses: u8,
     drops: u8,
-    // The task that is never polled again.
+    // This task is never polled again.
     kept: Option<usize>,
-    // A guard was made on a node that was already lost.
+    // A guard was made on a lost node.
     revived: bool,
     // Releases that reach the ledger late, with the fault `LateRemoval`.
     late: Vec<(Generation, Mode, NodeId)>,
 }
 
-/// The ledger, as a hashable value.
+/// The model needs a hash.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Book(Ledger<(), NodeId>);
 
@@ -108,13 +101,11 @@ enum Step {
     Enter(usize, Mode),
     /// A woken task looks.
     Look(usize),
-    /// A waiting task is never polled again.
+    /// The task is never polled again.
     Keep(usize),
-    /// The server admits this node.
     Admit(NodeId),
-    /// The background task of an acquisition finds that no task waits for it.
+    /// The background task finds that no task waits.
     Stop(NodeId),
-    /// A waiting task is dropped.
     Drop(usize),
     Release(usize),
     Downgrade(usize),
@@ -124,7 +115,6 @@ enum Step {
 }
 
 impl State {
-    /// Changes the node, if it is still there. Returns its generation.
     fn change(&mut self, id: NodeId, change: impl FnOnce(&mut Node)) -> Option<Generation> {
         let node = self.nodes.iter_mut().find(|node| node.id == id)?;
         change(node);
@@ -184,14 +174,13 @@ impl Owners {
         state.nodes.push(Node { id, generation, began, mode, admitted, leaving, turning, lost });
     }
 
-    /// A woken task looks whether its acquisition has ended.
     fn look(&self, state: &mut State, task: usize) {
         let Task::Waiting { mode, generation, counted, .. } = state.tasks[task] else { return };
         match state.ledger.0.progress(&(), generation) {
             Progress::Acquiring { .. } | Progress::Unwanted => {
                 state.tasks[task] = Task::Waiting { mode, generation, woken: false, counted };
             }
-            // No task enters a lost hold: it withdraws from it and enters again.
+            // No task enters a lost hold.
             Progress::Held(node) if counted && state.is_lost(node) => {
                 let left = state.ledger.0.leave(&(), generation, mode);
                 self.left(state, left);
@@ -202,7 +191,6 @@ impl Owners {
         }
     }
 
-    /// Drops a waiting task.
     fn drop(&self, state: &mut State, task: usize) {
         let Task::Waiting { mode, generation, counted, .. } = state.tasks[task] else { return };
         state.drops += 1;
@@ -254,7 +242,6 @@ impl Owners {
         self.left(state, left);
     }
 
-    /// Whether the acquisition of a node continues on its own.
     fn goes_on(&self, state: &State, node: &Node) -> bool {
         !self.has(Fault::NotInTheBackground) || state.kept != Some(node.began)
     }
@@ -280,8 +267,7 @@ impl Protocol for Owners {
                 Task::Idle => {}
                 Task::Waiting { woken, .. } => {
                     offer(steps, *woken && state.kept != Some(task), Step::Look(task));
-                    // Without the fault, a task that is never polled takes no step, and the model visits such
-                    // orders too.
+                    // Without the fault, the model has such orders anyway.
                     let unpolled = self.has(Fault::NotInTheBackground);
                     offer(steps, unpolled && state.kept.is_none(), Step::Keep(task));
                     offer(steps, state.drops == 0, Step::Drop(task));
@@ -292,7 +278,7 @@ impl Protocol for Owners {
                 }
             }
         }
-        // The server admits a node when no other node of this owner is ahead of it.
+        // No other node of this owner may be ahead.
         let first = state.nodes.iter().find(|node| !node.lost).filter(|node| !node.admitted && !node.leaving);
         steps.extend(first.filter(|node| self.goes_on(state, node)).map(|node| Step::Admit(node.id)));
         for node in &state.nodes {
@@ -316,7 +302,7 @@ impl Protocol for Owners {
             Step::Keep(task) => state.kept = Some(task),
             Step::Admit(id) => {
                 let Some(generation) = state.change(id, |node| node.admitted = true) else { return };
-                // No task waits any more: the hold is dropped as soon as it is made.
+                // No task waits any more.
                 if !state.ledger.0.acquired(&(), generation, id) && !self.has(Fault::Unstopped) {
                     state.leave(id);
                 }

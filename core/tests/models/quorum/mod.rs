@@ -1,5 +1,3 @@
-//! The models of a lock on a majority of independent coordinators.
-//!
 //! [`order`]: clients that wait for members never wait for each other for ever. [`validity`]: no two clients
 //! believe at one instant that they hold, also after a server forgot its data.
 
@@ -7,5 +5,4 @@ mod order;
 mod rules;
 mod validity;
 
-/// The members of a quorum.
 const MEMBERS: usize = 3;

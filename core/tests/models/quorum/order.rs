@@ -1,8 +1,7 @@
 //! The model of clients that acquire a majority.
 //!
-//! [`MajorityGather`] is the code that runs. Three clients acquire two of three members once each. Each
-//! client may leave one member out, which it cannot reach. A member is a queue. A state is broken if two
-//! clients hold, or if clients wait and no step is possible any more.
+//! Three clients acquire two of three members once each. Each client may leave one member out, which it
+//! cannot reach. A state is broken if two clients hold, or if clients wait and no step is possible any more.
 
 use latchwork_core::backend::decide::quorum::{MajorityGather, NextStep, majority};
 
@@ -16,11 +15,11 @@ type State = queues::State<MajorityGather>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Fault {
-    /// QUORUM-TRY-WHOLE: an acquisition joins all queues at once, and waits in them.
+    /// QUORUM-TRY-WHOLE: an acquisition waits in all queues.
     JoinsAll,
-    /// QUORUM-TRY-WHOLE: a try without a majority keeps its acquired members during the wait.
+    /// QUORUM-TRY-WHOLE.
     KeepsTried,
-    /// QUORUM-WAIT-IN-ORDER: each client waits in a different order.
+    /// QUORUM-WAIT-IN-ORDER.
     OwnOrder,
 }
 
@@ -81,7 +80,7 @@ impl Members {
         }
     }
 
-    /// The members that a try of all others would acquire, if they make a majority.
+    /// Returns the members that a try of all others would acquire, if they make a majority.
     fn others(&self, state: &State, client: usize) -> Option<Vec<usize>> {
         let Doing::Waiting(awaited) = state.clients[client].doing else { return None };
         let free = |member: &usize| {

@@ -1,5 +1,3 @@
-//! Runs the models of a majority: they are sound without a fault, and find every planted one.
-
 use super::order::Fault::{JoinsAll, KeepsTried, OwnOrder};
 use super::order::{self, Members};
 use super::validity::Fault::{AnyAnswer, AnyIncarnation, CountsAtOnce, FromArrival, LooksOnce, OwnTtl};
@@ -21,7 +19,7 @@ fn renewed() -> Servers {
     Servers { ttls: [3, 3], until, reach: [&[0, 1, 2]; 2], messages, ..Servers::default() }
 }
 
-/// The one server that both majorities share forgets.
+/// The server that both majorities share forgets.
 fn forgetful() -> Servers {
     let until = if long() { 6 } else { 5 };
     let bounds = Servers { ttls: [4, 2], until, reach: [&[0, 1], &[1, 2]], ..Servers::default() };

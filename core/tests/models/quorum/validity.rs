@@ -1,12 +1,11 @@
 //! The model of the holders of a majority, by the clock.
 //!
-//! [`valid_for`], [`valid_until`] and [`Trial`] are the code that runs. Two clients with different TTLs join
-//! three servers and renew there. Requests and replies are late. A server expires a hold a TTL after the
-//! request arrived. One server starts again: it has forgotten its holds, and perhaps its marker. A state is
-//! broken if both clients believe that they hold.
+//! Two clients with different TTLs join three servers and renew there; requests and replies are late. A
+//! server expires a hold a TTL after the request arrived. A server that starts again has forgotten its holds,
+//! and perhaps its marker. A state is broken if both clients believe that they hold.
 //!
-//! A join of a member that the client already has is a renewal. No client releases: a hold ends with its
-//! time. Reads of a marker take no time; a server may start again between such a read and a join.
+//! No client releases: a hold ends with its time. Reads of a marker take no time; a server may start again
+//! between such a read and a join.
 
 use latchwork_core::Moment;
 use latchwork_core::backend::decide::quorum::{majority, valid_for};
@@ -21,17 +20,17 @@ const CLIENTS: usize = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Fault {
-    /// QUORUM-VALIDITY: a member's deadline counts from the arrival of its answer.
+    /// QUORUM-VALIDITY.
     FromArrival,
-    /// QUORUM-VALIDITY: the last answer of any member counts for all members.
+    /// QUORUM-VALIDITY: the last answer of any member counts for all.
     AnyAnswer,
-    /// QUORUM-AMNESIA: a server that has started again counts at once.
+    /// QUORUM-AMNESIA.
     CountsAtOnce,
     /// QUORUM-AMNESIA: a client waits for its own TTL only.
     OwnTtl,
     /// QUORUM-AMNESIA: a marker that has survived counts, although other data were lost.
     AnyIncarnation,
-    /// QUORUM-SAME-MEMORY: a server that counted when the marker was read counts when the answer arrives.
+    /// QUORUM-SAME-MEMORY.
     LooksOnce,
 }
 
@@ -43,12 +42,10 @@ pub(super) struct Servers {
     /// The servers that each client asks.
     pub(super) reach: [&'static [usize]; CLIENTS],
     pub(super) restarts: u8,
-    /// The servers that are started again.
     pub(super) restarted: &'static [usize],
-    /// Whether a server starts again only while the first client holds, and the second client begins
-    /// only then.
+    /// A server starts again only while the first client holds, and the second client begins then.
     pub(super) late: bool,
-    /// How many messages may be on their way.
+    /// The bound on messages on their way.
     pub(super) messages: usize,
     pub(super) fault: Option<Fault>,
 }
@@ -65,7 +62,6 @@ struct Server {
 struct Member {
     deadline: Moment,
     trial: Trial,
-    // The incarnation that counts.
     counts: Option<u8>,
 }
 
@@ -74,7 +70,7 @@ struct Message {
     client: usize,
     server: usize,
     sent: u8,
-    // The incarnation that admitted it, after the server has done so.
+    // The incarnation that admitted the request.
     answer: Option<u8>,
 }
 
@@ -95,7 +91,7 @@ pub(super) enum Step {
     Join(usize, usize),
     Arrives(usize),
     Answered(usize),
-    /// A server starts again. The flag: with its marker.
+    /// Whether the marker survives.
     Restart(usize, bool),
 }
 
@@ -115,7 +111,7 @@ impl Servers {
 
     fn holds(&self, state: &State, client: usize) -> bool {
         let left = state.clients[client].iter().map(|member| member.deadline.since(moment(state.now)));
-        // By the fault, enough members for a majority have ever answered.
+        // Enough members for a majority have ever answered.
         let known = || state.clients[client].iter().filter(|member| member.deadline > Moment::PAST).count();
         let left = match self.has(Fault::AnyAnswer) {
             true => left.max().filter(|_| known() >= majority(MEMBERS)),

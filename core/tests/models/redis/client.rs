@@ -1,5 +1,3 @@
-//! The steps of a client of the Redis queue. The part of a backend is stated here, with the rule's name.
-
 use latchwork_core::Moment;
 use latchwork_core::backend::decide::{recheck, renewal_period};
 
@@ -9,11 +7,11 @@ use crate::{TICK, ttl_of};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Phase {
     Idle,
-    // `wait` is false for a try.
+    // `false` for a try.
     Joining { wait: bool },
     Waiting,
     Holding,
-    // Names the node by sequence number; `None` ends the whole attempt and writes a tombstone.
+    // `None` ends the whole attempt and writes a tombstone.
     Leaving { sequence: Option<u64> },
 }
 
@@ -21,17 +19,17 @@ pub(crate) enum Phase {
 pub(crate) struct Client {
     pub(crate) alive: bool,
     pub(crate) phase: Phase,
-    /// The number of the attempt. Each attempt has a new id (QUEUE-ID-PER-ATTEMPT).
+    /// QUEUE-ID-PER-ATTEMPT.
     pub(crate) number: u8,
     pub(crate) sequence: u64,
     pub(crate) deadline: Moment,
-    /// The instant at which the client renews or looks again.
+    /// The client renews or looks again at this instant.
     pub(crate) look_at: Moment,
     renew_at: Moment,
     /// Joins of this attempt without an answer.
     unanswered: u8,
     pub(crate) repeats: u8,
-    /// A hand-off message that overtook the join's reply (QUEUE-INBOX-BEFORE-JOIN).
+    /// QUEUE-INBOX-BEFORE-JOIN.
     latched: Option<u64>,
     /// Ticks that the client's clock has lost.
     pub(crate) lag: u8,
@@ -58,14 +56,14 @@ impl Client {
         Self { alive: false, ..Self::new() }
     }
 
-    /// Forgets everything about the attempt, so that equal situations are equal states.
+    /// Equal situations become equal states.
     pub(crate) fn idle(&mut self) {
         *self = Self { alive: self.alive, number: self.number, lag: self.lag, ..Self::new() };
     }
 }
 
 impl State {
-    /// Computed from the clock at the call (LEASE-CLOCK-COUNTS-SLEEP).
+    /// LEASE-CLOCK-COUNTS-SLEEP.
     pub(crate) fn believes(&self, index: usize) -> bool {
         let client = &self.clients[index];
         client.alive && client.phase == Phase::Holding && self.local_moment(index) < client.deadline
@@ -102,8 +100,7 @@ impl State {
         self.send(Message::Renew { by, sequence, sent });
     }
 
-    /// Cancels, releases, or cleans up a lost hold. Names the node by id and sequence number
-    /// (QUEUE-LEAVE-NAMES-NODE), unless a join is unknown (QUEUE-TOMBSTONE-FOR-UNKNOWN-JOIN).
+    /// QUEUE-LEAVE-NAMES-NODE, or QUEUE-TOMBSTONE-FOR-UNKNOWN-JOIN if a join is unknown.
     pub(crate) fn leave(&mut self, index: usize) {
         let client = &mut self.clients[index];
         let known = matches!(client.phase, Phase::Waiting | Phase::Holding) && client.unanswered == 0;
@@ -142,8 +139,7 @@ impl State {
         }
     }
 
-    /// Accepts the message only for the current waiting attempt, and only before its deadline. The deadline
-    /// never moves (QUEUE-MESSAGE-ADMITS-ONE-ATTEMPT).
+    /// QUEUE-MESSAGE-ADMITS-ONE-ATTEMPT.
     fn hear_hand_off(&mut self, model: &Redis, index: usize, current: bool, sequence: u64) {
         let any = model.has(Fault::HandOffByQueueOnly);
         let (now, at) = (self.local_moment(index), self.local(index));
@@ -180,7 +176,7 @@ impl State {
                 client.repeats = 0;
                 client.deadline = model.deadline(counts_from);
                 self.schedule(model, index, sent, told);
-                // The reply leaves no time: the client leaves the node (LEASE-DEADLINE-FROM-SEND).
+                // LEASE-DEADLINE-FROM-SEND.
                 if now >= self.clients[index].deadline {
                     self.leave(index);
                 } else if latched || admitted {
@@ -191,11 +187,9 @@ impl State {
             }
             (Phase::Joining { .. }, None) if told == Told::Refused && client.unanswered == 0 => client.idle(),
             (Phase::Joining { .. }, None) => self.leave(index),
-            // The attempt now has another node, or none: the hold is lost.
             (Phase::Waiting | Phase::Holding, None) if told == Told::Gone => self.leave(index),
             (Phase::Waiting | Phase::Holding, Some(sequence)) if sequence != client.sequence && !late => {
-                // The leave must name the id: a leave by this sequence number would miss the new
-                // node.
+                // A leave by this sequence number would miss the new node.
                 client.unanswered += 1;
                 self.leave(index);
             }
@@ -207,21 +201,19 @@ impl State {
                     self.hold(index);
                 }
             }
-            // A reply cannot undo a loss (QUEUE-LATE-REPLY-REVIVES-NOTHING, LEASE-LOST-IS-FINAL). No reply
-            // stops a leave.
+            // QUEUE-LATE-REPLY-REVIVES-NOTHING, LEASE-LOST-IS-FINAL. No reply stops a leave.
             _ => {}
         }
     }
 
-    /// Sets the next renewal, and a look at the expiry of the node ahead (QUEUE-LOOK-AT-EXPIRY).
+    /// QUEUE-LOOK-AT-EXPIRY.
     fn schedule(&mut self, model: &Redis, index: usize, sent: u8, told: Told) {
         let now = self.local_moment(index);
         let client = &mut self.clients[index];
         client.renew_at = client.renew_at.max(crate::moment(sent) + renewal_period(ttl_of(model.ttl)));
         client.look_at = client.renew_at;
         if let Told::Waiting { ahead, .. } = told {
-            // The answer still has a node ahead that expired, so the server did not drop it. Another request
-            // at once would not help.
+            // The server did not drop the expired node ahead, so another request at once would not help.
             if ahead > 0 && !model.has(Fault::LooksAtRenewalsOnly) {
                 client.look_at = recheck(client.renew_at, now + TICK * u32::from(ahead));
             }

@@ -1,5 +1,3 @@
-//! The states of the Redis queue model that must never occur.
-
 use latchwork_core::Claim;
 use latchwork_core::backend::decide::fits;
 
@@ -9,13 +7,13 @@ use crate::explore::Broken::{Ghost, TwoNodes, Uninformed};
 use crate::explore::{Broken, damage};
 
 impl State {
-    /// The damage among the clients that believe they hold.
+    /// Judges the clients that believe they hold.
     pub(super) fn holders(&self, model: &Redis) -> Option<Broken> {
         let believers = (0..self.clients.len()).filter(|&index| self.believes(index));
         let mut holders = Vec::new();
         for index in believers.clone() {
             let claim = model.claims[index];
-            // `fits` looks at the later claim only, so an earlier exclusive claim is checked here.
+            // `fits` does not see an earlier exclusive claim.
             if !fits(holders.iter().copied(), claim, model.limit) || holders.contains(&Claim::Exclusive) {
                 return Some(Broken::TwoHolders);
             }
@@ -27,7 +25,7 @@ impl State {
         believers.into_iter().any(old).then_some(Broken::TokenBack)
     }
 
-    /// The damage among the server's nodes.
+    /// Judges the server's nodes.
     pub(super) fn nodes(&self, model: &Redis) -> Option<Broken> {
         let nodes = self.server.nodes();
         let now = self.server_time();

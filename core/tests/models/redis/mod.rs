@@ -18,78 +18,69 @@ use crate::{moment, ttl_of};
 use client::Client;
 use server::{Second, Server};
 
-/// The faults, each with the rule that forbids it.
+/// Each fault names the rule that it breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Fault {
-    /// QUEUE-DROP-ACT-ADMIT: an operation drops only the first node of the queue, if it has
-    /// expired.
+    /// QUEUE-DROP-ACT-ADMIT.
     PruneFirstOnly,
-    /// QUEUE-DROP-ACT-ADMIT: a node that fits with the holders is admitted, although other nodes wait before
-    /// it.
+    /// QUEUE-DROP-ACT-ADMIT: a node that fits with the holders overtakes waiters.
     AgainstHoldersOnly,
-    /// LEASE-DEADLINE-FROM-SEND: the deadline counts from the arrival of the reply.
+    /// LEASE-DEADLINE-FROM-SEND.
     FromArrival,
-    /// LEASE-MARGIN-COVERS-DRIFT: the client believes that it holds as long as the server keeps the node.
+    /// LEASE-MARGIN-COVERS-DRIFT.
     NoMargin,
-    /// QUEUE-LATE-REPLY-REVIVES-NOTHING: the client acts on late replies, and a renewal names the
-    /// node by id alone.
+    /// QUEUE-LATE-REPLY-REVIVES-NOTHING.
     LateRepliesAndNamesById,
     /// QUEUE-MESSAGE-ADMITS-ONE-ATTEMPT: a hand-off message counts as a renewal.
     HandOffRenews,
-    /// QUEUE-MESSAGE-ADMITS-ONE-ATTEMPT: a hand-off message of the queue admits any waiting
-    /// attempt.
+    /// QUEUE-MESSAGE-ADMITS-ONE-ATTEMPT: a hand-off message of the queue admits any waiting attempt.
     HandOffByQueueOnly,
-    /// QUEUE-INBOX-BEFORE-JOIN: a hand-off message that overtakes the reply of the join is thrown
-    /// away.
+    /// QUEUE-INBOX-BEFORE-JOIN.
     NoLatch,
-    /// QUEUE-ADMISSION-KEEPS-EXPIRY: admission gives the node a new TTL.
+    /// QUEUE-ADMISSION-KEEPS-EXPIRY.
     AdmissionExtends,
     /// QUEUE-ID-PER-ATTEMPT: a join always adds a node.
     NoLookUpById,
-    /// QUEUE-ID-PER-ATTEMPT: all attempts of a client have one id. So no tombstone can be kept, and
-    /// a leave names the id.
+    /// QUEUE-ID-PER-ATTEMPT: no tombstone can be kept, and a leave names the id.
     OneIdForAllAttempts,
-    /// QUEUE-LEAVE-NAMES-NODE: a leave removes any node of the client.
+    /// QUEUE-LEAVE-NAMES-NODE.
     LeaveByClient,
-    /// QUEUE-TOMBSTONE-FOR-UNKNOWN-JOIN: the leave of an unknown join writes no tombstone.
+    /// QUEUE-TOMBSTONE-FOR-UNKNOWN-JOIN.
     NoTombstone,
-    /// QUEUE-RENEWAL-IS-RECHECK: the answer of a renewal does not admit a waiter.
+    /// QUEUE-RENEWAL-IS-RECHECK: the answer does not admit a waiter.
     RenewalTellsNothing,
     /// QUEUE-RENEWAL-IS-RECHECK: a renewal neither drops expired nodes nor admits.
     RenewDoesNotPrune,
-    /// QUEUE-LOOK-AT-EXPIRY: a waiter looks again only with its own renewals.
+    /// QUEUE-LOOK-AT-EXPIRY.
     LooksAtRenewalsOnly,
-    /// QUEUE-NOTIFY-ALL-ADMITTED: joins and renewals do not notify the nodes that they admit.
+    /// QUEUE-NOTIFY-ALL-ADMITTED.
     OnlyLeavesPublish,
-    /// QUEUE-CLAMP-EXPIRY: expiries are not clamped when the server's clock steps back.
+    /// QUEUE-CLAMP-EXPIRY.
     NoClamp,
 }
 
-/// The bounds of an exploration, and the planted fault.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Redis {
-    /// The claim of each client.
     pub(crate) claims: Vec<Claim>,
     pub(crate) limit: u32,
     /// The TTL in ticks.
     pub(crate) ttl: u8,
-    /// The number of ticks that the model explores.
     pub(crate) ticks: u8,
     /// How often each client joins.
     pub(crate) attempts: Vec<u8>,
-    /// How often a client repeats a join, and a leave.
+    /// The repeats of a join, and of a leave.
     pub(crate) repeats: u8,
-    /// A client sends only while fewer messages than these are on their way.
+    /// A client sends only while fewer messages are on their way.
     pub(crate) in_flight: usize,
     pub(crate) losses: u8,
     pub(crate) crashes: u8,
-    /// How many ticks one client's clock may lose.
+    /// Ticks that one client's clock may lose.
     pub(crate) slow: u8,
-    /// How many ticks the server's clock may step back.
+    /// Ticks that the server's clock may step back.
     pub(crate) back: u8,
     pub(crate) tries: bool,
     pub(crate) fault: Option<Fault>,
-    /// The only damage that is judged; `None` judges all of it.
+    /// `None` judges all damage.
     pub(crate) only: Option<Broken>,
 }
 
@@ -108,14 +99,13 @@ pub(crate) enum Message {
     Renew { by: Attempt, sequence: u64, sent: u8 },
     Leave { by: Attempt, sequence: u64 },
     Abandon { by: Attempt },
-    // Answers a join or a renewal. `at` is the client's clock when it sent the request.
+    // `at` is the client's clock at the send of the request.
     Answer { to: Attempt, asked: Asked, at: u8, told: Told },
     Left { to: Attempt },
     HandOff { to: Attempt, sequence: u64 },
 }
 
 impl Message {
-    /// The attempt that sends this request, or gets this reply.
     fn attempt(&self) -> Attempt {
         match *self {
             Message::Join { by, .. } | Message::Renew { by, .. } | Message::Leave { by, .. } => by,
@@ -139,7 +129,7 @@ pub(crate) enum Asked {
     Renew { sequence: u64 },
 }
 
-/// The answer of the server. `ahead` is the number of ticks that the node ahead has left.
+/// `ahead` is the number of ticks that the node ahead has left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Told {
     Admitted { sequence: u64 },
@@ -153,7 +143,7 @@ pub(crate) struct State {
     now: u8,
     back: u8,
     server: Server,
-    /// Messages on their way. Sorted, so that states that differ only in history are one state.
+    /// Sorted, so that states that differ only in history are one state.
     net: Vec<Message>,
     clients: Vec<Client>,
     losses: u8,
@@ -197,7 +187,7 @@ impl Redis {
         self.fault == Some(fault)
     }
 
-    /// The second queue has the server's faults. Without such a fault, core's queue runs.
+    /// The second queue has the server's faults.
     fn server(&self) -> Server {
         use Fault::*;
         match self.fault {

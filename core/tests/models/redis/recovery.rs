@@ -1,11 +1,11 @@
 //! From every state, a fault-free run: every message arrives in its own tick, no client fails, and holders
-//! release at once. Every waiter must be served within one TTL, and no node may remain on the server.
+//! release at once. Every waiter must be served within one TTL, and no node may remain.
 
 use super::client::Phase;
 use super::{Redis, State};
 use crate::explore::{Broken, damage};
 
-/// In TTLs. A waiter that is not served by then never is.
+/// In TTLs.
 const FOREVER: u8 = 5;
 
 pub(super) fn verdict(model: &Redis, state: &State) -> Option<Broken> {
@@ -38,7 +38,7 @@ pub(super) fn verdict(model: &Redis, state: &State) -> Option<Broken> {
 }
 
 impl State {
-    /// Takes all steps of this tick. Returns whether there was one.
+    /// Returns whether a step was due in this tick.
     fn act(&mut self, model: &Redis, wants: &mut [bool]) -> bool {
         let mut acted = false;
         while let Some(&message) = self.net.first() {

@@ -1,5 +1,3 @@
-//! Runs the model of the Redis queue: it is sound without a fault, and finds every planted one.
-
 use latchwork_core::Claim::{self, Exclusive as W, Permits, Shared as R};
 
 use super::Fault::*;
@@ -9,7 +7,7 @@ use crate::explore::Broken::{
 };
 use crate::explore::{assert_found_as, assert_sound, long, tests, walk};
 
-/// Two clients, one exclusive lock, a TTL of three ticks, and no failures. Tests add theirs.
+/// Tests add failures.
 fn small() -> Redis {
     Redis { claims: vec![W, W], ttl: 3, attempts: vec![1; 3], in_flight: 3, ..Redis::default() }
 }
@@ -23,7 +21,6 @@ fn again(bounds: Redis) -> Redis {
     Redis { attempts: vec![2, 1], ..bounds }
 }
 
-/// Each kind of claim.
 fn mixed(bounds: &Redis) -> [Redis; 3] {
     let of = |claims: [Claim; 3], limit| Redis { claims: claims.to_vec(), limit, ..bounds.clone() };
     [of([W, W, W], 0), of([R, W, R], 0), of([Permits(1), Permits(2), Permits(1)], 2)]
@@ -33,14 +30,13 @@ fn found(name: &str, fault: Fault, bounds: Redis, found_as: Broken) {
     assert_found_as(name, Redis { fault: Some(fault), only: Some(found_as), ..bounds }, found_as);
 }
 
-/// The model finds the fault, and the same exploration without it finds nothing.
+/// Without the fault the exploration finds nothing.
 fn planted(name: &str, fault: Fault, bounds: Redis, found_as: Broken) {
     found(name, fault, bounds.clone(), found_as);
     assert_sound(name, bounds);
 }
 
-/// The same within bounds of more than half a million states. Without the fault only the long tier visits
-/// them all; the fault is found early.
+/// The bounds have more than half a million states: only the long tier visits them all without the fault.
 fn among_many(name: &str, fault: Fault, bounds: Redis, found_as: Broken) {
     found(name, fault, bounds.clone(), found_as);
     if long() {
@@ -106,11 +102,10 @@ fn long_walks() {
     }
 }
 
-/// Larger bounds: tier 2.
 mod larger {
     use super::*;
 
-    /// Two clients with all kinds of failure together, within bounds that can be searched to the end.
+    /// Has all kinds of failure together, within bounds that can be searched to the end.
     fn two() -> Redis {
         let time = if long() { 3 } else { 2 };
         again(Redis { ttl: time, ticks: time, losses: 1, crashes: 1, in_flight: 2, ..small() })

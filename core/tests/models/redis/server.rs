@@ -1,4 +1,4 @@
-//! The server: core's own queue, or a second, plain queue in which faults can be planted.
+//! Core's own queue, or a second, plain queue in which faults can be planted.
 
 use std::collections::BTreeSet;
 
@@ -37,7 +37,7 @@ impl Server {
         }
     }
 
-    /// Without a sequence number, abandons the attempt.
+    /// Abandons the attempt without a sequence number.
     pub(crate) fn leave(&mut self, now: Micros, id: NodeId, sequence: Option<u64>) -> Admissions {
         match (self, sequence) {
             (Server::Core(queue), Some(sequence)) => queue.leave(now, id, sequence).1,
@@ -62,8 +62,7 @@ impl Default for Server {
     }
 }
 
-/// The queue as a list, with every rule in its plainest form. Without a fault it answers as core
-/// does.
+/// Has every rule in its plainest form. Without a fault it answers as core does.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Second {
     pub(crate) fault: Option<Fault>,
@@ -129,8 +128,7 @@ impl Second {
         (answer, without(told, id))
     }
 
-    /// With a sequence number, removes only that node. Without one, ends the attempt and removes all its
-    /// nodes.
+    /// Removes that node, or without a sequence number all nodes of the attempt.
     fn leave(&mut self, now: Micros, id: NodeId, sequence: Option<u64>) -> Admissions {
         let mut told = self.prune(now);
         let one_id = self.has(Fault::OneIdForAllAttempts);
@@ -180,7 +178,7 @@ impl Second {
         told
     }
 
-    /// Whether a claim fits with the holders. That is the whole rule only if no node waits before it.
+    /// The whole rule only if no node waits before the claim.
     fn lets_in(&self, claim: Claim) -> bool {
         fits(self.rows.iter().filter(|row| row.admitted).map(|row| row.slot.claim), claim, self.limit)
     }
@@ -212,7 +210,7 @@ mod tests {
     use super::*;
     use crate::explore::Random;
 
-    /// The two were written independently from the rules, so a difference is a bug in one of them.
+    /// Both were written independently from the rules, so a difference is a bug in one of them.
     #[test]
     fn core_and_the_plain_list_answer_the_same_histories_alike() {
         let seed = std::env::var("LATCHWORK_SEED").map_or(1, |text| text.parse().expect("a number"));
@@ -223,7 +221,7 @@ mod tests {
             let (mut core, mut second) = (Server::Core(Queue::new()), Server::Second(Second::new(None)));
             let (kinds, mut now) = (random.below(3), 1_000);
             for step in 0..60 {
-                // The clock may also step back (QUEUE-CLAMP-EXPIRY).
+                // QUEUE-CLAMP-EXPIRY.
                 now = if random.below(20) == 0 { now - now.min(300) } else { now + random.next() % 60 };
                 let id = NodeId::from_bytes([u8::try_from(random.below(6)).expect("small"); 16]);
                 let known =

@@ -1,5 +1,3 @@
-//! The possible next steps in a state of the Redis queue model.
-
 use super::client::{Client, Phase};
 use super::{Fault, Redis, State, Step, recovery};
 use crate::explore::{Broken, Protocol, offer};
@@ -51,7 +49,7 @@ impl Protocol for Redis {
             Step::Crash(index) => {
                 state.clients[index] = Client::dead();
                 state.crashes += 1;
-                // Messages to a dead client change nothing. Its own requests may still arrive.
+                // A dead client's own requests may still arrive.
                 state.net.retain(|message| message.is_request() || message.client() != index);
             }
             Step::Tick => state.now += 1,
@@ -78,8 +76,7 @@ impl Redis {
     fn client_actions(&self, state: &State, index: usize, client: &Client, steps: &mut Vec<Step>) {
         match client.phase {
             Phase::Idle => {
-                // Clients with equal claims are interchangeable, so their first attempts come in
-                // order.
+                // Clients with equal claims are interchangeable, so their first attempts come in order.
                 let in_turn = client.number > 0
                     || index == 0
                     || self.claims[index - 1] != self.claims[index]

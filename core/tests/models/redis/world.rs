@@ -1,5 +1,3 @@
-//! Messages on their way, and the server that serves them.
-
 use latchwork_core::backend::Patience;
 use latchwork_core::backend::decide::queue::{Answer, Micros, QueueJoin};
 use latchwork_core::{Limit, Moment};
@@ -41,7 +39,6 @@ impl State {
         }
     }
 
-    /// The server serves a request, and the judge looks at the effect.
     fn serve(&mut self, model: &Redis, request: Message) {
         let (by, now, before) = (request.attempt(), self.server_time(), self.server.nodes());
         let (id, left) = (model.id(by), Message::Left { to: by });
@@ -96,7 +93,7 @@ impl State {
         }
     }
 
-    /// Whether a request of this attempt may still reach the server.
+    /// The request may still reach the server.
     pub(super) fn request_of(&self, attempt: Attempt) -> bool {
         self.net.iter().any(|message| message.is_request() && message.attempt() == attempt)
     }
