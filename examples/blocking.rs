@@ -1,5 +1,5 @@
-//! A batch on plain threads: no async code, no runtime. Each thread books its invoices under one
-//! lock, and stops when it loses it.
+//! A batch on plain threads, without a runtime. Each thread books its invoices under one lock, and stops when
+//! it loses it.
 //!
 //! ```text
 //! cargo run --example blocking                        # on memory
@@ -15,7 +15,6 @@ use latchwork::{Coordinator, Ended, Error, LostReason, MutexGuard, Result};
 
 const THREADS: u64 = 4;
 const INVOICES: u64 = 5;
-/// Long enough for a turn of every thread.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn main() -> Result<()> {
@@ -35,7 +34,6 @@ fn main() -> Result<()> {
     .block_on()
 }
 
-/// Books some invoices, and acquires the lock for each one.
 fn work(coordinator: &Coordinator, ledger: &Ledger) -> Result<()> {
     let lock = coordinator.mutex("examples/blocking")?;
     for _ in 0..INVOICES {
@@ -46,7 +44,7 @@ fn work(coordinator: &Coordinator, ledger: &Ledger) -> Result<()> {
     Ok(())
 }
 
-/// A loss does not stop a thread, so the work checks its hold between steps.
+/// A loss does not stop a thread: check between steps.
 fn stops_at_a_loss(coordinator: &Coordinator) -> Result<()> {
     let hold =
         coordinator.mutex("examples/blocking")?.acquire().max_hold(Duration::from_secs(2)).block_on()?;
@@ -65,8 +63,8 @@ fn stops_at_a_loss(coordinator: &Coordinator) -> Result<()> {
     Ok(())
 }
 
-/// In place of a database. Each booking is one statement that checks the token and adds 1, so it
-/// needs no claim: `UPDATE … SET booked = booked + 1, fence = $1 WHERE fence < $1`.
+/// In place of a database. One statement checks the token and adds 1, so it needs no claim: `UPDATE … SET
+/// booked = booked + 1, fence = $1 WHERE fence < $1`.
 #[derive(Default)]
 struct Ledger(Mutex<Book>);
 

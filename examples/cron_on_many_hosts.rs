@@ -10,21 +10,18 @@ use std::time::Duration;
 use futures_util::future::try_join_all;
 use latchwork::{Coordinator, ErrorKind, MutexGuard, Result};
 
-/// How late each host's clock is. Three hosts start at the same instant, the last host a second later.
 const LATE: [Duration; 5] =
     [Duration::ZERO, Duration::ZERO, Duration::ZERO, Duration::from_millis(300), Duration::from_secs(1)];
-/// The minimum hold: much longer than clocks differ, and much shorter than the time between two
-/// ticks.
+/// Much longer than clocks differ, and much shorter than the time between two ticks.
 const TAKEN: Duration = Duration::from_secs(8);
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    // With a name, because `memory://` alone is private to each `Coordinator`.
+    // `memory://` alone is private to each `Coordinator`.
     let url = std::env::args().nth(1).unwrap_or_else(|| "memory://hosts".to_owned());
-    // Random, so that two runs of this example do not share a lock. A service has a fixed key.
+    // Random for this example. A service has a fixed key.
     let key = format!("cron/report-{}", uuid::Uuid::new_v4());
 
-    // Each host is a client.
     let hosts = try_join_all(LATE.iter().map(|_| latchwork::connect(&url))).await?;
     let ticks = hosts.iter().enumerate().map(|(number, host)| tick(number, host, &key));
     let ran = try_join_all(ticks).await?.into_iter().filter(|ran| *ran).count();
@@ -35,7 +32,7 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// The job as cron starts it on a host. Returns whether the job ran here.
+/// Returns whether the job ran here.
 async fn tick(number: usize, host: &Coordinator, key: &str) -> Result<bool> {
     tokio::time::sleep(LATE[number]).await;
     let late = LATE[number].as_secs_f32();
@@ -45,8 +42,7 @@ async fn tick(number: usize, host: &Coordinator, key: &str) -> Result<bool> {
     };
     println!("host {number}, {late:.1} s late: runs the job, with token {}", hold.token());
     hold.run(job()).await?;
-    // Returns at once. The lock stays held for the rest of the minimum time, and `close` waits for its
-    // end.
+    // The lock stays held for the rest of the minimum time, and `close` waits for its end.
     if let Err(error) = hold.release().await {
         println!("host {number}: another host may have run the job too: {error}");
     }
@@ -55,15 +51,13 @@ async fn tick(number: usize, host: &Coordinator, key: &str) -> Result<bool> {
 
 async fn try_for(host: &Coordinator, key: &str) -> Result<Option<MutexGuard>> {
     let lock = host.mutex(key)?;
-    // The job takes 10 ms. If the lock were free after it, the host with the late clock would run
-    // the job again.
+    // The job takes 10 ms: without the minimum, the host with the late clock would run it again.
     match lock.try_acquire().min_hold(TAKEN).await? {
-        // ZooKeeper may refuse all tries of the same instant, and then no host would run the job. In
-        // the queue, one host is first. The others give up long before the lock is free again.
+        // ZooKeeper may refuse all tries of the same instant. In the queue, one host is first, and the others
+        // give up long before the lock is free again.
         None if !host.capabilities().clean_try => {
             match lock.acquire().min_hold(TAKEN).within(TAKEN / 3).await {
-                // Another host runs the job. (In an outage the error is `Unavailable`, and perhaps no
-                // host runs it.)
+                // Another host runs the job. (An outage gives `Unavailable`.)
                 Err(error) if error.kind() == ErrorKind::Timeout => Ok(None),
                 acquired => acquired.map(Some),
             }

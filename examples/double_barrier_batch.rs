@@ -1,5 +1,5 @@
-//! Workers process a batch in rounds. All start a round together, and no worker continues before all
-//! have finished. One worker dies, and the others do not wait for ever.
+//! Workers start and finish each round of a batch together. One worker dies, and the others do not wait for
+//! ever.
 //!
 //! ```text
 //! cargo run --example double_barrier_batch                        # on memory
@@ -18,12 +18,12 @@ const ROUNDS: usize = 3;
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    // With a name, because `memory://` alone is private to each `Coordinator`.
+    // `memory://` alone is private to each `Coordinator`.
     let url = std::env::args().nth(1).unwrap_or_else(|| "memory://batch".to_owned());
-    // Random, so that two runs of this example do not share a lock. A service has a fixed key.
+    // Random for this example. A service has a fixed key.
     let key = format!("batch/{}", uuid::Uuid::new_v4());
     let mut config = Config::from_url(&url)?;
-    // The others wait about this long for a worker that dies in a round.
+    // The others wait about this long for a worker that dies.
     config.ttl = Duration::from_secs(4);
     let workers = try_join_all((0..WORKERS).map(|_| latchwork::connect(config.clone()))).await?;
 
@@ -31,7 +31,7 @@ async fn main() -> Result<()> {
     try_join_all(workers.iter().map(|worker| rounds(worker, &key, &done))).await?;
     println!("{WORKERS} workers went through {ROUNDS} rounds together");
 
-    // All start another round, and one worker dies in it.
+    // One worker dies in this round.
     let barrier = |worker: &Coordinator| worker.double_barrier(key.as_str(), WORKERS as u32);
     let barriers: Vec<_> = workers.iter().map(barrier).collect::<Result<_>>()?;
     let mut inside = try_join_all(barriers.iter().map(|barrier| barrier.enter())).await?;
@@ -48,12 +48,11 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// One worker's rounds.
 async fn rounds(worker: &Coordinator, key: &str, done: &AtomicUsize) -> Result<()> {
     let barrier = worker.double_barrier(key, WORKERS as u32)?;
     for round in 0..ROUNDS {
         let inside = barrier.enter().await?;
-        // All workers have finished the round before, and no worker has finished the next one.
+        // All workers have finished the round before, and none the next one.
         let so_far = done.fetch_add(1, Ordering::AcqRel);
         assert!((round * WORKERS..(round + 1) * WORKERS).contains(&so_far), "not in step: {so_far}");
         inside.leave().await?;

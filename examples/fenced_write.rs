@@ -1,17 +1,16 @@
-//! A holder stops after its read, loses its lease, and writes late. The fencing token protects the
-//! data, if each holder claims it in the database before its first read.
+//! A holder stops after its read, loses its lease, and writes late. The fencing token protects the data, if
+//! each holder claims it before its first read.
 //!
 //! ```text
 //! cargo run --example fenced_write                        # on memory
 //! cargo run --example fenced_write -- redis://localhost   # or zookeeper://…, or etcd://… with --features etcd
 //! ```
 //!
-//! No lock with a lease can prevent the late write. Between the last check of the lock and the
-//! write, a process may stop for any length of time (a virtual machine moves, a laptop sleeps,
-//! `kill -STOP`). During this the lease ends, and another process holds the lock.
+//! No lock with a lease prevents the late write: a process may stop for any length of time between its last
+//! check of the lock and the write (a virtual machine moves, a laptop sleeps, `kill -STOP`).
 //!
-//! The example plays one story on two rows. One row checks the token at each write: it loses
-//! Alice's update. The other row is claimed first: it refuses Alice.
+//! One row checks the token at each write, and loses Alice's update. The other row is claimed first, and
+//! refuses Alice.
 
 use std::sync::{Mutex, mpsc};
 use std::time::Duration;
@@ -23,7 +22,7 @@ const CHECKED_WRITE: &str = "UPDATE ledger SET total = $2, fence = $1 WHERE id =
 const CLAIM: &str = "UPDATE ledger SET fence = $1 WHERE id = 7 AND fence <= $1";
 const WRITE: &str = "UPDATE ledger SET total = $2 WHERE id = 7 AND fence = $1";
 
-/// A row of a database that knows nothing of locks. Each method returns how many rows it changed.
+/// In a database that knows nothing of locks.
 #[derive(Default)]
 struct Row {
     total: i64,
@@ -31,7 +30,7 @@ struct Row {
 }
 
 impl Row {
-    /// Not enough: [`CHECKED_WRITE`].
+    /// [`CHECKED_WRITE`] is not enough.
     fn write_checked(&mut self, token: i64, total: i64) -> usize {
         if token < self.fence {
             return 0;
@@ -40,7 +39,7 @@ impl Row {
         1
     }
 
-    /// Before the first read: [`CLAIM`].
+    /// [`CLAIM`] comes before the first read.
     fn claim(&mut self, token: i64) -> usize {
         if token < self.fence {
             return 0;
@@ -49,7 +48,7 @@ impl Row {
         1
     }
 
-    /// After the claim: [`WRITE`].
+    /// [`WRITE`] comes after the claim.
     fn write(&mut self, token: i64, total: i64) -> usize {
         if token != self.fence {
             return 0;
@@ -59,7 +58,6 @@ impl Row {
     }
 }
 
-/// One row for each of the two rules.
 #[derive(Default)]
 struct Database {
     checked: Row,
@@ -67,14 +65,12 @@ struct Database {
 }
 
 impl Database {
-    /// Claims one row, and reads both totals.
     fn claim_and_read(&mut self, token: i64) -> [i64; 2] {
         assert_eq!(self.claimed.claim(token), 1, "the database accepts the claim of the holder");
         [self.checked.total, self.claimed.total]
     }
 
-    /// Adds `amount` to the totals that were read, and writes both. Returns how many rows each
-    /// write changed.
+    /// Returns how many rows each write changed.
     fn add(&mut self, token: i64, read: [i64; 2], amount: i64) -> [usize; 2] {
         let [checked, claimed] = read;
         [self.checked.write_checked(token, checked + amount), self.claimed.write(token, claimed + amount)]
@@ -85,7 +81,7 @@ fn main() -> Result<()> {
     let url = std::env::args().nth(1).unwrap_or_else(|| "memory://bank".to_owned());
     let mut config = Config::from_url(&url)?;
     config.ttl = Duration::from_secs(4); // short, to keep the example short (ZooKeeper's default minimum)
-    // Random, so that two runs of this example do not share a lock. A service has a fixed key.
+    // Random for this example. A service has a fixed key.
     let key = format!("ledger/7-{}", uuid::Uuid::new_v4());
     let database = Mutex::new(Database::default());
 
@@ -108,14 +104,12 @@ fn main() -> Result<()> {
     println!("                     knows that she must add her 100 again.");
     println!("                     {CLAIM}");
     println!("                     {WRITE}");
-    // `alice` and `bob` check which of their writes succeeded.
     assert_eq!(checked.total, 250, "100 and 250 were accepted, and 100 is lost");
     assert_eq!(claimed.total, 250, "only 250 was accepted, and nothing is lost");
     Ok(())
 }
 
-/// She stops between her read and her write. Her runtime has one thread, so the renewal of her
-/// lease stops too, as in a stopped process.
+/// Her runtime has one thread, so the renewal of her lease stops too, as in a stopped process.
 #[tokio::main(flavor = "current_thread")]
 async fn alice(
     config: &Config,
@@ -132,7 +126,6 @@ async fn alice(
     hold.check()?; // the lock is still held right before her write
     println!("Alice holds with token {token}, reads {}, and stops before she writes …", read[0]);
     stops.send(()).expect("Bob waits for it");
-    // Blocks the whole thread, so none of her tasks runs.
     if asleep.recv().is_err() {
         return Ok(()); // Bob failed, and reports the reason
     }
@@ -143,13 +136,12 @@ async fn alice(
     assert_eq!(checked, 1, "the check at each write accepts her, because Bob has not written yet");
     assert_eq!(claimed, 0, "the claim of Bob refuses her");
     writes.send(()).expect("Bob waits for it");
-    // A second check of the lock would have reported the loss. It makes the gap small. Only the
-    // token closes the gap.
+    // A second check of the lock makes the gap small. Only the token closes it.
     assert_eq!(hold.lost().ended(), Some(Ended::Lost(LostReason::Expired)));
     coordinator.close().await
 }
 
-/// He acquires the lock when Alice's lease has ended, and writes after her.
+/// Bob holds after Alice's lease has ended, and writes after her.
 #[tokio::main(flavor = "current_thread")]
 async fn bob(
     config: &Config,

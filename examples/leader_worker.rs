@@ -1,5 +1,4 @@
-//! One instance of a fleet leads, and assigns work to all live instances. When the leader ends, another
-//! instance leads.
+//! One instance of a fleet leads, and assigns work to all live instances. When it ends, another one leads.
 //!
 //! ```text
 //! cargo run --example leader_worker                        # on memory
@@ -7,11 +6,9 @@
 //! ```
 //!
 //! Every instance joins the group of workers, and is a candidate in the election. The leader writes an
-//! assignment of the shards, with its term, which is its fencing token. The table refuses an older
-//! term. Here the table is in this process. In a service it is a table of the database, with `WHERE
-//! term <= $1`. This check is enough because each assignment replaces the whole table and reads
-//! nothing from it. A leader that reads from the table first must claim its term before the read, as
-//! in `fenced_write`.
+//! assignment of the shards with its term, a fencing token, and the table refuses an older term: in a
+//! database, `WHERE term <= $1`. This check is enough because an assignment replaces the whole table and
+//! reads nothing from it. A leader that reads first must claim its term, as in `fenced_write`.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -25,10 +22,9 @@ use tokio::time::timeout;
 
 const INSTANCES: usize = 3;
 const SHARDS: usize = 8;
-/// How long a leader waits for the observer to see it.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The worker of each shard. It refuses the assignment of an older leader.
+/// The worker of each shard. Refuses the assignment of an older leader.
 #[derive(Debug, Default)]
 struct Assignments {
     term: Option<Token>,
@@ -48,14 +44,13 @@ impl Assignments {
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    // With a name, because `memory://` alone is private to each `Coordinator`.
+    // `memory://` alone is private to each `Coordinator`.
     let url = std::env::args().nth(1).unwrap_or_else(|| "memory://leader-worker".to_owned());
-    // Random, so that two runs of this example do not share a lock. A service has a fixed key.
+    // Random for this example. A service has a fixed key.
     let key = format!("shards/{}", uuid::Uuid::new_v4());
     let instances = try_join_all((0..INSTANCES).map(|_| latchwork::connect(&url))).await?;
     let table = Arc::new(Mutex::new(Assignments::default()));
 
-    // All instances join before the first one leads.
     let names: Vec<_> = (0..INSTANCES).map(|number| format!("instance-{number}")).collect();
     let memberships = try_join_all(instances.iter().zip(&names).map(|(instance, name)| {
         let group = instance.group(key.as_str());
@@ -65,7 +60,6 @@ async fn main() -> Result<()> {
     let mut observer = instances[0].election(key.as_str())?.watch().await?;
     assert_eq!(observer.changed().await?, None, "the election has no candidate yet");
 
-    // Each instance leads once, and then ends its leadership.
     let (saw, seen) = watch::channel(None);
     let standing: Vec<_> = instances
         .iter()
@@ -77,8 +71,7 @@ async fn main() -> Result<()> {
         .collect();
     let mut leaders = 0;
     let mut last = None;
-    // A watch skips leaders that come and go between two reads. Here each leader waits until the
-    // observer has seen it.
+    // A watch skips leaders between two reads, so each leader waits until the observer has seen it.
     while standing.iter().any(|task| !task.is_finished()) {
         let Ok(seen) = timeout(Duration::from_millis(200), observer.changed()).await else {
             continue;
@@ -95,10 +88,9 @@ async fn main() -> Result<()> {
     }
     terms.sort();
     println!("{} led, and leaders were seen {leaders} times", terms.len());
-    // More, if an instance lost its leadership and led again.
+    // An instance may have led more than once.
     assert!(leaders >= INSTANCES, "the observer saw each leader");
 
-    // The table has the last leader's assignment, and refuses the first leader's.
     {
         let mut table = table.lock().expect("no panic");
         assert_eq!(table.term, terms.last().copied());
@@ -116,7 +108,6 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// Becomes the leader, and assigns the shards. Returns its term.
 async fn lead_once(
     instance: Coordinator,
     key: String,
@@ -132,7 +123,7 @@ async fn lead_once(
                 Ok(members) => {
                     let assigned = table.lock().expect("no panic").assign(leader.token(), &members);
                     assert!(assigned, "no later leader has written");
-                    // In place of a leader's longer work: it waits until the observer has seen it.
+                    // A leader does longer work here.
                     let own = Some(leader.token());
                     let was_seen = timeout(PATIENCE, seen.wait_for(|term| *term >= own)).await.is_ok();
                     assert!(was_seen, "the observer did not see this leader within {PATIENCE:?}");

@@ -5,8 +5,8 @@
 //! cargo run --example limit_concurrency -- redis://localhost   # or zookeeper://…, or etcd://… with --features etcd
 //! ```
 //!
-//! A semaphore limits *concurrency*, not *rate*. It limits the number of exports that run at a time,
-//! not the number that start in a second. To limit the rate, use a rate limiter.
+//! A semaphore limits *concurrency*, not *rate*: the number of exports that run at a time, not that start in
+//! a second.
 
 use latchwork::Limit;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,26 +18,23 @@ use latchwork::{Coordinator, ErrorKind, Result, Semaphore};
 const INSTANCES: usize = 3;
 const LIMIT: u32 = 4;
 const EXPORTS: usize = 12;
-/// Fixed, because the limit is stored under this key for ever. Each run finds the limit of the first
-/// run, or a limit that an operator has set since.
+/// Fixed, because the limit is stored under this key for ever. An operator may change it.
 const KEY: &str = "examples/limit_concurrency";
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    // With a name, because `memory://` alone is private to each `Coordinator`.
+    // `memory://` alone is private to each `Coordinator`.
     let url = std::env::args().nth(1).unwrap_or_else(|| "memory://fleet".to_owned());
     let fleet = try_join_all((0..INSTANCES).map(|_| latchwork::connect(&url))).await?;
-    // The stored limit counts for all clients. If no limit is stored, the first acquisition stores
-    // this one for ever.
+    // If no limit is stored, the first acquisition stores this one, for all clients.
     let exports = |instance: usize| fleet[instance].semaphore(KEY, Limit::UnlessStored(LIMIT));
     exports(0)?.acquire(1).await?.release().await?;
     let limit = exports(0)?.stored_limit().await?.expect("stored by the acquisition, if not before");
 
-    // A heavy export takes all permits or none. While it runs, other exports get no permit.
+    // A heavy export takes all permits or none.
     let heavy = exports(0)?.acquire(limit).await?;
     assert!(exports(1)?.try_acquire(1).await?.is_none(), "all permits are taken");
     println!("instance 0 took all {limit} permits: the try of instance 1 was refused");
-    // An instance that demands another limit gets an error.
     let conflict = fleet[2].semaphore(KEY, limit + 1)?.acquire(1).await.expect_err("another limit is stored");
     assert_eq!(conflict.kind(), ErrorKind::Conflict);
     println!("instance 2 demanded the limit {}: {conflict}", limit + 1);
@@ -62,12 +59,10 @@ async fn main() -> Result<()> {
 }
 
 async fn export(semaphore: &Semaphore, weight: u32, database: &Database) -> Result<()> {
-    // Acquires, runs the work and releases. No export overtakes a heavy export that does not fit
-    // yet.
+    // No export overtakes a heavy one that does not fit yet.
     semaphore.acquire(weight).with(async |_| database.export(weight).await).await
 }
 
-/// Records how many exports ran at once.
 #[derive(Default)]
 struct Database {
     load: AtomicU32,

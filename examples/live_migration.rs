@@ -5,8 +5,8 @@
 //! cargo run --example live_migration --features redis -- redis://localhost  # from memory to that server
 //! ```
 //!
-//! Each service is connected to both sides. Its code is unchanged. The picture shows the holds of each
-//! service: `#` with a token of the old side, `=` with a token of the new side.
+//! Each service is connected to both sides, and its code is unchanged. The picture shows the holds: `#` with
+//! a token of the old side, `=` with a token of the new side.
 
 use std::env;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,13 +20,12 @@ use tokio::time::{Instant, sleep};
 const SERVICES: [&str; 3] = ["billing", "mailer", "search"];
 const WIDTH: usize = 96;
 
-/// One hold: the service, the token, start and end.
 type Held = (usize, Token, Instant, Instant);
 
 #[tokio::main]
 async fn main() -> Result<()> {
     let mut to = Config::from_url(&env::args().nth(1).unwrap_or("memory://after".to_owned()))?;
-    // A separate namespace, because a move refuses other clients.
+    // A move refuses other clients of the namespace.
     to.namespace = format!("live-migration-{}", std::process::id());
     let sides = MoveConfig::new(Config::from_url("memory://before")?, to, "demo");
     let (seen, begun) = (Arc::new(Mutex::new(Vec::new())), Instant::now());
@@ -58,7 +57,7 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// A service. Its code knows nothing of the move.
+/// The service knows nothing of the move.
 async fn work(
     coordinator: Coordinator,
     service: usize,
@@ -82,7 +81,6 @@ async fn work(
     coordinator.close().await
 }
 
-/// Draws the picture, and checks the holds.
 fn draw(seen: &[Held], phases: &[(Instant, MovePhase)], begun: Instant) {
     let end = seen.iter().map(|held| held.3).max().unwrap_or(begun);
     let whole = end.duration_since(begun).as_secs_f64().max(0.001);

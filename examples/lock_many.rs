@@ -5,9 +5,8 @@
 //! cargo run --example lock_many -- redis://localhost   # or zookeeper://…, or etcd://… with --features etcd
 //! ```
 //!
-//! Each teller moves money between different accounts, and names them in the order of the transfer:
-//! from, to. Tellers that locked the accounts one by one in this order would soon deadlock. A
-//! `MultiLock` acquires them in one order that is the same for all clients.
+//! Tellers name the accounts in the order of the transfer: from, to. If they locked them one by one in this
+//! order, they would soon deadlock. A `MultiLock` acquires in one order that is the same for all clients.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -20,7 +19,7 @@ const TRANSFERS: usize = 10;
 const ACCOUNTS: usize = 5;
 const BALANCE: i64 = 100;
 
-/// An account in a database that knows nothing of locks. A holder claims it before it reads.
+/// A holder claims it before it reads.
 #[derive(Clone, Copy, Debug, Default)]
 struct Account {
     balance: i64,
@@ -29,9 +28,9 @@ struct Account {
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    // With a name, because `memory://` alone is private to each `Coordinator`.
+    // `memory://` alone is private to each `Coordinator`.
     let url = std::env::args().nth(1).unwrap_or_else(|| "memory://bank".to_owned());
-    // Random, so that two runs of this example do not share locks. A service has fixed keys.
+    // Random for this example. A service has fixed keys.
     let run = uuid::Uuid::new_v4();
     let bank = Mutex::new([Account { balance: BALANCE, fence: None }; ACCOUNTS]);
     let tellers = try_join_all((0..TELLERS).map(|_| latchwork::connect(&url))).await?;
@@ -41,7 +40,6 @@ async fn main() -> Result<()> {
         let (bank, key) = (&bank, &key);
         async move {
             for round in 0..TRANSFERS {
-                // Each teller takes another way through the accounts, and many pairs occur in both orders.
                 let from = (teller + round * (teller + 1)) % ACCOUNTS;
                 let to = (from + 1 + round % (ACCOUNTS - 1)) % ACCOUNTS;
                 transfer(coordinator, bank, [(from, key(from)), (to, key(to))]).await?;
@@ -62,7 +60,6 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// Moves 1 from the first account to the second.
 async fn transfer(
     coordinator: &Coordinator,
     bank: &Mutex<[Account; ACCOUNTS]>,
@@ -81,7 +78,7 @@ async fn transfer(
         }
         *bank
     };
-    // Without the lock, another transfer could write here, and would be overwritten.
+    // Without the lock, another transfer would be overwritten.
     tokio::time::sleep(Duration::from_millis(2)).await;
     hold.check()?;
     {

@@ -1,4 +1,4 @@
-//! Many instances read a cache. The first instance that finds it stale refreshes it for all of them.
+//! Many instances read a cache, and the first that finds it stale refreshes it for all.
 //!
 //! ```text
 //! cargo run --example rw_cache                        # on memory
@@ -14,23 +14,21 @@ use latchwork::{Coordinator, Result, RwLock};
 
 const INSTANCES: usize = 4;
 const DAYS: u32 = 3;
-/// The time to fetch the prices of a day.
 const FETCH: Duration = Duration::from_millis(50);
-/// How long a reader that holds waits for the others.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    // With a name, because `memory://` alone is private to each `Coordinator`.
+    // `memory://` alone is private to each `Coordinator`.
     let url = std::env::args().nth(1).unwrap_or_else(|| "memory://fleet".to_owned());
-    // Random, so that two runs of this example do not share a lock. A service has a fixed key.
+    // Random for this example. A service has a fixed key.
     let key = format!("prices-{}", uuid::Uuid::new_v4());
     let fleet = try_join_all((0..INSTANCES).map(|_| latchwork::connect(&url))).await?;
 
     let cache = Cache::default();
     let stopped = half_a_refresh(&fleet[0].rwlock(&*key)?, &cache).await?;
     for day in 1..=DAYS {
-        // In the morning, all instances find the prices of the day before.
+        // All instances find the prices of the day before.
         let morning = fleet.iter().enumerate().map(|(instance, coordinator)| {
             let (lock, cache) = (coordinator.rwlock(&*key), &cache);
             async move { prices_of(day, instance, &lock?, cache).await }
@@ -38,7 +36,7 @@ async fn main() -> Result<()> {
         try_join_all(morning).await?;
     }
 
-    // The readers hold at the same time: each holds until all of them hold.
+    // The readers hold until all of them hold.
     let all_in = tokio::sync::Barrier::new(INSTANCES);
     let readers = fleet.iter().map(|coordinator| {
         let (lock, cache, all_in) = (coordinator.rwlock(&*key), &cache, &all_in);
@@ -63,11 +61,10 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// Interrupts a refresh in the middle. Returns the token of the interrupted write.
+/// Returns the token of the interrupted write.
 async fn half_a_refresh(lock: &RwLock, cache: &Cache) -> Result<i64> {
     let hold = lock.write().await?;
     let fence = hold.token().as_i64();
-    // The source of the prices does not answer.
     let work = tokio::time::timeout(FETCH, cache.refresh(fence, std::future::pending()));
     assert!(hold.run(work).await?.is_err(), "nothing was fetched");
     println!("a refresh with token {fence} was stopped half-way: no reader sees its files");
@@ -75,15 +72,15 @@ async fn half_a_refresh(lock: &RwLock, cache: &Cache) -> Result<i64> {
     Ok(fence)
 }
 
-/// Reads, and refreshes first if the cache is stale.
+/// Refreshes first if the cache is stale.
 async fn prices_of(day: u32, instance: usize, lock: &RwLock, cache: &Cache) -> Result<()> {
-    // The read lock is released before the instance asks to write. Otherwise it would wait for itself.
+    // Released before the write: otherwise the instance would wait for itself.
     let seen = lock.read().with(async |_| cache.read().await).await?;
     if seen >= day {
         return Ok(());
     }
     let hold = lock.write().await?;
-    // Another instance may have refreshed between the two holds, so look again.
+    // Another instance may have refreshed in between.
     if hold.run(cache.read()).await? < day {
         println!("day {day}: instance {instance} refreshes, with token {}", hold.token());
         let refresh = cache.refresh(hold.token().as_i64(), fetch(day));
@@ -93,29 +90,27 @@ async fn prices_of(day: u32, instance: usize, lock: &RwLock, cache: &Cache) -> R
     Ok(())
 }
 
-/// Fetches the prices of a day from their source.
 async fn fetch(day: u32) -> u32 {
     tokio::time::sleep(FETCH).await;
     day
 }
 
-/// Files on a shared disk. A refresh writes new files with its token in their name, makes them current
-/// in one step, and removes the old files. A refresh that stops earlier changes nothing that a reader
-/// sees. Without the read lock, files could be removed between a reader's look-up and its read.
+/// Files on a shared disk. A refresh writes new files under its token, makes them current in one step, and
+/// removes the old ones, so a refresh that stops changes nothing for readers. Without the read lock, files
+/// could be removed between a reader's look-up and its read.
 #[derive(Default)]
 struct Cache(Mutex<Disk>);
 
 #[derive(Default)]
 struct Disk {
-    /// The token of the current files.
     current: i64,
-    /// The day of the prices, by token; `None` while a refresh writes the files.
+    /// `None` while a refresh writes the files.
     files: BTreeMap<i64, Option<u32>>,
     refreshes: u32,
 }
 
 impl Cache {
-    /// The day of the current prices; 0 before the first refresh.
+    /// 0 before the first refresh.
     async fn read(&self) -> u32 {
         let current = self.disk().current;
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -136,9 +131,9 @@ impl Cache {
         self.publish(fence)
     }
 
-    /// One step, like `UPDATE … WHERE fence <= $1`. A holder that has lost its lock does not replace
-    /// the files of a later holder. This check is enough because a refresh writes fetched data, and
-    /// does not depend on the files that it read. Otherwise see `fenced_write`.
+    /// Like `UPDATE … WHERE fence <= $1`: a former holder does not replace the files of a later one. This
+    /// check is enough because a refresh does not depend on the files that it read. Otherwise see
+    /// `fenced_write`.
     fn publish(&self, fence: i64) -> bool {
         let mut disk = self.disk();
         if disk.current > fence {

@@ -5,9 +5,9 @@
 //! cargo run --example shared_config -- redis://localhost   # or zookeeper://…, or etcd://… with --features etcd
 //! ```
 //!
-//! Workers read a live view of the value, which costs no request. Some editors change it with
-//! `compare_and_set`, so no change is lost. One editor writes under a mutex with `write_while`. The
-//! server refuses its write after it has lost the mutex, even if the editor does not know of the loss.
+//! Workers read a live view of the value, which costs no request. Editors change it with `compare_and_set`,
+//! so no change is lost. One editor writes under a mutex with `write_while`: the server refuses its write
+//! after a loss, even if the editor does not know of it.
 
 use std::time::Duration;
 
@@ -21,9 +21,9 @@ const CHANGES: usize = 5;
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    // With a name, because `memory://` alone is private to each `Coordinator`.
+    // `memory://` alone is private to each `Coordinator`.
     let url = std::env::args().nth(1).unwrap_or_else(|| "memory://shared-config".to_owned());
-    // Random, so that two runs of this example do not share a lock. A service has a fixed key.
+    // Random for this example. A service has a fixed key.
     let key = format!("config/{}", uuid::Uuid::new_v4());
 
     let coordinator = latchwork::connect(&url).await?;
@@ -50,8 +50,7 @@ async fn main() -> Result<()> {
         println!("a worker has seen {seen} of {} configurations before the last one", EDITORS * CHANGES);
     }
 
-    // An operator releases the editor's lock by force. The editor does not check, and its write is
-    // refused.
+    // The editor does not check, and its write is refused.
     let edits = coordinator.mutex(key.as_str())?;
     let hold = edits.acquire().await?;
     config.write_while(&hold, "by the holder").await?;
@@ -64,7 +63,6 @@ async fn main() -> Result<()> {
     let now = config.read().await?.expect("it was written");
     assert_eq!(&*now.value, b"by the holder");
 
-    // The value remains until it is deleted.
     assert!(config.delete().await?);
     for coordinator in fleet.into_iter().chain(editors).chain([coordinator]) {
         coordinator.close().await?;
@@ -72,13 +70,13 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// Follows the configuration until the last one. Returns how many it has seen before.
+/// Returns how many it has seen before the last.
 async fn follow(config: SharedValue, last: String) -> Result<usize> {
     let mut view = config.watch().await?;
     for seen in 0.. {
         let now = view.changed().await?.expect("no client deletes it before the end");
         if &*now.value == last.as_bytes() {
-            // Returns the last known value, without a request.
+            // This sends no request.
             assert_eq!(view.latest()?, Some(now));
             return Ok(seen);
         }
@@ -86,7 +84,6 @@ async fn follow(config: SharedValue, last: String) -> Result<usize> {
     unreachable!("the loop has no end")
 }
 
-/// Changes the configuration, also if other editors change it at the same time.
 async fn add_one(config: &SharedValue) -> Result<()> {
     let mut now = config.read().await?.expect("it was written");
     loop {

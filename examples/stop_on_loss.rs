@@ -5,8 +5,8 @@
 //! cargo run --example stop_on_loss -- redis://localhost   # or zookeeper://…, or etcd://… with --features etcd
 //! ```
 //!
-//! While the connection is cut, it cannot end in order: `close` fails and reports it, and the lock is
-//! free when the lease ends. On your own server, stop the server for a few seconds to see the loss.
+//! While the connection is cut, `close` fails and reports it, and the lock is free when the lease ends. On
+//! your own server, stop the server for a few seconds to see the loss.
 
 use std::time::Duration;
 
@@ -14,7 +14,6 @@ use futures_util::StreamExt;
 use latchwork::testing::{Link, Memory};
 use latchwork::{Clock, Config, Ended, HoldState, LostReason, Mutex, Result, Token};
 
-/// How long the work takes after it holds again: enough time to press ctrl-c.
 const WORK: Duration = Duration::from_secs(5);
 
 #[tokio::main]
@@ -28,17 +27,15 @@ async fn main() -> Result<()> {
             (coordinator, Some(link))
         }
     };
-    // Random, so that two runs of this example do not share a lock. A service has a fixed key.
+    // Random for this example. A service has a fixed key.
     let lock = coordinator.mutex(format!("importer-{}", uuid::Uuid::new_v4()))?;
-    // The coordinator is closed after the work, also after an error or a panic. The close waits until
-    // the server has confirmed the release of every lock, so the next instance does not wait for the
-    // end of this lease.
+    // Also after an error or a panic. The close waits until the server has confirmed the release of every
+    // lock, so the next instance does not wait for the end of this lease.
     coordinator
         .close_after(async |_| {
             tokio::select! {
                 biased; // the signal handlers are set before the work starts
-                // The service is dropped at its current await, with its guard. The guard releases in
-                // the background.
+                // The service is dropped at its current await. Its guard releases in the background.
                 signal = asked_to_end() => {
                     println!("{signal}: ending");
                     Ok(())
@@ -56,8 +53,7 @@ async fn service(lock: &Mutex, link: Option<Link>) -> Result<()> {
     if let Some(link) = &link {
         link.heal();
     }
-    // A lost hold stays lost. The next hold has a new lease, which the library opens, and a higher
-    // token.
+    // A lost hold stays lost. The next one has a new lease and a higher token.
     let hold = lock.acquire().await?;
     println!("holds again, with token {}", hold.token());
     assert!(hold.token() > first);
@@ -67,17 +63,15 @@ async fn service(lock: &Mutex, link: Option<Link>) -> Result<()> {
     Ok(())
 }
 
-/// Works until the hold is lost. Returns its token.
 async fn lose(lock: &Mutex, link: Option<&Link>) -> Result<Token> {
-    // With a longest hold, so that a job that hangs does not hold for ever.
+    // A job that hangs does not hold for ever.
     let hold = lock.acquire().max_hold(Duration::from_secs(8)).await?;
     println!("holds with token {}", hold.token());
 
-    // For services that pause their writes when the coordinator does not answer, while they still
-    // hold.
+    // Services may pause their writes when the coordinator does not answer.
     let states =
         tokio::spawn(hold.states().inspect(|state| println!("  state: {state:?}")).collect::<Vec<_>>());
-    // For other tasks of the program: the future is owned and `'static`.
+    // Other tasks can have the future: it is owned and `'static`.
     let lost = hold.lost();
     let alert = tokio::spawn(async move { println!("  alert: {}", lost.await) });
 
@@ -85,8 +79,8 @@ async fn lose(lock: &Mutex, link: Option<&Link>) -> Result<Token> {
         println!("the connection to the coordinator is cut");
         link.cut();
     }
-    // This job hangs, and is dropped when the hold is lost. (A job in `spawn_blocking` is not
-    // dropped: share the hold in an `Arc`, and call `hold.check()` between its steps.)
+    // This job hangs, and is dropped at the loss. (A job in `spawn_blocking` is not: share the hold in an
+    // `Arc`, and call `hold.check()` between its steps.)
     let Err(lost) = hold.run(std::future::pending::<()>()).await else { unreachable!("the job hangs") };
     let reason = lost.lost_reason().expect("a loss");
     println!("the job was dropped: {lost}");
@@ -99,12 +93,11 @@ async fn lose(lock: &Mutex, link: Option<&Link>) -> Result<Token> {
         assert!(states.contains(&HoldState::Suspended), "`Suspended` comes before the deadline");
         assert_eq!(reason, LostReason::Expired);
     }
-    // The release reports the loss too: another client may have held the lock since.
+    // Another client may have held the lock since.
     assert_eq!(hold.release().await.expect_err("it was lost").lost_reason(), Some(reason));
     Ok(hold.token())
 }
 
-/// Waits for the first of the signals.
 #[cfg(unix)]
 async fn asked_to_end() -> &'static str {
     use tokio::signal::unix::{SignalKind, signal};

@@ -1,5 +1,3 @@
-//! Implements the contracts for a client of etcd.
-
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,10 +36,6 @@ impl EtcdBackend {
         &self.client.nodes.driver
     }
 
-    /// Returns the keys of a queue.
-    ///
-    /// # Errors
-    /// `Closed` if the client is closed.
     fn queue(&self, address: &Address) -> Result<Queue> {
         self.check_open()?;
         self.client.layout.queue(address)

@@ -1,18 +1,15 @@
-//! Reads facts from the servers' answers about themselves.
-
 use latchwork_core::facts::{Fact, MemoryPolicy, Persistence, Role, ServerFacts, Topology, WhenFull};
 use latchwork_core::{Error, Result};
 
 use crate::driver::{Driver, Status};
 
-/// Asks the member that answers, and for the list of all members.
 pub(crate) async fn read(driver: &Driver) -> Result<ServerFacts> {
     let status = Fact::of(driver.status().await.map_err(Error::from), "the Status request")?;
     let members = Fact::of(driver.members().await.map_err(Error::from), "the MemberList request")?;
     Ok(of(status, members))
 }
 
-/// `members`: the number of voting members, and of learners.
+/// `members`: voters, and learners.
 fn of(status: Fact<Status>, members: Fact<(u32, u32)>) -> ServerFacts {
     let mut facts = ServerFacts::of("etcd");
     facts.version = status.as_ref().map(|status| status.version.clone());
@@ -30,7 +27,6 @@ fn of(status: Fact<Status>, members: Fact<(u32, u32)>) -> ServerFacts {
         0 => Fact::untold("etcd before 3.6 does not report its quota; when it is full, it refuses writes"),
         quota => Fact::Told(MemoryPolicy { limit: Some(quota), when_full: WhenFull::RefusesWrites }),
     });
-    // A write is confirmed once a majority of the members has it on disk.
     facts.persistence = Fact::Told(Persistence::BeforeConfirmed);
     facts
 }

@@ -1,24 +1,22 @@
 //! Distinguishes a key that was removed on the server from a key that the server has forgotten.
 //!
-//! *Protocol.* etcd keeps the history of its keys until it is compacted. So a client that misses
-//! one of its keys reads it at the revision that created it. If the server finds it there, the
-//! server has created it, and an operator or another client has removed it since. If the server
-//! finds nothing, or has not reached that revision, it was started without its data or from an
-//! older backup: it is another *incarnation*. If that history is compacted, the earlier answers
-//! decide: another cluster id, or a revision below a revision that the client knew before its
+//! *Protocol.* A client that misses one of its keys reads it at the revision that created it. If the server
+//! finds it there, an operator or another client has removed it since. Otherwise the server was started
+//! without its data or from an older backup: it is another *incarnation*. If that history is compacted, the
+//! earlier answers decide: another cluster id, or a revision below a revision that the client knew before its
 //! request.
 //!
-//! *Why it is safe.* Names of nodes are random, so no other incarnation creates the same key at the
-//! same revision. Only answers to requests that go through etcd's consensus count: a request that
-//! is sent after the answer to another one never sees an older state of the same history. Answers
-//! to keepalives and watches do not count, because a member that lags fills in its own revision.
+//! *Why it is safe.* Names of nodes are random, so no other incarnation creates the same key at the same
+//! revision. Only answers to requests through etcd's consensus count, since those never show an older state
+//! of the same history. Answers to keepalives and watches do not count, because a member that lags fills in
+//! its own revision.
 //!
-//! *Consequence.* A server that was restored from an older copy may know the lease and renew it, but it has
-//! forgotten the nodes that were created later, and admits other clients. So the first answer of another
-//! incarnation ends the lease as `Forgotten`. A false alarm would end a hold early, and admits no client.
+//! A server that was restored from an older copy may renew the lease, but has forgotten later nodes, and
+//! admits other clients. So the first answer of another incarnation ends the lease as `Forgotten`. A false
+//! alarm ends a hold early, and admits no client.
 //!
-//! *Two clusters in one URL* answer in turns, and look like incarnations that return. Cluster ids are random, so
-//! the same id returns within a minute only if two clusters answer: then each request fails as `Misconfigured`.
+//! *Two clusters in one URL* answer in turns. Cluster ids are random, so if the same id returns within a
+//! minute, two clusters answer: each request then fails as `Misconfigured`.
 
 use std::time::Duration;
 
@@ -28,11 +26,10 @@ use tokio::time::Instant;
 
 use crate::config::NAME;
 
-/// A cluster id that returns within this time belongs to one of two clusters in the URL. An operator who replaces a cluster
-/// and goes back takes longer.
+/// An operator who replaces a cluster and goes back takes longer than two clusters of one URL that answer in
+/// turns.
 const IN_TURNS: Duration = Duration::from_secs(60);
 
-/// The facts that the answers so far have shown.
 #[derive(Debug, Default)]
 pub(crate) struct Incarnations(watch::Sender<Shown>);
 
@@ -40,11 +37,8 @@ pub(crate) struct Incarnations(watch::Sender<Shown>);
 struct Shown {
     present: Known,
     cluster: u64,
-    // The previous cluster, and the moment of the change.
     cluster_before: Option<(u64, Instant)>,
-    // The ids of two clusters that answer in turns.
     two_clusters: Option<[u64; 2]>,
-    // The incarnation that granted the current lease.
     of_lease: u64,
 }
 
@@ -54,7 +48,7 @@ impl Shown {
     }
 }
 
-/// The knowledge at an instant. It must be taken before a request is sent.
+/// Must be taken before a request is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Known {
     incarnation: u64,
@@ -62,16 +56,14 @@ pub(crate) struct Known {
 }
 
 impl Incarnations {
-    /// The current knowledge.
     pub(crate) fn known(&self) -> Known {
         self.0.borrow().present
     }
 
-    /// Records the answer to a request that was sent with the knowledge `before`.
     pub(crate) fn answered(&self, before: Known, hosts: &str, cluster: u64, revision: u64) {
         self.0.send_if_modified(|state| {
             if before.incarnation != state.present.incarnation {
-                // A faster answer has shown the new incarnation. This answer may come from either.
+                // A faster answer has shown the new incarnation, and this answer may come from either.
                 return false;
             }
             let is_another = state.cluster != 0 && (cluster != state.cluster || revision < before.revision);
@@ -94,27 +86,19 @@ impl Incarnations {
         });
     }
 
-    /// Records that the current incarnation has granted the current lease.
     pub(crate) fn granted(&self) {
         self.0.send_modify(|state| state.of_lease = state.present.incarnation);
     }
 
-    /// Whether the server is known to be another incarnation than the one that granted the current
-    /// lease.
+    /// Whether the server is another incarnation than the one that granted the current lease.
     pub(crate) fn has_changed(&self) -> bool {
         self.0.borrow().is_another_than_of_the_lease()
     }
 
-    /// Waits until the server is known to be another incarnation than the one that granted the current lease.
     pub(crate) async fn changed(&self) {
-        // The sender is borrowed, so it lives.
         drop(self.0.subscribe().wait_for(Shown::is_another_than_of_the_lease).await);
     }
 
-    /// Checks that the answers come from one cluster.
-    ///
-    /// # Errors
-    /// `Misconfigured`: two clusters have answered in turns.
     pub(crate) fn check_one_cluster(&self) -> Result<()> {
         match self.0.borrow().two_clusters {
             Some([one, other]) => {
@@ -133,7 +117,6 @@ impl Incarnations {
 mod tests {
     use super::*;
 
-    /// A lease of a cluster that has reached revision 10.
     fn at_ten() -> Incarnations {
         let seen = Incarnations::default();
         seen.answered(seen.known(), "a", 7, 10);
@@ -157,7 +140,6 @@ mod tests {
         answers.answered(late, "a", 7, 15);
         answers.answered(early, "a", 7, 12);
         assert!(!answers.has_changed());
-        // An answer of the previous incarnation changes nothing either.
         let before = answers.known();
         answers.answered(answers.known(), "a", 7, 2);
         answers.granted();

@@ -11,15 +11,13 @@
 //! | `<ns>/limit/<kind>/<key>` | the stored limit of a semaphore, decimal, without a lease |
 //! | `<ns>/<kind>/<key>` | a cell (a value, a counter, …): its bytes, on the lease of its last writer if it is ephemeral, on a separate lease if it is idle |
 //!
-//! The name of a node shows its claim. The version of its key shows whether it was rewritten: a
-//! rewritten writer is a reader, and rewritten permits are marked as admitted. So admission reads
-//! no values, which may be arbitrarily long in other programs' keys.
+//! The name of a node shows its claim, and the version of its key shows whether it was rewritten: a rewritten
+//! writer is a reader, and rewritten permits are marked as admitted. So admission reads no values, which may
+//! be very long in other programs' keys.
 //!
-//! *Exact addresses.* Mutexes and elections have the layout of etcd's own mutexes and elections.
-//! Both layouts are the same, so a mutex and an election with one exact name are one queue, as in
-//! etcd's programs. All other kinds have separate keys. Other programs do not have this library's
-//! read/write locks, semaphores and cells, so these have the normal layout, in a namespace that all
-//! clients share and that no configuration can name: `latchwork:exact`.
+//! *Exact addresses.* Mutexes and elections have the layout of etcd's own, so a mutex and an election with
+//! one exact name are one queue, as in etcd's programs. All other kinds have the normal layout in a namespace
+//! that all clients share and that no configuration can name: `latchwork:exact`.
 
 mod cell;
 mod node_data;
@@ -34,38 +32,30 @@ pub(crate) use node_data::{DataPlace, NodeData};
 
 use crate::driver::StoredKey;
 
-/// The namespace of exact addresses that no other program shares. An encoded namespace has no
-/// colon.
+/// No configured namespace equals it: an encoded namespace has no colon.
 const EXACT: &str = "latchwork:exact";
 
-/// The layout under one configured namespace.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
     namespace: String,
 }
 
-/// The keys of one queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Queue {
-    /// The prefix of the keys of all nodes, with a slash at the end.
+    /// Ends with a slash.
     pub(crate) prefix: String,
-    /// Whether other programs share the queue, so that every key with the prefix counts
-    /// (NODE-FOREIGN).
+    /// Other programs share the queue, so every key with the prefix counts (NODE-FOREIGN).
     pub(crate) exact: bool,
     pub(crate) kind: Kind,
-    /// The key of its stored limit, if it is a queue of permits.
     pub(crate) limit: String,
-    /// The namespace of its nodes' inboxes, if they have any.
     inboxes: Option<Arc<str>>,
 }
 
-/// The key for the release notice of a node's predecessor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Inbox {
-    /// The prefix of the inboxes of all nodes on the same lease.
+    /// The same for all nodes on one lease.
     pub(crate) prefix: String,
     pub(crate) key: String,
-    /// The lease of the node, and of the notice.
     pub(crate) lease: i64,
 }
 
@@ -74,7 +64,6 @@ impl Layout {
         Self { namespace: encode(namespace) }
     }
 
-    /// The prefix of all keys that this client uses, except at exact addresses.
     pub(crate) fn root(&self) -> String {
         format!("{}/", self.namespace)
     }
@@ -116,26 +105,22 @@ impl Layout {
         Ok(())
     }
 
-    /// The tombstone that a late join of an abandoned attempt finds. It has the lease of the join.
     pub(crate) fn tombstone(&self, lease: i64, id: NodeId) -> String {
         format!("{}/client/{lease:x}/left/{id}", self.namespace)
     }
 
-    /// A key that no other client uses, for the check of the permissions.
     pub(crate) fn scratch(&self) -> String {
         format!("{}/client/self-test/{}", self.namespace, NodeId::random())
     }
 }
 
-/// The prefix of the keys of a kind's stored limits.
 pub(crate) fn limits_of(namespace: &str, kind: Kind) -> String {
     format!("{namespace}/limit/{}/", kind.as_str())
 }
 
 impl Queue {
-    /// The key of an attempt on a lease. The key of Go's client is the part before the dash: one
-    /// key for all tasks of a client, so that a second waiter would hold at once
-    /// (CHAIN-FRESH-NAME).
+    /// Go's client uses the part before the dash: one key for all tasks of a client, so that a second waiter
+    /// would hold at once (CHAIN-FRESH-NAME).
     pub(crate) fn node(&self, lease: i64, id: NodeId, claim: Claim) -> String {
         let node = format!("{}{lease:x}-{id}", self.prefix);
         match claim {
@@ -145,7 +130,6 @@ impl Queue {
         }
     }
 
-    /// The place of the data of a node with this claim.
     pub(crate) fn data_place(&self, claim: Claim) -> DataPlace {
         match (self.kind, claim) {
             (Kind::Election, _) if self.exact => DataPlace::Alone,
@@ -154,18 +138,14 @@ impl Queue {
         }
     }
 
-    /// The same for the node with this key, by the claim in its name.
     pub(crate) fn data_place_of(&self, key: &[u8]) -> DataPlace {
         self.data_place(self.claim_in_key(key).unwrap_or(Claim::Exclusive))
     }
 
-    /// Whether its nodes have inboxes, so that a node that leaves a long queue can notify its
-    /// successor.
     pub(crate) fn has_inboxes(&self) -> bool {
         self.inboxes.is_some()
     }
 
-    /// The inbox of the node with this key, if it has one.
     pub(crate) fn inbox(&self, key: &[u8]) -> Option<Inbox> {
         let namespace = self.inboxes.as_ref()?;
         let name = std::str::from_utf8(key.strip_prefix(self.prefix.as_bytes())?).ok()?;
@@ -179,7 +159,6 @@ impl Queue {
         })
     }
 
-    /// Whether a key is named like a node of this library.
     pub(crate) fn is_ours(&self, key: &[u8]) -> bool {
         self.claim_in_key(key).is_some()
     }
@@ -188,12 +167,10 @@ impl Queue {
         claim_in(std::str::from_utf8(key.strip_prefix(self.prefix.as_bytes())?).ok()?)
     }
 
-    /// The claim of a key now, and whether it is marked as admitted. `None`: the key does not count
-    /// in the queue.
+    /// The claim, and whether the node is marked as admitted. `None`: the key does not count in the queue.
     ///
-    /// In this library's layout, a key counts if its name is the name of a node of this kind. At an
-    /// exact address, every key directly below the name counts if it has a lease, like etcd's own
-    /// locks. A key without a lease, such as a stored limit, would block the queue for ever.
+    /// At an exact address every key directly below the name counts if it has a lease, like etcd's own locks.
+    /// A key without a lease, such as a stored limit, would block the queue for ever.
     pub(crate) fn claim(&self, stored: &StoredKey) -> Option<(Claim, bool)> {
         let name = stored.key.strip_prefix(self.prefix.as_bytes())?;
         if self.exact {
@@ -211,15 +188,14 @@ impl Queue {
     }
 }
 
-/// The key of a node's data, if the data have a separate key. A later node may have the same name:
-/// data that were written before the node was created belong to an earlier node.
+/// A later node may have the same name: data that were written before the node was created belong to an
+/// earlier node.
 pub(crate) fn beside(node: &[u8]) -> Vec<u8> {
     // An encoded namespace has no slash.
     let namespace = node.iter().position(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
     [&node[..namespace], b"data/", &node[namespace..]].concat()
 }
 
-/// The claim in the name of a node.
 fn claim_in(name: &str) -> Option<Claim> {
     let (lease, rest) = name.split_once('-')?;
     let (id, claim) = rest.split_at_checked(32)?;
@@ -291,7 +267,6 @@ mod tests {
             assert_eq!(at(&exact, 5), Some((Claim::Exclusive, false)), "{foreign}");
             assert_eq!(at(&exact, 0), None, "{foreign}");
         }
-        // Keys of another client, whose namespace is that name.
         for other in ["limit/semaphore/a", "mutex/b/5-00000000000000000000000000000000"] {
             assert_eq!(exact.claim(&stored(format!("a/{other}"), 5, 1)), None, "{other}");
         }
@@ -320,7 +295,6 @@ mod tests {
     }
 
     proptest! {
-        /// Other programs may create any key below a queue.
         #[test]
         fn any_bytes_are_a_node_or_nothing(name in any::<Vec<u8>>(), odd in "[0-9a-f]{0,3}-[0-9a-f]{30,34}(-[rwx][0-9+]{0,12})?") {
             for queue in [Kind::Mutex, Kind::RwLock, Kind::Semaphore].map(|kind| of_kind(kind, "a").unwrap()) {

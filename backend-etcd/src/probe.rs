@@ -1,4 +1,5 @@
-//! Probes the hosts for an etcd. The client crate does not: it connects lazily, and accepts a closed port or a Redis.
+//! Probes the hosts for an etcd, because the client crate connects lazily, and accepts a closed port or a
+//! Redis.
 
 use latchwork_core::backend::{self, Hosts, Probed, Scheme, Transport, greet};
 use latchwork_core::{Clock, Error, ErrorKind, Result};
@@ -9,11 +10,10 @@ use crate::config::NAME;
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 const SETTINGS: u8 = 4;
 
-/// Waits for the first of the hosts that speaks HTTP/2. The caller bounds the time.
 pub(crate) async fn find_server(hosts: &[String], transport: &Transport) -> Result<()> {
     let scheme = Scheme { backend: NAME, hosts: Hosts::Servers, tls: transport.is_tls() };
     let probe = async |host: &str| {
-        // Nine bytes are the header of a frame: three bytes of length, then its type.
+        // A frame's header: three bytes of length, then its type.
         let is_http2 = |start: &[u8]| matches!(start, [_, _, _, SETTINGS, ..]);
         let host_apart = (host, &transport.apart(), scheme);
         match greet(host_apart, PREFACE, |start| start.len() >= 9, is_http2).await? {
@@ -37,7 +37,6 @@ mod tests {
 
     use super::*;
 
-    /// A server that answers the start of an HTTP/2 connection so, and closes other connections.
     async fn server(answer: &'static [u8]) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let host = listener.local_addr().unwrap().to_string();
@@ -46,7 +45,6 @@ mod tests {
                 let mut question = [0; 4];
                 let asked = stream.read_exact(&mut question).await;
                 if asked.is_ok() && question == PREFACE[..4] {
-                    // The client may have gone.
                     let _ = stream.write_all(answer).await;
                 }
             }

@@ -1,15 +1,12 @@
-//! A walk over keys of one range: a page of cells, or of stored limits.
-//!
-//! The next page begins after the last item's encoded key, which is the token.
+//! A walk over keys of one range. The token is the last item's encoded key.
 
 use latchwork_core::{Address, Error, ListedKey, Page, QueuePrefix, Result};
 
 use crate::driver::{Driver, StoredKey, end_of};
 
-/// The largest number of keys that one request reads.
 const MOST: usize = 1000;
 
-/// Returns the beginning of a page: the first key, or `behind` the token `after`.
+/// The first key, or `behind` the token `after`.
 ///
 /// # Errors
 /// `InvalidArgument` naming `after`, if no page returned this text as its `next`.
@@ -26,9 +23,7 @@ pub(crate) fn start(
     }
 }
 
-/// Reads at most `most` items after the end of the previous page, without their values. This
-/// usually takes one request. The keys are `root` and an encoded key of `of`. Other keys under the
-/// root are not items.
+/// The keys are `root` and an encoded key of `of`; other keys under the root are not items.
 pub(crate) async fn page(
     driver: &Driver,
     root: &str,
@@ -47,7 +42,7 @@ pub(crate) async fn page(
     let most = most.max(1);
     let mut page = Page::<ListedKey>::default();
     loop {
-        // There may be many other keys, so each request reads a whole page of keys.
+        // Many keys may be no items, so each request reads a whole page.
         let found = driver.page(&next, end.clone(), 0, most.min(MOST) as i64, true).await?;
         page.items.extend(found.keys.iter().filter_map(item));
         if page.items.len() > most || found.more && page.items.len() == most {

@@ -13,14 +13,12 @@ async fn news(watch: &mut dyn ChangeWatch) {
     soon(watch.changed()).await.unwrap();
 }
 
-/// Waits for a change through outages, like core.
 async fn news_in_the_end(watch: &mut dyn ChangeWatch) {
     while let Err(error) = soon(watch.changed()).await {
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     }
 }
 
-/// The number of watches on the server.
 async fn watches(server: &Server) -> u64 {
     metric(server, "etcd_debugging_mvcc_watcher_total ").await
 }
@@ -46,7 +44,7 @@ async fn a_server_that_cannot_be_reached_is_unavailable_and_the_watch_can_be_ask
     news(&mut *watch).await;
 }
 
-/// On the backend alone, because a coordinator also watches its registration after a while.
+/// A coordinator also watches its registration.
 #[tokio::test]
 async fn a_watch_that_is_dropped_or_whose_client_closes_leaves_nothing_on_the_server() {
     let server = server().await;
@@ -61,7 +59,6 @@ async fn a_watch_that_is_dropped_or_whose_client_closes_leaves_nothing_on_the_se
     assert_eq!(watches(&server).await, 5);
     all.truncate(1);
     until_watches(&server, 1).await;
-    // The watch is dropped before the server has answered.
     for _ in 0..5 {
         let mut watch = backend.watch_cell(&cell("a"));
         assert!(watch.changed().now_or_never().is_none());

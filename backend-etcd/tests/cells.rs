@@ -23,7 +23,6 @@ async fn write(client: &Coordinator, cell: &Address, write: &CellWrite) -> CellW
     write_cell(client, cell, write).await.unwrap()
 }
 
-/// Makes a write that must succeed.
 async fn set(client: &Coordinator, cell: &Address, expected: Expected, value: &str) -> Version {
     written(write_cell(client, cell, &put(expected, value)).await)
 }
@@ -42,13 +41,11 @@ async fn hold(client: &Coordinator) -> Arc<dyn Node> {
     node
 }
 
-/// Whether a request is about the cell `a`.
 fn names_a(chunk: &[u8]) -> bool {
     contains(chunk, "latchwork/value/a")
 }
 
-/// The server decides by the condition: the client did not know about the end when it sent the
-/// write. The suite's case ends the lease: `cell_held_late_write_is_not_made_in_the_next_hold`.
+/// The client did not know about the end when it sent the write. The suite's case ends the lease.
 #[tokio::test]
 async fn a_write_of_a_hold_that_lands_after_another_node_took_its_name_is_not_made() {
     let (server, other) = served("").await;
@@ -68,7 +65,6 @@ async fn a_write_of_a_hold_that_lands_after_another_node_took_its_name_is_not_ma
     assert_eq!(text(&other, &a).await.as_deref(), Some("before"));
 }
 
-/// The suite's case cuts connections: cell_unknown_only_for_requests_that_were_sent.
 #[tokio::test]
 async fn a_write_to_a_closed_port_is_surely_not_made() {
     let server = server().await;
@@ -137,7 +133,6 @@ async fn a_key_with_a_long_value_is_a_conflict_and_a_short_one_is_a_cell() {
 async fn user_without_permission_for_a_cell_gets_forbidden() {
     let server = server_with_users(Options::new()).await;
     let client = at(&login_config(&server, "app:hunter2", "")).await.unwrap();
-    // The role has rights only in the namespace.
     let (ours, exact) = (cell("a"), cell(Key::exact("a")));
     set(&client, &ours, Expected::Absent, "may").await;
     let mut watch = client.backend().watch_cell(&ours);
@@ -147,7 +142,6 @@ async fn user_without_permission_for_a_cell_gets_forbidden() {
     let written = write_cell(&client, &exact, &put(Expected::Any, "no")).await;
     fails(written, ErrorKind::Forbidden, "another prefix");
     fails(soon(forbidden.changed()).await, ErrorKind::Forbidden, "another prefix");
-    // After the refusal the other watch loses its stream, but no change.
     set(&client, &ours, Expected::Any, "again").await;
     soon(watch.changed()).await.unwrap();
     client.close().await.unwrap();
@@ -170,13 +164,12 @@ async fn the_nodes_and_the_ephemeral_cells_of_a_client_are_on_one_lease() {
     assert_eq!(keys(&server, "").await, [""; 0]);
 }
 
-/// On the backend alone, because a registered client is also notified of the end by its
-/// registration, and writes nothing until it is registered again.
+/// A registered client also learns of the end by its registration, and writes nothing until it is registered
+/// again.
 #[tokio::test]
 async fn a_write_on_a_lease_that_was_revoked_is_not_made_and_the_next_one_opens_another() {
     let (server, other) = served("").await;
     let proxy = Proxy::start(server.addr()).await.unwrap();
-    // The next renewal is after the end of this test.
     let mut config = config(&server, "ttl=60s");
     config.hosts = vec![proxy.addr().to_string()];
     let backend = latchwork_etcd::connector().connect(&config).await.unwrap();
@@ -190,8 +183,8 @@ async fn a_write_on_a_lease_that_was_revoked_is_not_made_and_the_next_one_opens_
         let lease = lease_of(&server, "a").await;
         assert_ne!(before.replace(lease.clone()), Some(lease.clone()));
         written(soon(backend.write_cell(&a, &ephemeral(Expected::Absent, "before"))).await);
-        // The client is notified of the end by the answer to its write: the event about its node
-        // waits in the proxy until the server has that write.
+        // The answer to the write reports the end: the event about the node waits in the proxy until the
+        // server has that write.
         proxy.hold(Direction::ToClient);
         etcdctl(&server, &["lease", "revoke", &lease]).await;
         assert_eq!(text(&other, &a).await, None, "the cell ended with its lease");

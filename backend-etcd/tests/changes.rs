@@ -12,7 +12,7 @@ use latchwork_core::{Address, Claim, Key, Kind};
 const WRITER: Claim = Claim::Exclusive;
 const EVERYTHING: EntryPage = EntryPage::new(0, usize::MAX);
 
-/// An event arrives well before this time. The re-check, once a TTL, is well after it.
+/// The re-check, once a TTL, is well after it.
 const PROMPT: Duration = Duration::from_secs(10);
 
 #[tokio::test]
@@ -27,7 +27,6 @@ async fn node_that_leaves_out_of_turn_delays_no_waiter() {
     let (_, last) = join(&b, Kind::Mutex, WRITER, None).await;
     let waiting = wait(&last);
     let started = Instant::now();
-    // The predecessor first, at the very next revision, and then the others in order.
     ahead.pop().unwrap().leave().await.unwrap();
     for node in ahead {
         assert!(!waiting.is_finished());

@@ -14,7 +14,7 @@ async fn limit_lowered_during_a_try_refuses_it() {
     let before = revision(&server).await;
     assert!(attempt(&direct, Kind::Semaphore, Claim::Permits(2), Some(3)).await.is_none());
     assert_eq!(revision(&server).await, before, "a refused try wrote a key");
-    // The client reads that there is room, and the limit is lowered before its try.
+    // The limit is lowered between the read and the try.
     for limit in [None, Some(3)] {
         let mut read = proxy.hold_reply_to(|chunk| contains(chunk, "limit/semaphore/a"));
         let asked = ask(Kind::Semaphore, Claim::Permits(1), limit, Patience::Try);
@@ -35,8 +35,7 @@ async fn limit_lowered_during_a_try_refuses_it() {
     assert!(two.state().lost().is_none());
 }
 
-/// The join creates its node before it knows the limit. The delete of this node may arrive at any
-/// time, so no later request may create a node with that name.
+/// The delete of the node may arrive at any time, so no later request may create a node with that name.
 #[tokio::test]
 async fn a_join_that_does_not_fit_and_is_perhaps_not_taken_back_is_over() {
     let server = server().await;

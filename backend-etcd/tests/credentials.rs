@@ -1,6 +1,3 @@
-//! Logins: passwords that change during use, a server that starts to require a login, tokens that
-//! expire, and the permissions that a client needs.
-
 use std::time::Duration;
 
 use crate::common::{
@@ -58,18 +55,17 @@ async fn a_signed_token_that_runs_out_is_renewed() {
     a_token_that_runs_out_is_renewed(signed).await;
 }
 
-/// The server forgets the token when no client has used it for this time.
+/// The token expires when it is not used for this time.
 #[tokio::test]
 async fn a_simple_token_that_runs_out_is_renewed() {
     a_token_that_runs_out_is_renewed(["--auth-token-ttl", "2"].map(str::to_owned)).await;
 }
 
-/// The client crate logs in again itself, with a provider by its current answer. `arguments`: of a
-/// server whose tokens expire after 2 s.
+/// The client crate logs in again itself. `arguments`: tokens expire after 2 s.
 async fn a_token_that_runs_out_is_renewed(arguments: [String; 2]) {
     const LOG_INS: &str = r#"grpc_server_started_total{grpc_method="Authenticate","#;
     let server = server_with_users(Options::new().args(arguments)).await;
-    // A TTL that is longer than the wait: the re-check, once a TTL, would keep a simple token in use.
+    // The re-check, once a TTL, would keep a simple token in use.
     let fixed = at(&login_config(&server, "app:hunter2", "ttl=6s")).await.unwrap();
     let provided = at(&config(&server, "ttl=6s").with_credentials(Vault::new("hunter2"))).await.unwrap();
     let holds = [
@@ -82,7 +78,6 @@ async fn a_token_that_runs_out_is_renewed(arguments: [String; 2]) {
     for (client, key) in [(&fixed, "c"), (&provided, "d")] {
         use_a_lock(client, key).await.unwrap();
     }
-    // Otherwise the tokens did not expire.
     let log_ins = metric(&server, LOG_INS).await - before;
     assert!(log_ins >= 2, "{log_ins} log-ins of two clients");
     for hold in holds {
@@ -113,7 +108,7 @@ async fn readwrite_on_the_namespace_is_enough_and_each_half_of_it_is_needed() {
     client.close().await.unwrap();
 }
 
-/// The control of the topology `auth`: its clients have only the role of the documented commands.
+/// Its clients have only the role of the documented commands.
 #[tokio::test]
 async fn a_testbed_of_a_narrower_role_has_no_clients() {
     for (right, enough) in [("readwrite", true), ("read", false)] {

@@ -20,7 +20,7 @@ async fn ask(client: &Coordinator, data: &[u8], patience: Patience) -> Result<Jo
     soon(client.backend().join(&join)).await
 }
 
-/// Campaigns. Returns whether the node leads at once, and the node.
+/// Returns whether the node leads at once.
 async fn stand(client: &Coordinator, data: &[u8]) -> (bool, Arc<dyn Node>) {
     entered(ask(client, data, Patience::Wait).await)
 }
@@ -29,7 +29,6 @@ async fn list(client: &Coordinator) -> Vec<QueueEntry> {
     soon(client.backend().list(&exact(), EntryPage::new(0, 10))).await.unwrap()
 }
 
-/// The next key and value that an etcdctl prints.
 async fn next(etcdctl: &mut Running) -> (String, String) {
     (etcdctl.line().await, etcdctl.line().await)
 }
@@ -135,7 +134,7 @@ async fn an_election_and_a_mutex_of_one_exact_name_exclude_each_other() {
     let held = soon(mutex.try_acquire()).await.unwrap().expect("it is free");
     assert!(matches!(ask(&client, b"", Patience::Try).await, Ok(Joined::Refused)));
     held.release().await.unwrap();
-    // A name under which this library stores its own keys is refused too.
+    // This library stores its own keys there.
     for own in ["latchwork/counter", "latchwork/data/semaphore/a", "latchwork/value"] {
         let name = Key::exact(own);
         let refused = Address::new("latchwork", Kind::Election, name).unwrap();

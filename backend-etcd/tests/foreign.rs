@@ -5,7 +5,7 @@ use etcd_client::Client;
 use latchwork_conformance::servers::Server;
 use latchwork_core::{Claim, Coordinator, ErrorKind, Key};
 
-/// Together they are longer than a reply may be.
+/// All of them are longer than a reply may be.
 const KEYS: usize = 70;
 const LARGE: usize = 1 << 20;
 
@@ -13,7 +13,6 @@ async fn program(server: &Server) -> Client {
     Client::connect([server.addr()], None).await.unwrap()
 }
 
-/// Large values below the queue `a` of every kind.
 async fn plant(server: &Server) {
     let mut program = program(server).await;
     for kind in ["mutex", "rwlock", "semaphore"] {
@@ -59,7 +58,6 @@ async fn seventy_keys_of_a_megabyte_below_a_queue_are_in_nobodys_way() {
     client.close().await.unwrap();
 }
 
-/// At an exact address keys with a lease count, with any value.
 #[tokio::test]
 async fn large_values_at_an_exact_address_are_in_nobodys_way() {
     let (server, client) = served("").await;
@@ -78,7 +76,6 @@ async fn large_values_at_an_exact_address_are_in_nobodys_way() {
     client.close().await.unwrap();
 }
 
-/// There are more keys than one page has, before and after the nodes by name.
 #[tokio::test]
 async fn a_queue_is_read_page_by_page() {
     let (server, client) = served("").await;
@@ -87,7 +84,6 @@ async fn a_queue_is_read_page_by_page() {
     let mut program = program(&server).await;
     for first in (0..4200).step_by(100) {
         let puts = (first..first + 100).map(|number| {
-            // Before and after the name of any node.
             let key = format!("latchwork/rwlock/a/{}{number}", if number % 2 == 0 { "!" } else { "z" });
             etcd_client::TxnOp::put(key, "", None)
         });
@@ -125,7 +121,6 @@ async fn a_reply_that_is_too_long_says_so_and_leaves_nothing() {
     client.close().await.unwrap();
 }
 
-/// A stored limit, and a namespace below the name: keys that stay for ever.
 #[tokio::test]
 async fn a_key_without_a_lease_or_deeper_below_holds_no_exact_address() {
     let (server, a) = served("namespace=a").await;

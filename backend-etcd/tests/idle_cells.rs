@@ -1,5 +1,3 @@
-//! The leases of idle cells.
-
 use std::time::{Duration, Instant};
 
 use crate::common::{
@@ -25,7 +23,6 @@ async fn is_there(client: &Coordinator) -> bool {
     soon(client.backend().read_cell(&cell("a"))).await.unwrap().is_some()
 }
 
-/// The existing leases, as numbers.
 async fn leases(server: &Server) -> Vec<i64> {
     let listed = etcdctl(server, &["lease", "list"]).await;
     let mut leases: Vec<_> = listed.lines().filter_map(|line| i64::from_str_radix(line, 16).ok()).collect();
@@ -33,7 +30,6 @@ async fn leases(server: &Server) -> Vec<i64> {
     leases
 }
 
-/// The leases except these.
 async fn beside(server: &Server, known: &[i64]) -> Vec<i64> {
     leases(server).await.into_iter().filter(|lease| !known.contains(lease)).collect()
 }
@@ -84,7 +80,6 @@ async fn cell_write_after_a_lease_revocation_uses_another_lease() {
     client.close().await.unwrap();
 }
 
-/// Each of its requests is answered late, or not at all.
 #[tokio::test]
 async fn a_write_of_several_requests_ends_in_one_request_timeout() {
     let server = server().await;
@@ -101,7 +96,7 @@ async fn a_write_of_several_requests_ends_in_one_request_timeout() {
     let written = proxy.hold_reply_to(|chunk| contains(chunk, KEY));
     proxy.resume();
     fails(soon(writing).await.unwrap(), ErrorKind::OutcomeUnknown, "the reply is late");
-    // With a separate timeout, the second request would have ended 10 s after the beginning.
+    // Separate timeouts of the requests would take 10 s.
     assert!(begun.elapsed() < Duration::from_secs(9), "{:?}", begun.elapsed());
     assert!(written.has_fired());
     proxy.resume();

@@ -1,6 +1,3 @@
-//! A server that is started without its data: holders lose their locks as forgotten, and waiters
-//! continue to wait.
-
 use std::time::{Duration, Instant};
 
 use crate::common::{client, etcdctl, soon, started, until_keys};
@@ -8,13 +5,11 @@ use latchwork_conformance::servers::{Options, Server};
 use latchwork_core::{Ended, Limit, LostReason};
 use tempfile::TempDir;
 
-/// A server with its data in this folder.
 async fn server_in(data: &TempDir) -> Server {
     let folder = data.path().join("etcd");
     started(Options::new().args(["--data-dir", folder.to_str().expect("a text")])).await
 }
 
-/// Like after a lost disk: the same server without its data.
 async fn restart_without_data(server: &Server, data: &TempDir) {
     server.kill().await.unwrap();
     std::fs::remove_dir_all(data.path().join("etcd")).unwrap();
@@ -40,7 +35,6 @@ async fn restart_without_data_loses_holds_and_waiters_join_again() {
     until_keys(&server, "latchwork/mutex/a/", 2).await;
     until_keys(&server, "latchwork/semaphore/s/", 2).await;
     restart_without_data(&server, &data).await;
-    // Within the lease: by a re-check, or by the renewal.
     for ended in [soon(held.0.lost()).await, soon(held.1.lost()).await] {
         assert_eq!(ended, Ended::Lost(LostReason::Forgotten));
     }
@@ -48,14 +42,12 @@ async fn restart_without_data_loses_holds_and_waiters_join_again() {
     let (lock, permit) = soon(waiting).await.unwrap();
     let (lock, permit) = (lock.unwrap(), permit.unwrap());
     assert!(lock.is_held() && permit.is_held());
-    // The forgotten hold does not block the next hold of its client.
     lock.release().await.unwrap();
     permit.release().await.unwrap();
     let again = soon(mutex.acquire()).await.unwrap();
     again.release().await.unwrap();
 }
 
-/// The release sends a request to the server, which does not know the node.
 #[tokio::test]
 async fn release_after_a_restart_without_data_reports_forgotten() {
     let data = tempfile::tempdir().unwrap();
@@ -69,7 +61,7 @@ async fn release_after_a_restart_without_data_reports_forgotten() {
     assert!(asked.elapsed() < Duration::from_secs(15), "the renewal noticed the loss of data");
 }
 
-/// The control: an operator deletes the keys of the same server.
+/// The control.
 #[tokio::test]
 async fn deletion_by_an_operator_is_reported_as_revoked() {
     let data = tempfile::tempdir().unwrap();
@@ -79,7 +71,6 @@ async fn deletion_by_an_operator_is_reported_as_revoked() {
     let hold = mutex.acquire().await.unwrap();
     etcdctl(&server, &["del", "--prefix", "latchwork/mutex/a/"]).await;
     assert_eq!(soon(hold.lost()).await, Ended::Lost(LostReason::Revoked));
-    // Restarted with its data, it is the same incarnation.
     let hold = other.acquire().await.unwrap();
     server.kill().await.unwrap();
     server.launch().await.unwrap();

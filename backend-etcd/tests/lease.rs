@@ -1,5 +1,3 @@
-//! The client's lease: renewed although members become silent, and opened again by any acquire.
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +14,6 @@ use latchwork_core::recipes::MutexGuard;
 use latchwork_core::{Claim, Coordinator, Ended, Kind, LostReason};
 use tokio::runtime::Builder;
 
-/// Revokes the lease of a client, and waits until it notices. Returns the lost hold.
 async fn revoke(server: &Server, client: &Coordinator) -> MutexGuard {
     let (hold, lease) = (client.mutex("a").unwrap().acquire().await.unwrap(), client.lease());
     etcdctl(server, &["lease", "revoke", &lease_of(server, "a").await]).await;
@@ -25,7 +22,7 @@ async fn revoke(server: &Server, client: &Coordinator) -> MutexGuard {
     hold
 }
 
-/// The lease in a renewal: a varint.
+/// A renewal has the lease as a varint.
 fn on_the_wire(lease: &str) -> Vec<u8> {
     let mut rest = u64::from_str_radix(lease, 16).unwrap();
     let mut bytes = Vec::new();
@@ -37,8 +34,7 @@ fn on_the_wire(lease: &str) -> Vec<u8> {
     bytes
 }
 
-/// The client crate selects the member of a stream at random, so the silent member is selected
-/// again and again.
+/// The client crate selects a stream's member at random, so it selects the silent member again and again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_that_falls_silent_costs_no_lease_while_others_answer() {
     let server = Arc::new(server().await);
@@ -62,7 +58,7 @@ async fn a_member_that_falls_silent_costs_no_lease_while_others_answer() {
             proxies[silent].hold(Direction::ToServer);
             proxies[silent].hold(Direction::ToClient);
             let lease = client.lease();
-            // An earlier proof ends before this time, by the margin.
+            // The margin ends any earlier proof before this.
             lease.clock().sleep_until(lease.clock().now() + lease.ttl()).await;
             hold.check().is_ok()
         }
@@ -106,7 +102,7 @@ async fn acquires_that_end_too_soon_get_on_with_the_next_lease() {
     client.close().await.unwrap();
 }
 
-/// An acquire may ask for the new lease on a runtime that ends soon after.
+/// An acquire may ask for the lease on a runtime that ends soon.
 #[tokio::test(flavor = "multi_thread")]
 async fn new_lease_outlives_the_runtime_that_asked_for_it() {
     let (server, client) = served("ttl=6s").await;
@@ -119,7 +115,6 @@ async fn new_lease_outlives_the_runtime_that_asked_for_it() {
     hold.release().await.unwrap();
 }
 
-/// A backend that is dropped without a close, which is possible without a coordinator.
 #[tokio::test]
 async fn dropped_backend_gives_up_its_permits() {
     let server = server().await;

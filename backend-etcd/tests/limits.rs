@@ -1,5 +1,3 @@
-//! A stored limit that is not a number: it is reported unchanged, and remains until a limit is set.
-
 use crate::common::{etcdctl, keys, queue, served};
 use latchwork_conformance::limits::{
     StoredLimit, a_bad_limit_ends_a_wait_and_no_hold, bad_limits_are_reported_and_stay,

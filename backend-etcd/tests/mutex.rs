@@ -1,5 +1,3 @@
-//! The mutex on a real etcd: hand-off, interoperation, removal, faults.
-
 use std::mem::swap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,18 +12,17 @@ use latchwork_core::backend::{Join, Joined, Patience};
 use latchwork_core::{Claim, Connector, Ended, ErrorKind, Key, Kind, LostReason, connect};
 use tokio::sync::mpsc;
 
-/// A hold of this length costs a separate watch: a start and a stop. After a very long hold, the
-/// watch of the queue is stopped and started too.
+/// Its separate watch costs a start and a stop. After a very long hold, the watch of the queue is stopped and
+/// started too.
 const LONG_HOLD: Duration = Duration::from_millis(200);
 const MESSAGES_OF_A_LONG_HOLD: u64 = 4;
 
-/// The messages on streams of watches that a server has received for hand-offs between two clients,
-/// and the number of these messages that long holds explain. At each release, the other client is
-/// in the queue.
+/// The messages that a server received for hand-offs between two clients, and how many of them long holds
+/// explain. At each release, the other client is in the queue.
 async fn watch_messages(connector: Arc<dyn Connector>, hand_offs: u32) -> (u64, u64) {
     const MESSAGES: &str = "grpc_server_msg_received_total{grpc_method=\"Watch\"";
     let server = server().await;
-    // Longer than the bound of a wait: no re-check replaces an event.
+    // No re-check replaces an event.
     let config = config(&server, "ttl=5m");
     let mut mutexes = Vec::new();
     for _ in 0..2 {
@@ -58,7 +55,7 @@ async fn hand_offs_between_two_contenders_start_no_watch() {
     assert!(messages <= of_long_holds, "{messages} messages, {of_long_holds} of them for long holds");
 }
 
-/// The control of the test above: without the fast path, each wait starts a watch of two keys.
+/// The control: without the fast path, each wait starts a watch of two keys.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hand_offs_without_the_fast_path_start_watches() {
     let connector = latchwork_etcd::connector_without_fast_path();
@@ -142,7 +139,6 @@ async fn etcdctl_lock_waits_for_us_and_we_for_it() {
 
 #[tokio::test]
 async fn compaction_and_restart_lose_no_waiter_and_no_holder() {
-    // All of this happens within one TTL, so no re-check replaces a lost event.
     let (server, a) = served("ttl=5m").await;
     let b = client(&server, "ttl=5m").await;
     let hold = a.mutex("a").unwrap().acquire().await.unwrap();
@@ -153,7 +149,7 @@ async fn compaction_and_restart_lose_no_waiter_and_no_holder() {
     }
     let revision = hold.token().sequence() + 40;
     etcdctl(&server, &["compact", &revision.to_string()]).await;
-    // The client opens its streams again, from revisions that are compacted.
+    // The streams open again from compacted revisions.
     server.kill().await.unwrap();
     server.launch().await.unwrap();
     assert!(hold.is_held() && !waiting.is_finished());
@@ -179,7 +175,6 @@ async fn a_crash_of_the_server_is_survived_by_holder_and_waiter() {
     soon(hold.release()).await.unwrap();
     let next = soon(waiting).await.unwrap().unwrap();
     assert!(next.token() > hold.token() && next.is_held());
-    // Renewal goes on over the new streams.
     renewed(&b.lease()).await;
     assert!(next.is_held());
 }
@@ -205,7 +200,7 @@ async fn a_late_join_of_an_abandoned_attempt_finds_its_tombstone() {
     let backend = client.backend();
     for patience in [Patience::Wait, Patience::Try] {
         let join = ask(Kind::Mutex, Claim::Exclusive, None, patience);
-        // The abandon overtakes the join, which is possible on one connection to etcd.
+        // The abandon overtakes the join, as is possible on one connection.
         backend.abandon(&join).await.unwrap();
         let late = backend.join(&join).await;
         assert!(late.is_err(), "{late:?}");
@@ -217,7 +212,7 @@ async fn a_late_join_of_an_abandoned_attempt_finds_its_tombstone() {
     assert_eq!(keys(&server, "latchwork/").await, [""; 0], "the tombstones went with the lease");
 }
 
-/// After the node was deleted by hand, a late request of the same attempt may create it again.
+/// The node was deleted by hand, and a late request of the attempt may create it again.
 #[tokio::test]
 async fn the_leave_of_a_repeated_join_deletes_the_node_of_a_late_request_too() {
     let (server, client) = served("").await;
@@ -233,8 +228,6 @@ async fn the_leave_of_a_repeated_join_deletes_the_node_of_a_late_request_too() {
     client.close().await.unwrap();
 }
 
-/// After a leave the next node has the name, and a second leave of the first node must not delete
-/// it.
 #[tokio::test]
 async fn a_second_leave_of_a_node_spares_the_next_of_its_name() {
     let (server, client) = served("").await;

@@ -1,5 +1,3 @@
-//! The data of nodes in etcd's keys, and the pages of queues.
-
 use std::sync::Arc;
 
 use crate::common::{ask, etcdctl, field, keys, metric, queue, served, soon, value};
@@ -10,7 +8,6 @@ use latchwork_conformance::servers::Server;
 use latchwork_core::backend::{EntryPage, Join, Joined, KeysWith, Leave, Node, Patience, QueueEntry};
 use latchwork_core::{Claim, Coordinator, ErrorKind, Kind, LostReason, QueuePrefix};
 
-/// Joins the queue `a` of a kind with data.
 async fn with_data(client: &Coordinator, kind: Kind, claim: Claim, data: &str) -> Arc<dyn Node> {
     let limit = matches!(claim, Claim::Permits(_)).then_some(2);
     let join = Join { data: data.as_bytes().into(), ..ask(kind, claim, limit, Patience::Wait) };
@@ -25,7 +22,6 @@ async fn list(client: &Coordinator, kind: Kind) -> Vec<QueueEntry> {
     soon(client.backend().list(&queue(kind), EntryPage::new(0, 100))).await.unwrap()
 }
 
-/// Each node's data, and whether it is admitted.
 async fn data(client: &Coordinator, kind: Kind) -> Vec<(String, bool)> {
     let listed = list(client, kind).await;
     let text = |entry: &QueueEntry| String::from_utf8(entry.data.to_vec()).unwrap();
@@ -36,7 +32,6 @@ fn shown(data: &str, admitted: bool) -> (String, bool) {
     (data.to_owned(), admitted)
 }
 
-/// The key of the node at this place of the queue `a`.
 async fn key_of(server: &Server, kind: Kind, node: &Arc<dyn Node>) -> String {
     let prefix = format!("latchwork/{}/a/", kind.as_str());
     for key in keys(server, &prefix).await {
@@ -68,7 +63,7 @@ async fn late_data_write_does_not_reach_a_recreated_node() {
         is_lost(soon(node.write_data(&b"late"[..].into())).await, LostReason::Revoked);
         assert_eq!(node.state().lost(), Some(LostReason::Revoked), "the holder is notified");
         assert_eq!(value(&server, &key).await, stored, "the new node of the same name is unchanged");
-        // The separate data of this name belong to an earlier node.
+        // Separate data of this name belong to an earlier node.
         let kept = if kind == Kind::Group { "first" } else { "" };
         assert_eq!(data(&client, kind).await, [shown(kept, true)]);
         etcdctl(&server, &["del", &key]).await;
@@ -81,7 +76,7 @@ async fn late_data_write_does_not_reach_a_recreated_node() {
     assert!(!written.contains("data"), "a node without data has the layout of earlier versions");
 }
 
-/// The number of writes of a key says which nodes are admitted, and a write of data does not count.
+/// The number of writes of a key says which nodes are admitted.
 #[tokio::test]
 async fn data_sets_no_mark_of_permits() {
     let (server, client) = served("").await;
@@ -93,7 +88,6 @@ async fn data_sets_no_mark_of_permits() {
     assert_eq!(field(&server, &c_key, "Version").await, Some(1));
     leave(&a).await;
     soon(c.admitted()).await.unwrap();
-    // The node has a successor, so it is marked.
     soon(async { while field(&server, &c_key, "Version").await != Some(2) {} }).await;
     assert_eq!(data(&client, Kind::Semaphore).await[1], shown("c waits", true));
     for node in [b, c, d] {
@@ -121,7 +115,6 @@ async fn data_key_goes_with_a_revoked_or_abandoned_node() {
     client.close().await.unwrap();
 }
 
-/// Puts keys, many at a time.
 async fn plant(program: &mut Client, keys: impl IntoIterator<Item = String>) {
     let keys: Vec<_> = keys.into_iter().collect();
     for some in keys.chunks(100) {
@@ -134,7 +127,6 @@ fn nodes(queue: &str, count: usize) -> impl Iterator<Item = String> {
     (0..count).map(move |node| format!("latchwork/mutex/{queue}/{node:x}-{node:032x}"))
 }
 
-/// All queues whose keys begin with this text, and the number of pages and requests.
 async fn all(server: &Server, client: &Coordinator, prefix: &str, most: usize) -> (Vec<String>, usize, u64) {
     const RANGES: &str = r#"grpc_server_started_total{grpc_method="Range","#;
     let of = QueuePrefix::new("latchwork", Kind::Mutex, prefix).unwrap();
@@ -171,7 +163,6 @@ async fn listing_of_many_or_long_queues_takes_few_requests() {
     println!("and in one page {requests}");
     assert!(requests <= 4, "{requests}");
     assert_eq!(all(&server, &client, "q99", 3).await.0, names[990..]);
-    // Two long queues cost one request each, and not one for each of their nodes.
     for long in ["long", "longer"] {
         plant(&mut program, nodes(long, 5000)).await;
     }
@@ -190,7 +181,7 @@ async fn foreign_keys_list_no_queue_and_hide_no_queue() {
     };
     plant(&mut program, foreign("a", 3000).chain(nodes("a", 1))).await;
     plant(&mut program, foreign("b", 3000)).await;
-    // No key has an encoding like these.
+    // No key is encoded like these.
     for odd in ["%2f", "b b", "%zz", "%", ""] {
         plant(&mut program, nodes(odd, 1)).await;
     }

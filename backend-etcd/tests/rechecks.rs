@@ -1,5 +1,3 @@
-//! A waiter whose event is lost finds its admission by its re-check, and this is counted.
-
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -11,8 +9,7 @@ use latchwork_conformance::recorder::Recorder;
 async fn an_admission_without_an_event_is_found_and_counted() {
     let (server, events) = (server().await, Arc::new(LostEvents::default()));
     let seen = Arc::clone(&events);
-    // Loses every later message about the holder's node. The answer to the join shows the holder,
-    // so only the departure is lost.
+    // The answer to the join shows the holder, so only the departure is lost.
     let relay = losing::relay(server.addr(), move |data| {
         let key = seen.node.lock().unwrap();
         let tells = !key.is_empty() && contains(data, key.as_str());

@@ -1,5 +1,3 @@
-//! Implements the contracts for a client of Redis.
-
 use std::fmt;
 use std::sync::Arc;
 
@@ -23,8 +21,8 @@ use crate::queue::{cleanup, join, limit, list};
 use crate::watch::{RedisWatch, Subject};
 use crate::{facts, walk};
 
-/// A client of a Redis server (or of a Redis Cluster): one connection for each server, one inbox, and one
-/// task that renews all nodes and cells.
+/// A client of a Redis server or a Redis Cluster: one connection for each server, and one task that renews
+/// all nodes and cells.
 pub struct RedisBackend {
     client: Arc<Client>,
     eviction: Eviction,

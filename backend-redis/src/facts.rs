@@ -1,5 +1,3 @@
-//! Reads facts from the servers' answers about themselves.
-
 use std::time::Duration;
 
 use latchwork_core::Result;
@@ -10,10 +8,8 @@ use latchwork_core::facts::{
 use crate::client::Client;
 use crate::driver::{Info, Said};
 
-/// The reason for an unknown field if INFO was answered.
 const NO_FIELD: &str = "INFO has no such field";
 
-/// Asks all servers.
 pub(crate) async fn read(client: &Client) -> Result<ServerFacts> {
     let asked = async { Ok(client.driver.said(client.request_timeout).await) };
     let said = client.until_closed(asked).await?;
@@ -22,7 +18,6 @@ pub(crate) async fn read(client: &Client) -> Result<ServerFacts> {
     Ok(all_of(facts, cluster, client.driver.is_watched()))
 }
 
-/// The facts about one server.
 #[derive(Clone, Debug)]
 struct OneServer {
     product: String,
@@ -56,7 +51,7 @@ impl OneServer {
     }
 }
 
-/// Reads a field of INFO. Without INFO, the field is unknown for the same reason.
+/// Without INFO, the field is unknown for the same reason.
 fn field<T>(info: &Fact<String>, read: impl FnOnce(Info<'_>) -> Option<T>) -> Fact<T> {
     info.as_ref().and_then(|info| read(Info(info)).map_or_else(|| Fact::untold(NO_FIELD), Fact::Told))
 }
@@ -70,7 +65,6 @@ fn memory(info: Info<'_>) -> Option<MemoryPolicy> {
     Some(MemoryPolicy { limit: (limit > 0).then_some(limit), when_full })
 }
 
-/// `settings`: `appendfsync` and `save`, if the server reports them.
 fn persistence(info: Info<'_>, settings: Option<&(String, String)>) -> Option<Persistence> {
     Some(match (info.get("aof_enabled")?, settings) {
         ("1", Some((fsync, _))) => match fsync.as_str() {
@@ -84,7 +78,7 @@ fn persistence(info: Info<'_>, settings: Option<&(String, String)>) -> Option<Pe
     })
 }
 
-/// Combines the facts about all servers. For each fact the worst counts.
+/// For each fact the worst counts.
 fn all_of(servers: Vec<OneServer>, cluster: bool, watched: bool) -> ServerFacts {
     let mut facts = ServerFacts::of("Redis");
     let masters = u32::try_from(servers.len()).unwrap_or(u32::MAX);
@@ -101,7 +95,6 @@ fn all_of(servers: Vec<OneServer>, cluster: bool, watched: bool) -> ServerFacts 
             (false, replicas) => Topology::Primary { replicas, watched },
         }
     });
-    // A client uses only primaries.
     facts.role = Fact::Told(Role::Primary);
     let clocks = gathered(&servers, |server| &server.clock);
     facts.clock = worst(clocks, |clock| clock.micros.unsigned_abs());
@@ -112,7 +105,6 @@ fn all_of(servers: Vec<OneServer>, cluster: bool, watched: bool) -> ServerFacts 
     facts
 }
 
-/// Collects a fact from all servers. If one server does not report it, the result is the first reason.
 fn gathered<T: Clone>(servers: &[OneServer], fact: impl Fn(&OneServer) -> &Fact<T>) -> Fact<Vec<T>> {
     servers.iter().map(fact).fold(Fact::Told(Vec::new()), |all, fact| {
         all.and_then(|mut all| {

@@ -1,5 +1,4 @@
-//! Names and values on the server: the keys of a queue, its shape (which depends on its kind), and
-//! how long the keys live.
+//! Names and values on the server.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,19 +7,16 @@ use std::time::Duration;
 use latchwork_core::backend::KeysWith;
 use latchwork_core::{Address, Claim, Error, Kind, QueuePrefix, Result};
 
-/// The part name of a cell.
 const CELL: &str = "cell";
-/// The part name of a stored limit.
 const LIMIT: &str = "limit";
 
-/// The claims that a queue accepts. They decide which keys it has.
+/// The shape decides which keys the queue has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Shape {
-    /// Exclusive claims only. Without contention, a queue of this or the next shape is one key.
+    /// Without contention, a queue of this or the next shape is one key.
     Exclusive,
-    /// Exclusive and shared claims: a separate sorted set contains the writers.
+    /// A separate sorted set contains the writers.
     ReadWrite,
-    /// Permits of a stored limit.
     Permits,
 }
 
@@ -34,13 +30,10 @@ impl Shape {
     }
 }
 
-/// The keys of one queue.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct QueueKeys {
     pub(crate) shape: Shape,
-    // Whether queues of this kind can be watched.
     observed: bool,
-    // A key without the name of its part.
     prefix: Arc<str>,
 }
 
@@ -53,7 +46,7 @@ impl QueueKeys {
         Ok(Self { shape: Shape::of(kind), observed: kind.is_observed(), prefix: prefix(address)?.into() })
     }
 
-    /// The word for the scripts: the shape, and a `+` if changes must be published.
+    /// A `+` asks the scripts to publish changes.
     pub(crate) fn word(&self) -> &'static str {
         match (self.shape, self.observed) {
             (Shape::Exclusive, false) => "x",
@@ -82,7 +75,7 @@ impl QueueKeys {
         }
     }
 
-    /// The keys in the order of the scripts' headers.
+    /// The scripts' headers have this order.
     pub(crate) fn keys(&self) -> impl Iterator<Item = RedisKey<'_>> {
         let extra: &[&str] = match self.shape {
             Shape::Exclusive => &["one"],
@@ -92,22 +85,19 @@ impl QueueKeys {
         ["seq", "exp", "node", "meta"].iter().chain(extra).map(|part| self.key(part))
     }
 
-    /// The keys that show whether the queue has a node.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = RedisKey<'_>> {
         ["seq", "exp", "one"].iter().map(|part| self.key(part))
     }
 
-    /// The name of the channel for changes of an observed queue.
     pub(crate) fn news(&self) -> Arc<str> {
         self.key("news").to_string().into()
     }
 
-    /// A text with the hash tag of its keys.
+    /// The text has the hash tag of the keys.
     pub(crate) fn tag(&self) -> &str {
         &self.prefix
     }
 
-    /// The key of the tombstones.
     pub(crate) fn left(&self) -> RedisKey<'_> {
         self.key("left")
     }
@@ -117,13 +107,10 @@ impl QueueKeys {
     }
 }
 
-/// The keys that show the queues of a prefix, or the cells.
 #[derive(Debug)]
 pub(crate) struct ListedKeys<'a> {
     of: &'a QueuePrefix,
-    // The beginning of the keys, up to the key of an address.
     start: String,
-    // The names of their parts, and a pattern that matches these names.
     parts: &'static [&'static str],
     part: &'static str,
 }
@@ -131,7 +118,7 @@ pub(crate) struct ListedKeys<'a> {
 impl<'a> ListedKeys<'a> {
     pub(crate) fn of(of: &'a QueuePrefix, with: KeysWith) -> Self {
         let (parts, part): (&'static [&'static str], _) = match with {
-            // The parts that exist while a queue has nodes.
+            // These exist while a queue has nodes.
             KeysWith::Nodes => (&["seq", "one"], "*"),
             KeysWith::Limit => (&[LIMIT], LIMIT),
             KeysWith::Cell => (&[CELL], CELL),
@@ -139,19 +126,18 @@ impl<'a> ListedKeys<'a> {
         Self { of, start: format!("{}:{}:{{", of.namespace(), of.kind().as_str()), parts, part }
     }
 
-    /// A pattern that the keys match. Core's encoding contains no special characters of patterns.
+    /// Core's encoding contains no special characters of patterns.
     pub(crate) fn pattern(&self) -> String {
         format!("{}{}*}}:{}", self.start, self.of.coded(), self.part)
     }
 
-    /// The queue or cell of a key.
     pub(crate) fn address(&self, key: &[u8]) -> Option<Address> {
         let (coded, part) = std::str::from_utf8(key).ok()?.strip_prefix(&self.start)?.rsplit_once("}:")?;
         self.parts.contains(&part).then(|| self.of.queue(coded)).flatten()
     }
 }
 
-/// A key without the name of its part. Different kinds and parts never have the same key.
+/// Different kinds and parts never have the same key.
 fn prefix(address: &Address) -> Result<String> {
     let (kind, key) = (address.kind().as_str(), address.coded());
     match address.namespace() {
@@ -163,7 +149,7 @@ fn prefix(address: &Address) -> Result<String> {
     }
 }
 
-/// The key of one cell, which is also the name of the channel for its changes.
+/// It is also the name of the channel for the cell's changes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct CellKey(Arc<str>);
 
@@ -185,14 +171,12 @@ impl fmt::Display for CellKey {
     }
 }
 
-/// How long the key with a queue's last token lives from a write on, in milliseconds. It outlives
-/// `remember` by the time until the next write, and by two TTLs, since a held node may be in the
-/// key.
+/// Milliseconds for which the key with a queue's last token lives after a write. It outlives `remember` by
+/// the time until the next write, and by two TTLs, since a held node may be in the key.
 pub(crate) fn life(remember: Duration, ttl: Duration) -> u128 {
     (remember + remember / 12 + 2 * ttl).as_millis()
 }
 
-/// One key of a queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RedisKey<'a> {
     prefix: &'a str,

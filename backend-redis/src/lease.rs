@@ -1,14 +1,12 @@
-//! The lease of a client as a whole.
-
 use std::time::Duration;
 
 use latchwork_core::backend::LeaseWriter;
 use latchwork_core::{Clock, Lease, LeaseState, LostReason, Moment};
 use parking_lot::Mutex;
 
-/// Each node has a separate lease. The client's lease is live while every node and every ephemeral
-/// cell is renewed in time (without nodes and cells: while the server answers). It is lost after
-/// the deadlines of all. Ephemeral cells depend on the client's lease, and end with it.
+/// Each node has a separate lease. The client's lease is live while every node and every ephemeral cell is
+/// renewed in time (without any: while the server answers), and lost after the deadlines of all. Ephemeral
+/// cells end with it.
 #[derive(Debug)]
 pub(crate) struct ClientLease {
     clock: Clock,
@@ -19,7 +17,7 @@ pub(crate) struct ClientLease {
 #[derive(Debug)]
 struct Current {
     lease: LeaseWriter,
-    // The round that is under way: when it began, and by when it must end.
+    // The running round: its beginning, and the moment by which it must end.
     round: Option<(Moment, Moment)>,
     closed: bool,
 }
@@ -34,8 +32,7 @@ impl ClientLease {
         self.current.lock().lease.lease().clone()
     }
 
-    /// Records a new node or ephemeral cell, created by a request that was sent at `sent`. After a
-    /// loss this opens a new lease (LEASE-REOPEN).
+    /// The request was sent at `sent`. After a loss this opens a new lease (LEASE-REOPEN).
     pub(crate) fn joined(&self, sent: Moment) {
         let mut current = self.current.lock();
         if !current.closed && current.lease.lost() == Some(LostReason::Expired) {
@@ -45,21 +42,19 @@ impl ClientLease {
         }
     }
 
-    /// Closes the lease. After this, the reply to a late join opens no new lease.
+    /// From now on, the reply to a late join opens no lease.
     pub(crate) fn close(&self) {
         let mut current = self.current.lock();
         current.closed = true;
         current.lease.end(LostReason::Closed);
     }
 
-    /// Records the start of a round of renewals.
     pub(crate) fn awaiting(&self, sent: Moment, due: Moment) {
         let mut current = self.current.lock();
         current.lease.awaiting(sent, due);
         current.round.get_or_insert((sent, due));
     }
 
-    /// Records the loss of the connection.
     pub(crate) fn suspend(&self) {
         let mut current = self.current.lock();
         current.lease.suspend();
@@ -67,22 +62,20 @@ impl ClientLease {
         current.round = Some(current.round.map_or((now, now), |(sent, due)| (sent, due.min(now))));
     }
 
-    /// Records the end of a round: requests sent at `sent` or later have renewed all nodes and
-    /// cells.
+    /// Requests sent at `sent` or later have renewed all nodes and cells.
     pub(crate) fn proven(&self, sent: Moment) {
         let mut current = self.current.lock();
         current.lease.proven(sent);
         current.round = None;
     }
 
-    /// Records a round that renewed only some nodes: the lease continues, and remains late.
+    /// Only some nodes: the lease continues, and remains late.
     pub(crate) fn partly_proven(&self, sent: Moment) {
         self.current.lock().extend(sent);
     }
 }
 
 impl Current {
-    /// Moves the deadline, and keeps the state from the current round.
     fn extend(&self, sent: Moment) {
         let suspended = self.lease.state() == LeaseState::Suspended;
         if self.lease.proven(sent) {

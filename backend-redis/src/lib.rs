@@ -1,55 +1,27 @@
 //! Latchwork on Redis and Valkey.
 //!
 //! # The protocol
-//! A queue is a sorted set of nodes by sequence number, a sorted set of nodes by expiry, and a hash
-//! with the data of each node. Every operation on a queue is one Lua script, and the server runs no
-//! other command during a script. A script drops expired nodes, does its operation, and then admits
-//! nodes by the rule over the whole queue. So no newcomer overtakes a waiter, and a client that crashes
-//! in the middle of the queue delays no other client.
+//! A queue is a few keys with one hash tag, and every operation on it is one Lua script, which drops expired
+//! nodes, does its work, and admits nodes by the rule over the whole queue. A join and a leave are one
+//! request each. Each node expires separately, and the client renews its nodes in batches, once in each third
+//! of the TTL. A leave admits the next node and publishes this to the inbox of that node's client, so the new
+//! holder sends no request. Tokens are sequence numbers: the server's time in microseconds or the last number
+//! plus one, whichever is higher.
 //!
-//! - *Join and leave* are one request each. Without contention the whole queue is *folded* into one
-//!   key.
-//! - *Leases.* Each node expires separately. Its deadline is the send time of the last join or renewal
-//!   that was answered, plus the TTL, minus the margin. A client renews all its nodes in batches, once in
-//!   each third of the TTL. The answer to a waiter's renewal also says whether it is admitted.
-//! - *Hand-off.* The script of a leave admits the next node, and publishes this to the inbox of that
-//!   node's client. The message contains the secret that the join stored with the node, as a proof that the
-//!   message is genuine. The new holder sends no request. If the message is lost, the next renewal reports the
-//!   admission.
-//! - *Tokens* are sequence numbers. A sequence number is the server's time in microseconds or the last
-//!   number plus one, whichever is higher. The server keeps the last number of a queue for 24 hours after
-//!   the queue's last use (option `remember`).
-//! - *Cells* are hashes of a value and its version. One script checks the condition (for a held write,
-//!   the holder's node), writes and publishes. Versions are numbered in the same way as tokens. Each
-//!   version also has a random half, and the script compares both. An *ephemeral* cell expires, and its
-//!   client renews it with the nodes.
-//! - *Watches.* A watch of a cell, or of a queue of an observed kind, subscribes to its channel. The
-//!   server publishes nothing when a node or cell expires, so the watch also reads at the time when
-//!   something may have expired. While nodes are renewed, this costs at most one request in each two
-//!   thirds of the TTL.
-//! - *Replicas.* An acquisition may ask for confirmation by replicas. Then a separate connection renews
-//!   the node and sends `WAIT`, before the client has a hold.
-//! - *Unknown outcomes.* A join that arrives after its attempt has ended meets a tombstone, and is
-//!   refused.
-//! - *Sentinel.* At each connection, `redis-sentinel://` asks the Sentinels for the master, follows the
-//!   majority, and checks that the server itself says that it is the master:
-//!   `docs/protocol/redis-sentinel.md`.
-//! - *Cluster.* All keys of a queue have one hash tag, so each script runs on the server of its slot.
-//!   Every connection listens to the inbox: `docs/protocol/redis-cluster.md`.
-//!
-//! `docs/protocol/redis-queue.md` in the repository describes the whole protocol, and why it is safe.
+//! The pages `redis-queue.md`, `cells.md`, `redis-sentinel.md` and `redis-cluster.md` in `docs/protocol` of
+//! the repository describe the protocol, and why it is safe.
 //!
 //! # What Redis cannot guarantee
-//! A failover to an asynchronous replica may lose a lock, and a server that evicts keys may delete locks:
-//! see [`Capabilities`](latchwork_core::Capabilities). In both cases the fencing token protects the
-//! resource, if the holder claims the token in the store before its first read, and as long as tokens
-//! rise. They may fall if a queue's last number is gone *and* the server's clock shows less than that
-//! number. The number is gone after a longer idle time than `remember`, an operator's `DEL`, an eviction,
-//! or a failover that lost the last writes.
+//! A failover to an asynchronous replica may lose a lock, and a server that evicts keys may delete locks: see
+//! [`Capabilities`](latchwork_core::Capabilities). In both cases the fencing token protects the resource, if
+//! the holder claims the token in the store before its first read, and as long as tokens rise. They may fall
+//! if a queue's last number is gone *and* the server's clock shows less than that number. The number is gone
+//! after a longer idle time than `remember`, an operator's `DEL`, an eviction, or a failover that lost the
+//! last writes.
 //!
 //! # Names on the server
-//! A key is `<namespace>:<kind>:{<key>}:<part>`. An exact address has no namespace:
-//! `<kind>:{<name>}:<part>`. An exact name that contains a brace is refused.
+//! A key is `<namespace>:<kind>:{<key>}:<part>`. An exact address has no namespace: `<kind>:{<name>}:<part>`.
+//! An exact name that contains a brace is refused.
 //!
 //! | part | content |
 //! |---|---|
@@ -63,8 +35,8 @@
 //! The channels are `<namespace>:inbox:<client id>` and, for an observed queue, `…:news`.
 //!
 //! To remove a node by hand: `DEL <…>:one`, or if that key does not exist, `ZREM <…>:seq <node id>`. The
-//! owner of the node gets `Revoked` at its next renewal, and the next node is admitted. (If this
-//! library revokes the node, the owner is notified at once.)
+//! owner of the node gets `Revoked` at its next renewal, and the next node is admitted. (If this library
+//! revokes the node, the owner is notified at once.)
 //!
 //! # Options
 //! | option | meaning |

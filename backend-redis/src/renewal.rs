@@ -1,5 +1,4 @@
-//! Renewal: every node has a separate lease. One task renews all nodes in batches, and also the
-//! client's ephemeral cells (LEASE-ALIVE).
+//! One task renews all nodes and ephemeral cells of a client, in batches (LEASE-ALIVE).
 
 mod batches;
 mod cells;
@@ -27,17 +26,13 @@ use crate::queue::wait::next_recheck;
 use crate::scripts::{self, RenewAnswer, Renewed, ServerTime};
 use crate::watch::Attempt;
 
-/// The number of nodes and queues in one burst. A join waits for no more than one burst, as long as
-/// the round has time ([`pace`]).
+/// In one burst. A join waits for no more, as long as the round has time ([`pace`]).
 const NODES_AT_ONCE: usize = 2048;
 const QUEUES_AT_ONCE: usize = 256;
 const SCRIPTS_AT_ONCE: usize = 64;
-/// The pause before a failed round is repeated. It is constant, to keep a lease as long as
-/// possible.
+/// It is constant, to keep a lease as long as possible.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// The task: a round every third of the TTL, at once after a reconnect, and soon again after a
-/// failed round. It ends with the client.
 pub(crate) async fn renew_always(client: Weak<Client>, reconnected: Arc<Notify>) {
     let Some((clock, closing, period)) = client
         .upgrade()
@@ -47,7 +42,6 @@ pub(crate) async fn renew_always(client: Weak<Client>, reconnected: Arc<Notify>)
     };
     let mut steps = HashMap::new();
     let mut next = clock.now() + period;
-    // The start of the round that must be repeated for the nodes that it did not renew.
     let mut began: Option<Moment> = None;
     let rounds = async {
         loop {
@@ -57,8 +51,7 @@ pub(crate) async fn renew_always(client: Weak<Client>, reconnected: Arc<Notify>)
             }
             let Some(client) = client.upgrade() else { return };
             let started = clock.now();
-            // Nodes that one server has renewed are not renewed again because another server is
-            // silent.
+            // A silent server does not cause a second renewal of other servers' nodes.
             let round = began.filter(|began| started < *began + period).unwrap_or(started);
             began = Some(round);
             next = match renew_all(&client, &mut steps, round).await {
@@ -68,8 +61,7 @@ pub(crate) async fn renew_always(client: Weak<Client>, reconnected: Arc<Notify>)
                 }
                 Err(error) => {
                     tracing::debug!(%error, "some nodes or cells were not renewed; the client tries again soon");
-                    // The server may accept renewals again later, but a refusal must not cause a
-                    // tight loop.
+                    // A refusal must not cause a tight loop.
                     clock.now() + if error.may_pass() { AGAIN } else { AGAIN.max(period / 4) }
                 }
             };
@@ -78,9 +70,8 @@ pub(crate) async fn renew_always(client: Weak<Client>, reconnected: Arc<Notify>)
     closing.run_until_cancelled(rounds).await;
 }
 
-/// The task: suspends all leases of a server when its connection is lost, so that holders and
-/// waiters notice this before a renewal is late. The first round on the next connection proves the
-/// leases. The task ends with the client.
+/// On the loss of a connection, so that holders and waiters notice before a renewal is late. The first round
+/// on the next connection proves the leases.
 pub(crate) async fn suspend_on_loss(client: Weak<Client>, mut losses: Lost) {
     while let Some(host) = losses.next().await {
         let Some(client) = client.upgrade() else { return };
@@ -96,7 +87,6 @@ pub(crate) async fn suspend_on_loss(client: Weak<Client>, mut losses: Lost) {
     }
 }
 
-/// Renews all nodes and cells that were not renewed since the start of the `round`.
 async fn renew_all(
     client: &Arc<Client>,
     steps: &mut HashMap<Place, ClockSteps>,
@@ -112,7 +102,7 @@ async fn renew_all(
         }
         let held = attempt.state().filter(|state| !attempt.is_leaving() && !state.is_leaving());
         let Some(state) = held else { continue };
-        // Timers do not count a machine's sleep: this makes the waiters on the lease read the clock
+        // Timers do not count a machine's sleep: this makes waiters read the clock
         // (LEASE-CLOCK-COUNTS-SLEEP).
         state.lease_writer().tick();
         // A loss is final, and no hold is renewed past its fixed end.
@@ -132,7 +122,7 @@ async fn renew_all(
     client.lease.awaiting(started, due);
     if queues.is_empty() && cells.is_empty() {
         let sent = client.driver.ping(client.renewal_bound()).await?;
-        // Nodes that a repeated round leaves out were renewed since the round began.
+        // Nodes that a repeated round leaves out were renewed since its beginning.
         client.lease.proven(if started > round { round } else { sent });
         if any_lost {
             cleanup::start(client);
@@ -153,9 +143,9 @@ async fn renew_all(
     renewed.map(drop)
 }
 
-/// Renews nodes in bursts, on all servers at once. Returns whether no queue was refused. If a
-/// server refuses a whole script, the error is returned after all other scripts. `answered` gets
-/// the send time of each answered script, its server, and the server's time in the answer.
+/// In bursts, on all servers at once. Returns whether no queue was refused. If a server refuses a whole
+/// script, the error is returned after all other scripts. `answered` gets the send time of each answered
+/// script, its server, and the server's time.
 pub(crate) async fn renew(
     client: &Arc<Client>,
     queues: HashMap<QueueKeys, Vec<Arc<Attempt>>>,
@@ -175,12 +165,11 @@ pub(crate) async fn renew(
             renew_at(client, batches, observe).await
         }
     });
-    // A server that does not answer must not delay renewals on other servers.
+    // A silent server must not delay the others.
     Ok(every(join_all(renewing).await)?.into_iter().all(|whole| whole))
 }
 
-/// Returns the answers of all servers, or an error: in preference to a refusal, the error of a
-/// server that may still answer.
+/// Returns the error of a server that may still answer in preference to a refusal.
 fn every<T>(renewed: impl IntoIterator<Item = Result<T>>) -> Result<Vec<T>> {
     let (mut answers, mut failed) = (Vec::new(), None);
     for renewed in renewed {
@@ -193,7 +182,6 @@ fn every<T>(renewed: impl IntoIterator<Item = Result<T>>) -> Result<Vec<T>> {
     failed.map_or(Ok(answers), Err)
 }
 
-/// Renews the nodes of one server.
 async fn renew_at(
     client: &Arc<Client>,
     mut left: Vec<Batch>,
@@ -224,8 +212,7 @@ async fn renew_at(
                     all &= refused == 0;
                 }
                 Err(error) if error.may_pass() => missing = Some(error),
-                // The keys of one queue may be forbidden. The nodes of other queues must not be
-                // lost because of it.
+                // The keys of one queue may be forbidden, which must not end the nodes of others.
                 Err(error) => {
                     answers_come = true;
                     match batch.len() {
@@ -235,9 +222,8 @@ async fn renew_at(
                 }
             }
         }
-        // Nothing more is sent to a silent server: the next round sends everything again. A server
-        // that answers for other slots is not silent: a slot that is being moved may not answer for
-        // a long time.
+        // Nothing more is sent to a silent server: the next round repeats everything. A server that answers
+        // for other slots is not silent: a slot that is being moved may not answer for long.
         if !answers_come {
             break;
         }
@@ -245,8 +231,7 @@ async fn renew_at(
     missing.or(refusal).map_or(Ok(all), Err)
 }
 
-/// The number of scripts that are sent at once, as `width` bursts. Scripts for a cluster mostly
-/// have one queue each.
+/// Scripts for a cluster mostly have one queue each.
 fn burst(batches: &[Batch], width: usize) -> usize {
     let (mut nodes, mut queues) = (0, 0);
     let fits = batches.iter().take_while(|batch| {
@@ -257,8 +242,7 @@ fn burst(batches: &[Batch], width: usize) -> usize {
     fits.count().clamp(1, batches.len().min(SCRIPTS_AT_ONCE * width))
 }
 
-/// Applies the answers. Returns the number of refused queues: a key of each belongs to another
-/// program, and their nodes expire.
+/// Returns the number of refused queues: a key of each belongs to another program, and their nodes expire.
 fn apply(client: &Arc<Client>, batch: &Batch, sent: Moment, answers: Renewed) -> usize {
     let mut refused = 0;
     for ((queue, attempts), answer) in batch.iter().zip(answers) {
@@ -286,9 +270,8 @@ pub(crate) fn renewed(client: &Arc<Client>, attempt: &Arc<Attempt>, sent: Moment
     // Before the answer moves the deadline.
     let why = client.why_gone(&attempt.queue, state.lease());
     if !state.lease_writer().proven(sent) {
-        // The server renewed the node, but the reply came after the client's deadline. The client's
-        // next acquire must not wait for this node (QUEUE-LATE-REPLY-REVIVES-NOTHING,
-        // LEASE-CLEAN-UP-AFTER-LOSS).
+        // The reply came after the client's deadline, so its next acquire must not wait for this node
+        // (QUEUE-LATE-REPLY-REVIVES-NOTHING, LEASE-CLEAN-UP-AFTER-LOSS).
         return cleanup::later(client, attempt);
     }
     match answer {
@@ -297,8 +280,7 @@ pub(crate) fn renewed(client: &Arc<Client>, attempt: &Arc<Attempt>, sent: Moment
                 client.rechecks.found_admission();
             }
         }
-        // The node was admitted before this request was sent, and is not any more: another program
-        // has changed the queue.
+        // Admitted before the request, and not any more: another program has changed the queue.
         RenewAnswer::Waiting { .. } | RenewAnswer::Unfit { .. }
             if attempt.admitted_at().is_some_and(|admitted| admitted < sent) =>
         {
@@ -307,8 +289,7 @@ pub(crate) fn renewed(client: &Arc<Client>, attempt: &Arc<Attempt>, sent: Moment
         }
         RenewAnswer::Waiting { ahead } => attempt.waits(next_recheck(client, ahead)),
         RenewAnswer::Unfit { stored } => attempt.outweighs(stored),
-        // The node keeps its state. The client that repairs the queue continues, and notifies the
-        // node at the end.
+        // The node keeps its state. The client that repairs the queue notifies it at the end.
         RenewAnswer::Unsettled | RenewAnswer::Gone => {}
     }
 }

@@ -1,5 +1,3 @@
-//! A walk over all keys of the server, page by page.
-
 use std::collections::HashSet;
 
 use futures_util::future::try_join_all;
@@ -12,17 +10,15 @@ use crate::error::only_read;
 use crate::layout::{CellKey, ListedKeys, QueueKeys};
 use crate::scripts;
 
-/// The approximate least and largest number of keys in one step of a walk, and the number of steps
-/// for one page. A server full of other keys may answer steps without any matching key.
+/// Keys in one step of a walk (approximately), and steps for one page: a server full of other keys may answer
+/// steps without any matching key.
 const LEAST_STEP: usize = 100;
 const LONGEST_STEP: usize = 1000;
 const STEPS: usize = 100;
-/// The number of addresses in one request.
 const AT_ONCE: usize = 500;
 
-/// Reads a page of about `most` items of a prefix, after the end of the previous page.
+/// About `most` items.
 ///
-/// # Errors
 /// `InvalidArgument` naming `after`, if no page returned this text as its `next`.
 pub(crate) async fn page(
     client: &Client,
@@ -38,9 +34,8 @@ pub(crate) async fn page(
         Cursor::parse(after)
             .ok_or_else(|| Error::invalid("after", "is not the `next` of a page of this listing"))
     };
-    // `None` after the last step.
     let mut next = Some(after.map_or_else(|| Ok(Cursor::default()), page)?);
-    // The addresses on this page: a walk may return a key twice, and a queue may have two keys.
+    // A walk may return a key twice, and a queue may have two keys.
     let (mut items, mut seen) = (Vec::new(), HashSet::new());
     for _ in 0..STEPS {
         let Some(from) = &next else { break };
@@ -59,18 +54,16 @@ pub(crate) async fn page(
     Ok(Page::new(items, next.map(|next| next.to_string())))
 }
 
-/// Returns the addresses that are items.
 async fn listed(client: &Client, with: KeysWith, part: &[Address]) -> Result<Vec<ListedKey>> {
     match with {
         KeysWith::Nodes => with_nodes(client, part).await,
-        // Each such key is a limit: no request is needed for it.
+        // Each such key is a limit: no request is needed.
         KeysWith::Limit => Ok(part.iter().cloned().map(ListedKey::limit).collect()),
         KeysWith::Cell => with_lives(client, part).await,
     }
 }
 
-/// Returns the queues that have live nodes. The keys and expired nodes of a queue that no client
-/// uses may remain, because only scripts drop nodes.
+/// Expired nodes of an unused queue may remain, because only scripts drop nodes.
 async fn with_nodes(client: &Client, queues: &[Address]) -> Result<Vec<ListedKey>> {
     let queues = queues.iter().map(|queue| Ok((queue, QueueKeys::of(queue)?)));
     let queues = queues.collect::<Result<Vec<_>>>()?;
@@ -86,7 +79,6 @@ async fn with_nodes(client: &Client, queues: &[Address]) -> Result<Vec<ListedKey
     Ok(try_join_all(asked).await?.concat())
 }
 
-/// Returns the addresses that are cells, with their lives.
 async fn with_lives(client: &Client, cells: &[Address]) -> Result<Vec<ListedKey>> {
     let cells = cells.iter().map(|cell| Ok((cell, CellKey::of(cell)?)));
     let cells = cells.collect::<Result<Vec<_>>>()?;

@@ -1,5 +1,3 @@
-//! Cells in the keys of Redis: their versions, held writes, channels and pages.
-
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -18,7 +16,6 @@ fn cell(key: &str) -> Address {
     queue(Kind::Value, key)
 }
 
-/// The channels of cells with subscribers.
 async fn channels(operator: &mut Operator) -> Vec<String> {
     operator.say("PUBSUB CHANNELS *:cell").await
 }
@@ -27,20 +24,20 @@ async fn channels(operator: &mut Operator) -> Vec<String> {
 async fn versions_rise_after_clock_step_and_differ_after_recreation() {
     let (_server, mut operator, backend) = served(LONG).await;
     let a = cell("a");
-    // The clock was years ahead at the time of this write.
+    // The clock was years ahead at this write.
     let ahead = 9_000_000_000_000_000_u64;
     operator.tell(&format!("HSET latchwork:value:{{a}}:cell v x n {ahead}-7")).await;
     let old = backend.read_cell(&a).await.unwrap().unwrap().version;
     assert_eq!(old, Version::new(ahead, 7));
     let next = written(backend.write_cell(&a, &put(Expected::Version(old), "y")).await);
     assert_eq!(next.number(), ahead + 1);
-    // As if the cell was deleted and created again while the clock shows the same number.
+    // As if the cell was created again while the clock shows the same number.
     operator.tell(&format!("HSET latchwork:value:{{a}}:cell v z n {}-7", next.number())).await;
     let late = backend.write_cell(&a, &put(Expected::Version(next), "late")).await;
     assert!(matches!(late, Ok(CellWritten::Refused(_))), "{late:?}");
 }
 
-/// Admitted nodes of every shape, alone (folded) and with a waiter after them.
+/// Each shape occurs alone (folded) and with a waiter.
 async fn holders(backend: &Arc<dyn Backend>, other: &Arc<dyn Backend>) -> Vec<(Address, Arc<dyn Node>)> {
     let mut holders = Vec::new();
     for (kind, claim) in crate::common::KINDS {
@@ -60,7 +57,7 @@ async fn holders(backend: &Arc<dyn Backend>, other: &Arc<dyn Backend>) -> Vec<(A
     holders
 }
 
-/// The entries still exist: no script has run on the queue since they expired.
+/// No script has dropped the entries since they expired.
 #[tokio::test]
 async fn a_held_write_is_refused_once_the_lease_has_ended_on_the_server() {
     let (server, mut operator, backend) = served(LONG).await;
@@ -85,7 +82,7 @@ async fn a_dropped_watch_leaves_no_subscription_and_another_of_the_cell_keeps_it
     assert_eq!(channels(&mut operator).await, ["latchwork:value:{a}:cell"]);
     drop(first);
     for round in 0..20 {
-        // Left and joined at the same time: the requests must not overtake each other.
+        // The requests must not overtake each other.
         drop(second);
         if round % 2 == 0 {
             tokio::task::yield_now().await;
@@ -96,7 +93,6 @@ async fn a_dropped_watch_leaves_no_subscription_and_another_of_the_cell_keeps_it
         told(&mut second).await;
     }
     drop(second);
-    // A watch whose first answer is not awaited.
     let mut hasty = backend.watch_cell(&cell("hasty"));
     assert!(hasty.changed().now_or_never().is_none());
     drop(hasty);
@@ -193,8 +189,7 @@ async fn reading_writing_and_a_held_write_are_one_request_each() {
     assert_eq!(operator.script_calls().await, [by_hash + 3, by_text]);
 }
 
-/// `SCAN` shows some hundred keys at a time, and a page of one cell ends with the step that shows
-/// the cell.
+/// A page of one cell ends with the step of `SCAN` (some hundred keys) that shows the cell.
 #[tokio::test]
 async fn cells_of_a_full_server_are_listed_over_many_pages() {
     const MANY: usize = 1000;

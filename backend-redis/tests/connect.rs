@@ -1,5 +1,3 @@
-//! Connecting: how servers are distinguished, and how long it takes.
-
 use crate::common::coordinators::{at, mistaken, refused, refused_as, said};
 use crate::common::{Operator, RIGHTS, admitted, ask, connect, operated, own, queue, says, soon, until};
 use latchwork_conformance::mistakes::{Mistakes, namespaces_are_named};
@@ -9,8 +7,7 @@ use latchwork_core::{Claim, Config, Error, ErrorKind, Eviction, Kind};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-/// The error at another kind of server, which names that kind. A slow server is unavailable, at
-/// most twice.
+/// The error names the kind. A slow server is unavailable, at most twice.
 async fn names_another_server(kind: ServerKind, name: &str) -> Error {
     let other = Server::start(kind, Options::new()).await.unwrap_or_else(|error| panic!("{error}"));
     let url = format!("redis://{}", other.addr());
@@ -42,13 +39,13 @@ async fn web_server_is_refused_as_the_wrong_server() {
 async fn a_silent_port_is_unavailable() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addr = listener.local_addr().unwrap();
-    // Silent: the system accepts connections into the backlog, and no process answers. The driver's
-    // tests check the bound.
+    // The system accepts connections into the backlog, and no process answers. The driver's tests check the
+    // bound.
     let url = format!("redis://{addr}?connect_timeout=500ms&request_timeout=1m");
     refused_as(&url, ErrorKind::Unavailable, &[]).await;
 }
 
-/// Like a proxy or a load balancer whose server, perhaps a Redis, is down.
+/// Like a proxy whose server is down.
 #[tokio::test]
 async fn one_that_hangs_up_is_unavailable() {
     let server = own(&[]).await;
@@ -77,7 +74,7 @@ async fn a_log_in_that_fails_and_one_without_permissions_are_forbidden() {
     {
         operator.allow(user, format!("{RIGHTS} {but}").trim_end()).await;
     }
-    // The default of Redis 7: no channel at all.
+    // The default of Redis 7.
     operator.allow("deaf", &format!("resetchannels {RIGHTS}")).await;
     operator.allow("elsewhere", &format!("resetkeys ~other:* {RIGHTS}")).await;
     operator.tell("ACL SETUSER default resetpass >secret").await;
@@ -98,7 +95,7 @@ async fn a_log_in_that_fails_and_one_without_permissions_are_forbidden() {
     assert_eq!(operator.keys("*").await, [""; 0], "the refused clients left keys");
     let app = connect(&format!("redis://app:word@{}", server.addr())).await;
     assert_eq!(app.capabilities().eviction, Eviction::Never);
-    // Without INFO, eviction is unknown, and `strict` refuses that.
+    // Without INFO, eviction is unknown, which `strict` refuses.
     let blind = connect(&format!("redis://blind:word@{}", server.addr())).await;
     assert_eq!(blind.capabilities().eviction, Eviction::Unknown);
     let strict = format!("redis://blind:word@{}?strict=true", server.addr());
@@ -169,7 +166,7 @@ async fn the_database_of_the_url_is_used_and_the_client_has_a_name() {
     node.leave().await.unwrap();
 }
 
-/// With a TTL of an hour the client would send nothing for twenty minutes.
+/// With a TTL of an hour the client sends nothing for twenty minutes.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn server_mistakes_give_the_errors_in_the_guide() {
@@ -177,8 +174,7 @@ async fn server_mistakes_give_the_errors_in_the_guide() {
     let _client = connect(&format!("{}?ttl=1h", server.url())).await;
     let port: u16 = server.addr().rsplit_once(':').unwrap().1.parse().unwrap();
     let remote = format!(":{port:04X}");
-    // Each line has: number, own address, the peer's address, state, queues, and the running timer;
-    // 02 is keepalive.
+    // Number, own address, peer, state, queues, and the running timer; 02 is keepalive.
     let is_watched = |line: &str| {
         let words: Vec<_> = line.split_whitespace().collect();
         words.get(2).is_some_and(|address| address.ends_with(&remote)) && words[5].starts_with("02:")
@@ -186,8 +182,7 @@ async fn server_mistakes_give_the_errors_in_the_guide() {
     until(async || std::fs::read_to_string("/proc/net/tcp").unwrap().lines().any(is_watched)).await;
 }
 
-/// The client crate alone would collect the whole reply: 2.1 GB in this process for an announced 1
-/// GB.
+/// The client crate alone would collect it: 2.1 GB in this process.
 #[tokio::test]
 async fn a_reply_that_is_announced_as_a_gigabyte_is_not_collected() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -198,7 +193,7 @@ async fn a_reply_that_is_announced_as_a_gigabyte_is_not_collected() {
         let _ = stream.read(&mut asked).await.unwrap();
         stream.write_all(b"$1073741824\r\n").await.unwrap();
         let (part, mut sent) = (vec![b'x'; 1 << 16], 0_u64);
-        // Until the client hangs up.
+        // Or until the client hangs up.
         while sent < 1 << 30 && stream.write_all(&part).await.is_ok() {
             sent += part.len() as u64;
         }
@@ -208,6 +203,6 @@ async fn a_reply_that_is_announced_as_a_gigabyte_is_not_collected() {
     });
     refused_as(&url, ErrorKind::Unavailable, &[]).await;
     let sent = soon(server).await.unwrap();
-    // The buffers of the two sockets.
+    // Both sockets have buffers.
     assert!(sent < 1 << 26, "{sent} bytes were taken");
 }

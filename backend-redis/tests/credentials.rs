@@ -1,5 +1,3 @@
-//! Logins: passwords that change during use, and the rights that a client needs.
-
 use std::time::Duration;
 
 use crate::common::coordinators::{said, uses};
@@ -33,7 +31,6 @@ async fn a_password_that_is_changed_under_way_is_healed_at_the_next_dial() {
     uses(&healed, "b").await;
     hold.release().await.unwrap();
     assert!(vault.asked() > 1);
-    // Without a provider the client cannot recover, and the error says why.
     let answer = fixed.mutex("c").unwrap().acquire().within(Duration::from_secs(3)).await;
     let error = fails(answer, ErrorKind::Unavailable, "the password has changed");
     said(&error, &["log in"]);
@@ -41,7 +38,6 @@ async fn a_password_that_is_changed_under_way_is_healed_at_the_next_dial() {
     healed.close().await.unwrap();
 }
 
-/// Uses all features of a client.
 async fn work(config: &Config) -> Result<Eviction> {
     let (a, b) = (at(config).await?, at(config).await?);
     let mutex = a.mutex("a")?;
@@ -65,7 +61,6 @@ async fn work(config: &Config) -> Result<Eviction> {
     Ok(eviction)
 }
 
-/// The ACL rules on the crate's page.
 fn documented() -> Vec<String> {
     let page = include_str!("../src/lib.rs");
     let (_, rest) = page.split_once("This ACL is enough:\n//! `").expect("the page has it");
@@ -80,7 +75,7 @@ fn the_guide_names_the_rights_of_the_page() {
     for guide in [include_str!("../../src/guide/trust.md"), include_str!("../../src/guide/errors.md")] {
         assert!(guide.contains(&rules), "a page lacks the rules: {rules}");
     }
-    // The additional right for a cluster, see `cluster_mistakes_give_the_errors_in_the_guide`.
+    // See `cluster_mistakes_give_the_errors_in_the_guide`.
     for page in [include_str!("../src/lib.rs"), include_str!("../../src/guide/trust.md")] {
         assert!(page.contains("`+cluster|slots`"), "a page lacks the right for clusters");
     }
@@ -100,18 +95,18 @@ async fn the_documented_acl_is_enough_and_each_of_its_parts_is_needed() {
         work(&config).await
     };
     assert_eq!(with(&parts).await.expect("the documented rights are enough"), Eviction::Never);
-    // This rule removes rights, and grants none.
+    // This rule grants nothing.
     for part in parts.iter().filter(|part| **part != "-@dangerous") {
         let others: Vec<_> = parts.iter().copied().filter(|other| other != part).collect();
         match with(&others).await {
-            // Without this right only the eviction policy is unknown, and the capabilities say so.
+            // Only the eviction policy is unknown then.
             Ok(eviction) => assert_eq!((*part, eviction), ("+info", Eviction::Unknown)),
             Err(error) => assert!(error.kind() == ErrorKind::Forbidden, "{part}: {error}"),
         }
     }
 }
 
-/// The rights of a client on both sides are enough to move locks, and a missing right is named.
+/// A client's rights on both sides are enough to move locks.
 #[tokio::test]
 async fn missing_operator_right_is_reported_with_its_side() {
     let (server, mut operator) = operated().await;
@@ -150,7 +145,7 @@ async fn missing_operator_right_is_reported_with_its_side() {
     with("", "").await.expect("the rights are enough");
 }
 
-/// The control of the topology `auth`: its clients have the rights of the command, and no others.
+/// The control of the topology `auth`.
 #[tokio::test]
 async fn a_testbed_of_fewer_rights_has_no_clients() {
     for (rights, enough) in [(documented().join(" "), true), ("+@all -@scripting".to_owned(), false)] {

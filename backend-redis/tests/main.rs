@@ -1,4 +1,4 @@
-//! The tests of Latchwork on Redis. [`cluster`], [`sentinel`] and [`faults`] belong to tier 2, all others to tier 1.
+//! [`cluster`], [`sentinel`] and [`faults`] belong to tier 2, all others to tier 1.
 
 mod cells;
 mod cluster;
@@ -13,7 +13,7 @@ mod sentinel;
 mod server;
 mod surroundings;
 
-/// The client processes of all tests: each is this program again, with only this test.
+/// The client processes: each is this program again, with only this test.
 #[test]
 fn contender() {
     let connectors = [latchwork_redis::connector()];

@@ -1,5 +1,4 @@
-//! The log and the errors when the server cannot be reached. This is one test, because it reads the
-//! log of its thread.
+//! One test, because it reads the log of its thread.
 
 use latchwork_conformance::outages::{OutageWords, are_reported};
 use latchwork_conformance::servers::Kind;

@@ -1,5 +1,3 @@
-//! The cost of reconnecting clients for a server.
-
 use std::time::{Duration, Instant};
 
 use crate::common::{
@@ -8,7 +6,6 @@ use crate::common::{
 use latchwork_conformance::actions::in_turn;
 use latchwork_core::{Claim, Kind};
 
-/// The calls of scripts that the server did not know.
 const UNKNOWN: &str = "errorstat_NOSCRIPT:count=";
 
 #[tokio::test]
@@ -23,7 +20,6 @@ async fn connect_loads_missing_scripts_and_no_hold_misses_one() {
     let before = operator.counted("INFO errorstats", UNKNOWN).await;
     let queue = queue(Kind::Mutex, "a");
     let held = admitted(&third, &ask(&queue, Claim::Exclusive)).await;
-    // Renewed at least once.
     outlive(held.state().lease(), 1.1).await;
     assert_eq!(held.state().lost(), None);
     held.leave().await.unwrap();
@@ -35,9 +31,8 @@ async fn connect_loads_missing_scripts_and_no_hold_misses_one() {
     close_all([first, second, third]).await;
 }
 
-/// `cargo test -p latchwork-redis-tests reconnect_cost -- --ignored --nocapture`, with `CLIENTS`
-/// (1,000): the server's own counters from its restart until all clients are back. The guide's
-/// figures come from this test.
+/// `cargo test -p latchwork-redis-tests reconnect_cost -- --ignored --nocapture`, with `CLIENTS` (1,000). The
+/// guide's figures come from here: the server's own counters from its restart until all clients are back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "a measurement: minutes of a machine, and nothing to fail"]
 async fn reconnect_cost_of_a_thousand_clients_after_a_restart() {
@@ -46,7 +41,7 @@ async fn reconnect_cost_of_a_thousand_clients_after_a_restart() {
     let url = format!("{}?ttl=1h&connect_timeout=1m&request_timeout=1m", server.url());
     let _clients = in_turn((0..count).map(async |_| connect(&url).await)).await;
     server.stop().await.unwrap();
-    // After this all clients wait for their next attempt.
+    // All clients now wait for their next attempt.
     tokio::time::sleep(Duration::from_secs(3)).await;
     server.launch().await.unwrap();
     let started = Instant::now();

@@ -1,5 +1,3 @@
-//! Implements the contracts for a client of ZooKeeper.
-
 use std::fmt;
 use std::sync::Arc;
 
@@ -15,8 +13,8 @@ use latchwork_core::backend::{
 use latchwork_core::facts::ServerFacts;
 use latchwork_core::{Address, Capabilities, Error, Eviction, Lease, ListedKey, Page, QueuePrefix, Result};
 
-/// A client of a ZooKeeper ensemble. All its nodes belong to one session. A client that waits in
-/// hundreds of queues at once opens more sessions, only for watches.
+/// A client of a ZooKeeper ensemble. All its nodes belong to one session. A client that waits in hundreds of
+/// queues opens more sessions, only for watches.
 pub struct ZooKeeperBackend {
     pub(crate) client: Arc<Client>,
 }
@@ -28,7 +26,7 @@ impl SequentialNodes for ZooKeeperBackend {
     }
 
     async fn abandon(&self, join: &Join) -> Result<()> {
-        // On the last session, lost or not: the nodes of a lost session end with it.
+        // The nodes of a lost session end with it.
         queue::abandon(&self.client.current(), join).await
     }
 
@@ -64,7 +62,7 @@ impl Cells for ZooKeeperBackend {
 
     async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
         let written = cells::write(&self.client.session().await?.lease, cell, write, None).await?;
-        // Only a held write can be refused because of a node.
+        // Only a held write is refused because of a node.
         written.ok_or_else(Error::closed)
     }
 
@@ -82,8 +80,7 @@ impl Backend for ZooKeeperBackend {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             lease_per_node: false,
-            // A refused try leaves a node for a moment. The node may make another try fail, and
-            // wakes the next waiter.
+            // A refused try leaves a node for a moment, which may fail another try and wakes the next waiter.
             clean_try: false,
             prompt_revocation: true,
             minimum_outlives_close: false,

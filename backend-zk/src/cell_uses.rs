@@ -1,8 +1,8 @@
 //! The uses of idle cells that this client has reported (CELL-IDLE).
 //!
-//! A use is reported by a node with a time to live, below the cell. Its name has the cell's time to
-//! idle and a random number: no other node ever has this name. The node lives a quarter longer than
-//! that time, so later uses within a quarter of the time need no node.
+//! A use is a node with a time to live, below the cell. Its name has the cell's time to idle and a random
+//! number, so no other node ever has it. It lives a quarter longer than that time, so further uses within a
+//! quarter need no node.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -11,15 +11,12 @@ use latchwork_core::backend::NodeId;
 use latchwork_core::{Clock, Moment, TimeToIdle};
 use parking_lot::Mutex;
 
-/// The prefix of the name of a use.
 const PREFIX: &str = "used-";
-/// The largest number of remembered cells. Beyond it, cells with old uses are forgotten.
+/// Beyond it, cells with old uses are forgotten.
 const ROOM: usize = 1024;
 
-/// The node of a use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Use {
-    /// The name of the node, a child of the cell.
     pub(crate) name: String,
     pub(crate) time: TimeToIdle,
 }
@@ -30,12 +27,11 @@ impl Use {
         Self { name: format!("{PREFIX}{}-{}", time.get().as_millis(), NodeId::random()), time }
     }
 
-    /// Returns whether the use belongs to a cell with this time.
     pub(crate) fn is_of(&self, time: TimeToIdle) -> bool {
         self.time == whole(time)
     }
 
-    /// Reads the name of a child of a cell. `None`: the child is not a use.
+    /// `None`: not a use.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         let (millis, id) = name.strip_prefix(PREFIX)?.split_once('-')?;
         NodeId::parse(id)?;
@@ -43,21 +39,19 @@ impl Use {
         Some(Self { name: name.to_owned(), time })
     }
 
-    /// How long the node of the use lives.
     pub(crate) fn lives(&self) -> Duration {
         let millis = (self.time.get() + self.time.unreported()).as_nanos().div_ceil(1_000_000);
         Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX))
     }
 }
 
-/// The time in whole milliseconds, rounded up, as in a name.
+/// In whole milliseconds, rounded up, as in a name.
 fn whole(time: TimeToIdle) -> TimeToIdle {
     let millis = u64::try_from(time.get().as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
     // The longest time is a whole number of milliseconds.
     TimeToIdle::new(Duration::from_millis(millis)).unwrap_or(time)
 }
 
-/// The last use of each cell that this session has reported, by the cell's path.
 #[derive(Debug)]
 pub(crate) struct CellUses {
     clock: Clock,
@@ -73,19 +67,17 @@ impl CellUses {
         self.clock.now()
     }
 
-    /// The last use of a cell. It may have expired.
+    /// It may have expired.
     pub(crate) fn last(&self, cell: &str) -> Option<Use> {
         self.reported.lock().get(cell).map(|(last, _)| last.clone())
     }
 
-    /// The last use of a cell, if a new use need not be reported yet.
     pub(crate) fn counting(&self, cell: &str) -> Option<Use> {
         let reported = self.reported.lock();
         let (last, sent) = reported.get(cell)?;
         (self.clock.now() < *sent + last.time.unreported()).then(|| last.clone())
     }
 
-    /// Records a use that was reported by a request sent at `sent`.
     pub(crate) fn note(&self, cell: &str, reported: Use, sent: Moment) {
         let mut all = self.reported.lock();
         if all.len() >= ROOM {

@@ -1,30 +1,18 @@
 //! The watch of a cell or a queue.
 //!
-//! A cell is one node. One request reads its stat and arms a watch, which reports one event: the
-//! next creation, write or deletion. A queue is a directory. Such a watch reports its creation, its
-//! deletion and the writes that announce [new data](crate::queue). The listing of the names, in the
-//! same trip, arms a second watch on the directory's children.
+//! One request reads a cell's stat and arms a watch for the next creation, write or deletion. For a queue,
+//! the listing of the names arms a second watch, on the directory's children, in the same trip.
 //!
-//! A change between two events is not lost, because the watch is armed again *before* an event is
-//! reported: a read after that shows all earlier changes, and the new watch reports later ones
-//! (WATCH-ORDER).
+//! *No change is lost* (WATCH-ORDER). The watch is armed again *before* an event is reported: a read after
+//! that shows all earlier changes, and the new watch reports later ones. On a new connection the server
+//! cannot report a node that was created and deleted in between, so a new connection or session counts as a
+//! change. If the session has no budget, the watch is on one of the [watch
+//! sessions](crate::queue::WatchSessions), and the read of the cell or queue follows a `sync`, so it is not
+//! older than the event.
 //!
-//! The client crate sets watches again on a new connection, and the server then reports missed
-//! events. It cannot report a node that was created and deleted in between. So a new connection or
-//! a new session is a gap: the watch is armed again, and reports a change.
-//!
-//! If the session has no budget for more watches, the watch is on one of the [watch
-//! sessions](crate::queue::WatchSessions), like the watch of a waiter. A read of a cell and a
-//! listing of a queue follow a `sync`, so they are not older than the event.
-//!
-//! # Why not one persistent recursive watch for a queue
-//!
-//! Servers support such watches from 3.6 on. An older server closes the connection when it gets
-//! this request. The client crate does not set them again on a new connection, and buffers their
-//! events without a bound while no task reads them. Arming the two watches again costs one trip: a
-//! stat, and the names of the queue, some 60 bytes each. The listing by the watcher then reads the
-//! names once more, and the data of all nodes. So arming is the smaller part of the cost of an
-//! event, and a server keeps two watches for each watcher, for any number of nodes.
+//! *Why not one persistent recursive watch for a queue.* Servers before 3.6 close the connection at this
+//! request. The client crate does not set such watches again on a new connection, and buffers their events
+//! without a bound. Arming two watches again costs one trip, less than the listing that follows it.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -39,7 +27,6 @@ use crate::error::Fault;
 use crate::layout::{CellPaths, QueuePaths};
 use crate::queue::Session;
 
-/// The subject of a watch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Watched {
     Cell,
@@ -47,23 +34,22 @@ pub(crate) enum Watched {
 }
 
 pub(crate) struct ZkChangeWatch {
-    // Weak: a watch does not keep the client of a dead handle alive.
+    // A watch does not keep the client of a dead handle alive.
     client: Weak<Client>,
     watched: Watched,
     address: Address,
     armed: Option<ArmedWatch>,
 }
 
-/// An armed watch. Dropping it removes it from the server.
+/// Dropping it removes it from the server.
 struct ArmedWatch {
     event: Armed,
-    // The connection on which it was armed.
     connection: Connection,
     session: Arc<Session>,
 }
 
 impl ArmedWatch {
-    /// Waits until the subject may have changed, or until changes can be missed.
+    /// Also returns when changes can be missed.
     async fn may_have_changed(&mut self) {
         tokio::select! {
             _ = &mut self.event => {}
@@ -79,7 +65,6 @@ impl ZkChangeWatch {
     }
 }
 
-/// Arms a watch on the current session.
 async fn arm(client: Weak<Client>, watched: Watched, address: Address) -> Result<ArmedWatch> {
     let (path, times, what) = match watched {
         Watched::Cell => (CellPaths::of(&address)?.cell, 1, "watch a cell"),
@@ -89,10 +74,10 @@ async fn arm(client: Weak<Client>, watched: Watched, address: Address) -> Result
         let client = client.upgrade().ok_or_else(Error::closed)?;
         let session = client.session().await?;
         drop(client);
-        // The path counts once for each watch on it.
+        // The path counts once for each watch.
         let paths = std::iter::repeat_n(path.as_str(), times);
         let watcher = session.fast_path.watcher(&session.driver, paths).await;
-        // Before the watch is armed, so that no break goes unnoticed.
+        // Taken first, so that no break goes unnoticed.
         let connection = watcher.connection();
         let armed = match watched {
             Watched::Cell => watcher.watch_changes(&path).await.map(Watch::boxed),
@@ -101,7 +86,7 @@ async fn arm(client: Weak<Client>, watched: Watched, address: Address) -> Result
         drop(watcher);
         match armed {
             Ok(event) => return Ok(ArmedWatch { event, connection, session }),
-            // The lease is lost: the next call uses a new session, unless the client is closed.
+            // The next call uses a new session, unless the client is closed.
             Err(Fault::SessionOver) if session.lease.over().is_some() => {}
             Err(Fault::SessionOver) => return Err(Error::closed()),
             Err(fault) => return Err(fault.error_without_trace(what)),
@@ -109,7 +94,6 @@ async fn arm(client: Weak<Client>, watched: Watched, address: Address) -> Result
     }
 }
 
-/// The first event of the watches on a directory.
 fn either((own, children): (Watch, Option<Watch>)) -> Armed {
     let Some(children) = children else { return own.boxed() };
     Box::pin(async move {
@@ -126,7 +110,7 @@ impl ChangeWatch for ZkChangeWatch {
         if let Some(armed) = &mut self.armed {
             armed.may_have_changed().await;
         }
-        // If this future is dropped, the next call arms the watch again and reports a change.
+        // A dropped future makes the next call report a change.
         self.armed = None;
         self.armed = Some(arm(Weak::clone(&self.client), self.watched, self.address.clone()).await?);
         Ok(())

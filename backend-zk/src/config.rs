@@ -1,5 +1,3 @@
-//! What this backend reads from a configuration.
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,47 +7,40 @@ use latchwork_core::{Clock, Config, Error, ErrorKind, Logins, Result, Secret, en
 
 use crate::layout::{SERVERS_OWN, check_path};
 
-/// The scheme of this backend's URLs, and its name in logs, metrics and reports.
 pub(crate) const NAME: &str = "zookeeper";
 
-/// ZooKeeper's client port.
 const PORT: u16 = 2181;
 
-/// How long a healthy server may be silent.
+/// A healthy server may be silent for this time.
 const A_PAUSE: Duration = Duration::from_secs(1);
 
-/// A client's settings, checked.
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) clock: Clock,
     pub(crate) hosts: Vec<String>,
-    /// What secures the connections.
     pub(crate) transport: Transport,
-    /// Logs the state of the connection.
     pub(crate) link: Arc<LinkLog>,
     /// `/a/b`, or `None` for the root.
     pub(crate) chroot: Option<String>,
-    /// In core's coding.
+    /// Core has encoded it.
     pub(crate) namespace: String,
     pub(crate) logins: Logins,
-    /// They go by SASL.
     pub(crate) sasl: bool,
     pub(crate) label: Arc<str>,
     pub(crate) ttl: Duration,
     pub(crate) tick: Duration,
     pub(crate) connect_timeout: Duration,
     pub(crate) request_timeout: Duration,
-    /// False in tests of the plain protocol only.
+    /// False in tests of the plain protocol.
     pub(crate) fast_path: bool,
-    /// A control for tests: an answered read counts as a proof of contact, which it is not.
+    /// A negative control for tests: an answered read is no proof of contact.
     #[cfg(feature = "controls")]
     pub(crate) believes_reads: bool,
 }
 
-/// The options of this backend: see the [crate](crate).
 pub(crate) const OPTIONS: [&str; 2] = ["tick", "sasl"];
 
-/// A server's tickTime by default.
+/// The default `tickTime` of a server.
 const TICK: Duration = Duration::from_secs(2);
 
 impl Settings {
@@ -96,7 +87,7 @@ impl Settings {
             namespace,
             logins: Logins::of(config),
             sasl,
-            // Core gives every client a label.
+            // Every client has one from core.
             label: config.label.as_deref().unwrap_or_default().into(),
             ttl: config.ttl,
             tick,
@@ -108,8 +99,6 @@ impl Settings {
         })
     }
 
-    /// User and password of a new session.
-    ///
     /// # Errors
     /// `InvalidArgument` naming `credentials`, and the errors of a provider.
     pub(crate) async fn login(&self) -> Result<Option<(String, Secret)>> {
@@ -127,11 +116,11 @@ impl Settings {
         }
     }
 
-    /// The time between two proofs of a session that was granted for `ttl`.
+    /// Between two proofs of a session that was granted for `ttl`.
     ///
     /// # Errors
-    /// `Misconfigured` where a follower takes longer to report our contact to its leader: such
-    /// proofs would prove nothing (LEASE-PROOF-BY-EARLIER-WRITE).
+    /// `Misconfigured` if a follower takes longer to report a contact to its leader: the proofs would prove
+    /// nothing (LEASE-PROOF-BY-EARLIER-WRITE).
     pub(crate) fn contact_period(&self, ttl: Duration) -> Result<Duration> {
         let period = contact_period(ttl, self.tick);
         if period > self.tick / 2 {
@@ -146,15 +135,14 @@ impl Settings {
         ))
     }
 
-    /// How long the client crate waits for a silent host before it tries another, and how long
-    /// it tries to reach one: the crate has one setting for both.
+    /// How long the client crate waits for a silent host, and for a new connection: it has one setting for
+    /// both.
     ///
-    /// The crate tries hosts in any order, those included that were silent a moment ago. While a
-    /// majority serves, the host in use and all others that are down may come before one that
-    /// answers. That must cost no hold, however old its last proof, and no connect, so the time
-    /// between a due proof and the deadline is shared among these hosts, with one share left for
-    /// the work itself. Below a TTL of some four ticks there is no such time, and a hold may be
-    /// lost with its host: a healthy server must not be given up for every short pause.
+    /// The crate tries hosts in any order, those included that were silent a moment ago. While a majority
+    /// serves, the hosts that are down may come before one that answers, which must cost no hold and no
+    /// connect. So these hosts share the time between a due proof and the deadline, with one share left for
+    /// the work itself. Below a TTL of some four ticks there is no such time, and a hold may be lost with its
+    /// host: a short pause must not end the use of a healthy server.
     pub(crate) fn host_timeout(&self) -> Duration {
         let most = self.ttl * 2 / 5;
         if self.hosts.len() == 1 {
@@ -166,7 +154,6 @@ impl Settings {
     }
 }
 
-/// Refuses SASL in a build that has none.
 pub(crate) fn check_sasl_is_built(config: &Config, built: bool) -> Result<()> {
     if config.options.flag("sasl")? && !built {
         let why = "needs the feature `sasl` of the crate latchwork, or of this backend's own crate";
@@ -175,7 +162,6 @@ pub(crate) fn check_sasl_is_built(config: &Config, built: bool) -> Result<()> {
     Ok(())
 }
 
-/// Checks that SASL has a login, in a build with SASL.
 fn check_sasl(config: &Config) -> Result<()> {
     check_sasl_is_built(config, cfg!(feature = "sasl"))?;
     if !config.options.flag("sasl")? {
@@ -188,8 +174,8 @@ fn check_sasl(config: &Config) -> Result<()> {
     config.user.as_deref().map_or(Ok(()), |user| check_sasl_user("user", user))
 }
 
-/// Checks a user's name. The client crate sends it between quotation marks without escapes, and a server takes
-/// the text after a `/` or `@` for an instance and a realm.
+/// The client crate sends it between quotation marks without escapes, and a server takes the text after a `/`
+/// or `@` for an instance and a realm.
 fn check_sasl_user(argument: &'static str, user: &str) -> Result<()> {
     match user.contains(['"', '\\', '/', '@']) {
         true => Err(Error::invalid(argument, "a SASL user must not contain a quotation mark, \\, / or @")),
@@ -197,7 +183,6 @@ fn check_sasl_user(argument: &'static str, user: &str) -> Result<()> {
     }
 }
 
-/// The error for a server that grants a shorter session than the user asked for.
 pub(crate) fn ttl_refused(asked: Duration, granted: Duration) -> Error {
     Error::new(
         ErrorKind::Misconfigured,
@@ -254,7 +239,6 @@ mod tests {
         ] {
             assert_eq!(settings(url).unwrap_err().argument(), Some(argument), "{url}");
         }
-        // Below a chroot this name is free.
         assert!(settings("zookeeper://h/a?namespace=zookeeper").is_ok());
     }
 
@@ -277,8 +261,7 @@ mod tests {
     fn a_session_is_long_enough_for_its_proofs_or_refused() {
         let period = |url, ttl| settings(url).unwrap().contact_period(Duration::from_millis(ttl));
         assert_eq!(period("zookeeper://h", 4000).unwrap(), Duration::from_millis(4000) / 3);
-        // A server may be configured to grant these. A follower reports to its leader once a second
-        // only.
+        // A server may be configured to grant these, but a follower reports to its leader once a second.
         for ttl in [1000, 3000] {
             let refused = period("zookeeper://h", ttl).unwrap_err();
             assert_eq!(refused.kind(), ErrorKind::Misconfigured, "{ttl}");
@@ -289,13 +272,12 @@ mod tests {
     #[test]
     fn silent_hosts_leave_time_for_one_that_answers() {
         for (url, millis) in [
-            // No other host exists: the crate's own choice.
+            // The crate's own choice, without another host.
             ("zookeeper://a", 4000),
-            // Two silent hosts and one share for the work, in the five seconds between a due proof
-            // and the deadline.
+            // Two silent hosts and one share for the work, in five seconds.
             ("zookeeper://a,b,c", 1666),
             ("zookeeper://a,b,c,d,e", 1250),
-            // The time for connecting bounds it too.
+            // Bounded by the time for connecting.
             ("zookeeper://a,b,c?ttl=30s", 1666),
             ("zookeeper://a,b,c?ttl=30s&connect_timeout=12s", 4000),
             ("zookeeper://a,b,c?ttl=4s", 1000),

@@ -1,5 +1,3 @@
-//! From a configuration to a client.
-
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -45,15 +43,12 @@ pub fn connector_without_sasl() -> Arc<dyn Connector> {
 
 /// Deletes the namespace of this configuration, and returns the number of deleted nodes.
 ///
-/// It deletes held locks and values too, without a warning to clients: use it for the namespace of one run, after its
-/// clients have ended.
+/// Deletes held locks and values without a warning: use it for the namespace of one run, after its clients
+/// have ended.
 ///
 /// # Errors
-/// * `Unavailable` or `OutcomeUnknown`: a part may be deleted. Call it again.
+/// * `Unavailable` or `OutcomeUnknown`: a part may be deleted; call it again.
 /// * The errors of the connector.
-///
-/// # Cancel safety
-/// A part may be deleted.
 #[doc(hidden)]
 pub async fn delete_namespace(config: &Config) -> Result<usize> {
     sweep(Settings::read(config)?).await
@@ -100,9 +95,8 @@ impl ZooKeeperBackend {
         Self::open(Settings::read(config)?).await
     }
 
-    /// Connects a client that is wrong on purpose (a negative control for tests). It counts each answered read
-    /// as a proof of contact, even if the answer is from a follower that is cut off from its leader. So two
-    /// clients can hold.
+    /// Connects a negative control for tests: it counts each answered read as a proof of contact, even from a
+    /// follower that is cut off from its leader, so two clients can hold.
     ///
     /// # Errors
     /// As [`connect`](Self::connect).

@@ -1,17 +1,13 @@
-//! The cells that other clients write too.
-
 use std::collections::HashMap;
 
 use parking_lot::Mutex;
 
-/// How many writes of a cell are expected to be refused after one refusal.
+/// After one refusal, this number of writes is expected to be refused.
 const WRITES: u8 = 16;
-/// The largest number of remembered cells.
 const CELLS: usize = 1024;
 
-/// The cells whose writes under a version were refused a short time ago. A refused transaction
-/// returns no value, so the next writes also read, in the same trip. Without contention this read
-/// would be useless.
+/// Writes under a version were refused a short time ago. A refused transaction returns no value, so the next
+/// writes also read, in the same trip.
 #[derive(Debug, Default)]
 pub(crate) struct Contended(Mutex<HashMap<String, u8>>);
 
@@ -20,7 +16,6 @@ impl Contended {
         self.0.lock().contains_key(cell)
     }
 
-    /// Records whether a write under a version was refused.
     pub(crate) fn learn(&self, cell: &str, refused: bool) {
         let mut cells = self.0.lock();
         match (refused, cells.get_mut(cell)) {

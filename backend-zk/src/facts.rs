@@ -1,5 +1,3 @@
-//! Reads facts from the servers' answers about themselves.
-
 use std::time::{Duration, SystemTime};
 
 use futures_util::future::join_all;
@@ -10,12 +8,9 @@ use crate::error::Fault;
 use crate::probe::{self, said};
 use crate::queue::Session;
 
-/// The server writes times in milliseconds.
 const RESOLUTION: Duration = Duration::from_millis(1);
-/// The permission that a server must give before it reports its version and its role.
 const SRVR: &str = "the word srvr (4lw.commands.whitelist)";
 
-/// Asks all hosts for their state, and the session's server for the rest.
 pub(crate) async fn read(session: &Session) -> Result<ServerFacts> {
     let settings = &session.settings;
     let answers = join_all(settings.hosts.iter().map(|host| said(host, &settings.transport))).await;
@@ -35,8 +30,8 @@ pub(crate) async fn read(session: &Session) -> Result<ServerFacts> {
     Ok(facts)
 }
 
-/// No request returns the time, but the leader stamps each write with it. So the client writes its own node,
-/// like a proof of contact. Sessions end by another clock, which no step changes.
+/// No request returns the time, but the leader stamps each write with it, so the client writes its own node.
+/// Sessions end by another clock, which no step changes.
 async fn clock(session: &Session) -> Result<ClockDifference> {
     let written = || async {
         let stat = session.driver.write(&session.lease.member, session.settings.label.as_bytes()).await;
@@ -70,12 +65,11 @@ fn of(servers: &[(&str, Option<String>)], members: Fact<Vec<u8>>) -> ServerFacts
         false => members.and_then(|members| ensemble(&members)),
     };
     facts.memory = Fact::untold("only the heap limits the memory of ZooKeeper, and ZooKeeper evicts nothing");
-    // A write is confirmed once a majority of the servers has it on disk.
     facts.persistence = Fact::Told(Persistence::BeforeConfirmed);
     facts
 }
 
-/// A session does not show which of several servers it is on.
+/// Of several servers, a session does not show which it is on.
 fn role(hosts: usize, known: &[(&str, Role)]) -> Fact<Role> {
     if let (1, [(_, role)]) = (hosts, known) {
         return Fact::Told(*role);
@@ -87,7 +81,7 @@ fn role(hosts: usize, known: &[(&str, Role)]) -> Fact<Role> {
     Fact::Untold(format!("a session does not show which host serves it; {leads}").into())
 }
 
-/// Reads the configuration: a line for each server, `server.1=host:2888:3888:participant;…`.
+/// The text has a line for each server: `server.1=host:2888:3888:participant;…`.
 fn ensemble(members: &[u8]) -> Fact<Topology> {
     let text = String::from_utf8_lossy(members);
     let (others, voters): (Vec<_>, Vec<_>) =

@@ -1,5 +1,5 @@
-//! Arbitrary answers of servers, and arbitrary nodes of other programs in the queues' directories:
-//! nothing panics, and no client is admitted together with a holder that excludes it.
+//! Arbitrary answers and foreign nodes: nothing panics, and no client is admitted together with a holder that
+//! excludes it.
 
 use latchwork_core::Claim::{self, Exclusive, Permits, Shared};
 use latchwork_core::backend::decide::chain::{Standing, standing};
@@ -17,8 +17,6 @@ use crate::queue::{Birth, History, WrittenLimit};
 
 const LIMIT: u32 = 3;
 
-/// A number in a foreign name: any number, near the bounds, or far from the numbers of this
-/// library's nodes.
 fn number() -> impl Strategy<Value = String> {
     prop_oneof![
         1 => any::<i64>().prop_map(|number| number.to_string()),
@@ -29,7 +27,6 @@ fn number() -> impl Strategy<Value = String> {
     ]
 }
 
-/// The name of a foreign child: any text, or a name in the style of a known program.
 fn foreign() -> impl Strategy<Value = String> {
     let marker = prop::sample::select(vec![
         "lock-",
@@ -51,13 +48,12 @@ fn foreign() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Data that look like the parts after a label.
 fn foreign_data() -> impl Strategy<Value = Vec<u8>> {
     "[\0 ad0-9]{0,4}(\0admitted|\0writer [0-9]{1,3} [0-9]|\0data [0-9]{1,2} .{0,12})"
         .prop_map(String::into_bytes)
 }
 
-/// Nodes of this library, numbered by a server: each number once.
+/// The server gives each number once.
 fn ours(claim: impl Strategy<Value = Claim>) -> impl Strategy<Value = Vec<(Claim, i32)>> {
     let counters = hash_set(prop_oneof![3 => 0..8, 1 => (i32::MAX - 8)..i32::MAX], 1..8);
     (counters, vec(claim, 8)).prop_map(|(counters, claims)| claims.into_iter().zip(counters).collect())
@@ -72,7 +68,6 @@ fn kind_and_ours() -> impl Strategy<Value = (Kind, Vec<(Claim, i32)>)> {
     ]
 }
 
-/// Whether all these claims may hold at once.
 fn may_share(holders: &[Claim]) -> bool {
     match holders {
         [Permits(_), ..] => holders.iter().map(|claim| claim.weight()).sum::<u32>() <= LIMIT,
@@ -84,8 +79,6 @@ fn may_share(holders: &[Claim]) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// Each client decides by a separate listing, before or after some of the foreign children were
-    /// created, and in any order.
     #[test]
     fn foreign_children_never_admit_conflicting_holders(
         (kind, ours) in kind_and_ours(),
@@ -123,7 +116,7 @@ proptest! {
         prop_assert!(may_share(&holders), "{kind:?}: {holders:?} of {own:?}, with foreign nodes {foreign:?}");
     }
 
-    /// A foreign child is a contender only if its number can be a directory's counter.
+    /// Its number must be a possible counter.
     #[test]
     fn contender_name_has_a_counter_of_zero_or_more(name in foreign()) {
         for kind in [Kind::Mutex, Kind::RwLock, Kind::Semaphore, Kind::Election] {
@@ -176,7 +169,6 @@ proptest! {
         }
     }
 
-    /// Arbitrary numbers and transactions of a server.
     #[test]
     fn a_history_takes_any_births(births in vec((foreign(), any::<u64>(), any::<bool>()), 0..32)) {
         let (history, now) = (History::default(), Moment::PAST);

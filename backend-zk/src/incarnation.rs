@@ -1,17 +1,12 @@
-//! Detects that the servers are another incarnation, which has forgotten this client. For example,
-//! they were restarted without their data.
+//! Detects that the servers are another incarnation, which has forgotten this client: for example, restarted
+//! without their data.
 //!
-//! A server's transaction numbers rise as long as it keeps its data. If a server's last number is
-//! below a number that it reported to this client, the server has lost data, and the client's
-//! session with them. It refuses the client's connection, and the client crate tries again until it
-//! considers the session expired. Therefore a disconnected client asks for the number itself,
-//! outside of any session (with the word `srvr`). Then it need not wait for the end of its lease,
-//! and can report why the lease is lost.
+//! A server's transaction numbers rise as long as it keeps its data. A disconnected client asks for them
+//! outside of any session (`srvr`), so it need not wait for the end of its lease, and can report the reason.
 //!
-//! A server that lags, or a deposed leader that does not know it, shows a lower number too. So more
-//! than half of the hosts must show a lower number, and one of them must be a leader. If there is
-//! only one host, that server must be standalone, because one address may hide several servers, and
-//! any of them may lag. A server that does not answer `srvr`, or that has already made as many
+//! A server that lags, or a deposed leader that does not know it, shows a lower number too. So more than half
+//! of the hosts must show a lower number, one of them a leader. A single host must be standalone, because one
+//! address may hide several servers. A server that does not answer `srvr`, or has already made as many
 //! transactions again, is not detected: then the lease expires (`Expired`).
 
 use std::time::Duration;
@@ -25,10 +20,8 @@ use crate::config::NAME;
 use crate::lease::SessionLease;
 use crate::probe::ask;
 
-/// The pause between two requests of a disconnected client.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Waits until the client knows that the servers are another incarnation.
 pub(crate) async fn forgotten(lease: &SessionLease) {
     let (driver, settings) = (&lease.driver, &lease.settings);
     loop {
@@ -49,8 +42,7 @@ pub(crate) async fn forgotten(lease: &SessionLease) {
     }
 }
 
-/// Whether servers with these answers have never made the transaction `seen`. An answer `None`: the
-/// server did not answer.
+/// `None`: the server did not answer.
 fn is_another(answers: &[Option<(Role, i64)>], seen: i64) -> bool {
     let behind = || answers.iter().flatten().filter(|(_, last)| *last < seen);
     match answers {

@@ -1,16 +1,10 @@
 //! The lease of a session.
 //!
-//! # Why the deadline is safe
-//!
-//! The leader expires a session that had no contact for the granted timeout. A follower answers
-//! reads itself, and reports its clients to the leader only in its ping answers, every half tick.
-//! So a read proves nothing. An acknowledged write proves only that the leader learned of the
-//! contact *before* it, if that contact is older than the ping interval.
-//!
-//! The contacts here are quorum writes on the client's own node, one period apart, and the deadline
-//! counts from the send time of contact k-1
-//! ([`ContactProof`](latchwork_core::backend::decide::ContactProof), LEASE-PROOF-BY-EARLIER-WRITE).
-//! This is one write per client and period, for any number of held locks.
+//! A read proves nothing, because a follower answers it itself, and an acknowledged write proves only the
+//! contact *before* it. So the contacts are writes on the client's own node, one period apart, and the
+//! deadline counts from the send of contact k-1
+//! ([`ContactProof`](latchwork_core::backend::decide::ContactProof), LEASE-PROOF-BY-EARLIER-WRITE;
+//! `docs/protocol/lease.md`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -25,24 +19,21 @@ use crate::contended::Contended;
 use crate::driver::{Driver, Stat};
 use crate::error::Answer;
 
-/// The lease of one session. All nodes of the session depend on it.
 #[derive(Debug)]
 pub(crate) struct SessionLease {
     pub(crate) driver: Arc<Driver>,
     pub(crate) settings: Arc<Settings>,
-    /// The path of the client's own node, whose writes prove contact.
+    /// Its writes prove contact.
     pub(crate) member: String,
     /// Present if the server supports nodes with a TTL, and so idle cells.
     pub(crate) cell_uses: Option<CellUses>,
-    // The server's wall clock at a moment of the client's clock.
     server_time: Mutex<(i64, Moment)>,
     seen: AtomicI64,
-    /// The cells that other clients write too.
     pub(crate) contended: Contended,
 }
 
 impl SessionLease {
-    /// The lease of a session that has created its node `member`, with this stat.
+    /// `made` is the stat of `member`.
     pub(crate) fn new(
         driver: Driver,
         settings: &Arc<Settings>,
@@ -65,9 +56,9 @@ impl SessionLease {
         self.driver.lease()
     }
 
-    /// Returns the reason of the loss after a request was answered by the end of the session. If
-    /// the client crate reports this end before the deadline, the lease is lost from now on.
-    /// `None`: the client was killed, and its lease expires at its deadline.
+    /// Called after a request was answered by the end of the session: if the client crate reports this end
+    /// before the deadline, the lease is lost from now on. `None`: the client was killed, and its lease
+    /// expires at its deadline.
     pub(crate) fn over(&self) -> Option<LostReason> {
         if !self.driver.is_killed() {
             self.writer().end(LostReason::Expired);
@@ -75,29 +66,27 @@ impl SessionLease {
         self.writer().lost()
     }
 
-    /// Lists the children after a write. The listing shows everything that a majority had committed
-    /// when the leader took the write (CHAIN-SYNC-AFTER-UNKNOWN-CREATE), and so do the session's
-    /// later reads. A deposed leader still answers a `sync` until it knows, but commits no write.
+    /// The listing follows a write, so it shows everything that a majority had committed when the leader took
+    /// the write (CHAIN-SYNC-AFTER-UNKNOWN-CREATE), and so do the session's later reads. A deposed leader
+    /// still answers a `sync`, but commits no write.
     pub(crate) async fn children_by_majority(&self, path: &str) -> Answer<Vec<String>> {
         self.driver.write_and_list(&self.member, self.settings.label.as_bytes(), path).await
     }
 
-    /// The last transaction that a server has reported to this session.
     pub(crate) fn seen(&self) -> i64 {
         self.seen.load(Ordering::Acquire)
     }
 
-    /// Records a transaction that a server has reported.
     pub(crate) fn saw(&self, transaction: i64) {
         self.seen.fetch_max(transaction, Ordering::AcqRel);
     }
 
-    /// Records the time of a write by the server's wall clock, in milliseconds, and of its answer.
+    /// Milliseconds.
     pub(crate) fn set_server_time(&self, time: i64, answered: Moment) {
         *self.server_time.lock() = (time, answered);
     }
 
-    /// The server's wall clock now, in milliseconds, for the ages in listings.
+    /// Milliseconds, for the ages in listings.
     pub(crate) fn server_now(&self) -> i64 {
         let (time, at) = *self.server_time.lock();
         let passed = self.writer().clock().now().since(at).as_millis();

@@ -29,66 +29,41 @@
 //!
 //! # Protocol
 //!
-//! * A *join* creates a sequential ephemeral node and lists the queue. Both requests are pipelined: one
-//!   round trip. The counter in the name orders the queue. The fencing token is the node's `czxid`, the
-//!   transaction number of the ensemble. It rises even if an empty queue was removed and its counter
-//!   started again.
-//! * A *waiter* watches its predecessor, and lists the queue again at each event.
-//! * A *listing* alone admits no node, because a server that lags still shows the node of an expired
-//!   session. The client checks the lease's deadline last. The deadline counts from the contact *before*
-//!   the last acknowledged write, because a follower reports its clients to the leader only at intervals.
-//! * After a *create of unknown outcome*, the client searches for the node by its id, after a `sync`. The
-//!   node counts only if it belongs to the current session.
-//! * A *fast path* saves listings. A client that joins the same queue again without contention does not
-//!   list. A client far from the head watches its predecessor by name. An announced release in `released`
-//!   admits the next waiter of a mutex without a request.
-//! * A *cell's version* is the transaction that wrote it (`mzxid`). The server cannot compare this number.
-//!   So one transaction compares the data version of the cell and the data version of its directory, and
-//!   writes. Each creation of a cell raises the directory's version, so a cell that was deleted and
-//!   created again is not mistaken for the cell that was read. If only another cell was created since the
-//!   read, the write reads and tries again. A *held write* checks the holder's node in the same
-//!   transaction.
-//! * An *ephemeral cell* that another client writes, or that is written with another lifetime, is deleted
-//!   and created again in one transaction, which raises the directory's version.
-//! * An *idle cell* (a cell with a time to idle) needs a server that supports nodes with a TTL. The cell is
-//!   a container, and clients report their uses of it as children with a TTL. On such a server every cell
-//!   except an ephemeral one has a child, because the server removes an empty container by its path, even
-//!   if a new cell was created at that path since (`cells/idle`).
-//! * A *watch of a cell or queue* is set again before each answer. It also answers after each gap (a new
-//!   connection or a new session). A write of a node's data also writes the queue's directory, so watches
-//!   of the queue see it.
-//! * A *disconnected client* asks the servers for their last transaction. If it is older than the client's
-//!   own last proof, the servers have lost data and the session. Then the client's holds are lost as
-//!   `Forgotten`, and its waiters join again.
+//! A join creates a sequential ephemeral node and lists the queue, in one round trip. The counter in the name
+//! orders the queue, and the node's `czxid` is the fencing token, which rises even if an empty queue was
+//! removed and its counter started again. A waiter watches its predecessor, and lists the queue again at each
+//! event. A server that lags still shows the node of an expired session, so the client also checks its
+//! lease's deadline.
 //!
-//! The pages `chain.md`, `lease.md` and `zookeeper-fast-path.md` in `docs/protocol` explain, rule by rule,
-//! why this is safe.
+//! A cell's version is the transaction that wrote it. An idle cell needs a server that supports nodes with a
+//! TTL. A disconnected client asks the servers for their last transaction: if that is older than its own last
+//! proof, the servers have lost data, its holds are lost as `Forgotten`, and its waiters join again.
+//!
+//! The pages `chain.md`, `lease.md`, `cells.md` and `zookeeper-fast-path.md` in `docs/protocol` explain, rule
+//! by rule, why this is safe.
 //!
 //! # Limits
 //!
-//! * A refused try leaves a node for a moment. This node may cause another client's try on a free lock to
-//!   be refused.
-//! * The server grants sessions of 2 to 20 ticks unless it is configured otherwise. A session that is
-//!   longer than requested is used as granted. A shorter session is an error. Set `tick` to the server's
-//!   tickTime if that is above 2 s. A TTL of one and a half ticks or less is refused, so also set `tick`
-//!   for a TTL of 3 s or less.
+//! * A refused try leaves a node for a moment, which may cause another client's try on a free lock to be
+//!   refused.
+//! * The server grants sessions of 2 to 20 ticks unless it is configured otherwise. A longer
+//!   session than requested is used as granted. A shorter one is an error. Set `tick` to the server's
+//!   tickTime if that is above 2 s, and for a TTL of 3 s or less.
 //! * If a server restarts with a lower `maxSessionTimeout` or `tickTime`, it grants less time to an open
-//!   session that reconnects, and the client crate does not report this. For up to the difference, two
-//!   clients may hold a lock. Lower these settings only while no client with a longer TTL is connected. Over
-//!   TLS, the relay in the client reads the granted time, and ends the session as `Expired`.
+//!   session that reconnects. For up to the difference, two clients may hold a lock, because the client
+//!   learns of this only over TLS. Lower these settings only while no client with a longer TTL is connected.
 //! * If the URL has several hosts, a client leaves a host that is silent for a share of the TTL and of the
-//!   time for connecting (1.7 s by default, 1 s at a TTL of 6 s). A server may also be silent while it
-//!   waits for the commit of its own write. Raise the TTL and the time for connecting if servers pause, or
+//!   time for connecting (1.7 s by default, 1 s at a TTL of 6 s). Raise both if servers pause, or
 //!   need to commit, for longer.
 //! * A directory counts its creations up to 2^31-1, and then reuses numbers. A join that gets this number
 //!   or a negative number is refused (`Misconfigured`, with the directory's path). No client can join until
 //!   the directory is empty and has been deleted, by hand or by the server after some minutes.
 //! * Curator's reader node that was a writer does not show its former number. It is listed under a new
 //!   number, and a page of a listing that ends with it leaves out the entries after it.
-//! * Only creations by this library raise the data version of a directory of cells. Other programs must not
-//!   delete and recreate a cell or its directory while clients write under versions from before.
+//! * Other programs must not delete and recreate a cell or its directory while clients write under versions
+//!   from before.
 //! * The client crate does not limit the size of answers: a listing that announces 2^31-1 children aborts
-//!   the process, and a message of 2 GB is collected before it is read. ZooKeeper sends neither.
+//!   the process. ZooKeeper sends none.
 //! * The only SASL mechanism is DIGEST-MD5 (crate feature `sasl`), so Kerberos is not supported. TLS is the
 //!   crate feature `tls`: a relay in the client's process does TLS for the client crate.
 

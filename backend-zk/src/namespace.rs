@@ -1,5 +1,4 @@
-//! The plain directories of a namespace: creates missing ones, and checks their access control
-//! lists.
+//! The plain directories of a namespace, and their access control lists.
 
 use latchwork_core::{Error, ErrorKind, Kind, Result, seen};
 
@@ -9,7 +8,6 @@ use crate::error::{Fault, Unanswered};
 use crate::layout::{RELEASED, cell_directories, directories, split};
 use crate::queue::{believes_announcements, is_open};
 
-/// Creates the missing directories and this client's own node.
 pub(crate) async fn make_member(driver: &Driver, settings: &Settings, member: &str) -> Result<Stat> {
     let paths = directories(&settings.namespace);
     let root = shown(settings, "");
@@ -30,8 +28,8 @@ pub(crate) async fn make_member(driver: &Driver, settings: &Settings, member: &s
     made.map_err(|fault| fault.error_without_trace(&format!("create {}", shown(settings, member))))
 }
 
-/// Reads the identities that the namespace trusts, and returns whether the client believes
-/// announcements of releases. Warns if the client has a login and a directory trusts every client.
+/// Returns whether the client believes announcements of releases. Warns if the client has a login and a
+/// directory trusts every client.
 pub(crate) async fn trusted(driver: &Driver, settings: &Settings) -> Result<bool> {
     let mut paths = directories(&settings.namespace);
     paths.extend(cell_directories(&settings.namespace));
@@ -59,12 +57,10 @@ pub(crate) async fn trusted(driver: &Driver, settings: &Settings) -> Result<bool
     Ok(believes_announcements(grants(RELEASED), grants(Kind::Mutex.as_str())))
 }
 
-/// The path on the server, with the chroot.
 fn shown(settings: &Settings, path: &str) -> String {
     format!("{}{path}", settings.chroot.as_deref().unwrap_or_default())
 }
 
-/// The error for a session that could not be opened.
 pub(crate) fn connect_error(fault: Fault, settings: &Settings) -> Error {
     let with_chroot = |what: &str| match &settings.chroot {
         Some(chroot) => format!("{what} the chroot {chroot}"),

@@ -1,5 +1,3 @@
-//! The opening of a session, with the tasks that serve it.
-
 use std::sync::Arc;
 
 use latchwork_core::backend::decide::ContactProof;
@@ -17,9 +15,8 @@ use crate::queue::{FastPath, Session, Unsettled, WatchSessions};
 use crate::renewal::renew;
 use crate::watch::HolderWatch;
 
-/// Opens a session, and starts its renewal and its holder watch. Fails when its client has `ended`.
-/// A session that the server is opening at that time is closed as soon as it is open, and this
-/// waits for it. Otherwise it would remain until it expires.
+/// Also starts its renewal and its holder watch. Fails when its client has `ended`: a session that the server
+/// is opening then is closed as soon as it is open, because it would remain until it expires.
 pub(crate) async fn open_session(
     settings: &Arc<Settings>,
     names: &Arc<NamePool>,
@@ -36,8 +33,8 @@ pub(crate) async fn open_session(
         }
         let period = settings.contact_period(granted)?;
         if driver.lease().deadline().since(answered) < period * 17 / 8 {
-            // Attempts at other hosts took most of the lease: it would be lost before its first
-            // proof counts. The next attempt begins at another host.
+            // Other hosts took most of the lease: it would be lost before its first proof counts. The next
+            // attempt begins at another host.
             continue;
         }
         let member = member_path(&settings.namespace);
@@ -46,9 +43,8 @@ pub(crate) async fn open_session(
             break;
         };
         let (made, believes_announcements, has_idle_cells) = match prepared {
-            // A short session can end while a busy server creates the directories, and its
-            // connection even earlier. Then another session is opened. The directories do not
-            // depend on the session that creates them.
+            // A short session can end while a busy server creates the directories, which do not depend on the
+            // session.
             Err(error) if driver.lease().lost().is_some() || is_unanswered(&error) => {
                 note_failure(&error);
                 driver.close();
@@ -79,7 +75,6 @@ pub(crate) async fn open_session(
     Err(Error::closed())
 }
 
-/// Closes a session, and waits for the server's answer for the time of a request.
 async fn close(driver: &Driver, settings: &Settings) {
     driver.close();
     let _ = tokio::time::timeout(settings.request_timeout, driver.closed()).await;
@@ -88,7 +83,6 @@ async fn close(driver: &Driver, settings: &Settings) {
 async fn prepare(driver: &Driver, settings: &Settings, member: &str) -> Result<(Stat, bool, bool)> {
     let entered = driver.enter(settings.chroot.as_deref()).await;
     entered.map_err(|fault| connect_error(fault, settings))?;
-    // A path below a node that does not exist.
     let nowhere = format!("{member}-nowhere/node");
     let asked = async {
         let answer = driver.has_nodes_that_live(&nowhere).await;
@@ -102,7 +96,6 @@ fn is_unanswered(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::OutcomeUnknown)
 }
 
-/// Renews the lease until it is lost, and then closes the session.
 async fn keep(session: Arc<Session>, proof: ContactProof) {
     if let Some(reason) = renew(&session.lease, proof).await {
         session.close(reason);

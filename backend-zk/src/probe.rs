@@ -1,5 +1,5 @@
-//! The probe of an address before a session is opened: it distinguishes a ZooKeeper from another
-//! server. The client crate waits for either until its timeout, and reports only the timeout.
+//! Distinguishes a ZooKeeper from another server before a session is opened, because the client crate reports
+//! only a timeout.
 
 use latchwork_core::backend::{
     Hosts, PATIENCE, Probed, Scheme, Transport, exchange, find_server, greet, is_of_zookeeper,
@@ -10,14 +10,13 @@ use tokio::time::timeout;
 
 use crate::config::{NAME, Settings};
 
-/// The one four-letter word that a server allows by default.
+/// The one word that a server allows by default.
 const WORD: &[u8] = b"srvr";
 
-/// The oldest server with all that is needed: container nodes, and their removal without its bug.
+/// It has container nodes, and their removal without its bug.
 const OLDEST: (u32, u32, u32) = (3, 5, 3);
 
-/// Probes the hosts until one of them is a ZooKeeper that serves, as long as one may still start to serve. It
-/// has no bound: the caller bounds the whole of connecting.
+/// Until a host serves, as long as one may still start to serve. The caller bounds the time.
 ///
 /// # Errors
 /// The most specific error of the hosts: `WrongServer`, `Misconfigured` (too old), otherwise `Unavailable` if
@@ -43,14 +42,12 @@ pub(crate) async fn probe(settings: &Settings) -> Result<()> {
 const HUNG_UP: &str = "closes the connection: it has no quorum, or it accepts no more connections (maxClientCnxns), or it is a \
                        proxy whose ZooKeeper is down, or it is not ZooKeeper";
 
-/// Returns a server's answer to [`WORD`]; `None` without an answer.
 pub(crate) async fn said(host: &str, transport: &Transport) -> Option<String> {
     let transport = transport.apart();
     let answer = timeout(PATIENCE, exchange(host, &transport, WORD, |_| false)).await.ok()?.ok()?;
     Some(String::from_utf8_lossy(&answer).into_owned())
 }
 
-/// Returns the role of a server, and the number of its last transaction; `None` without an answer.
 pub(crate) async fn ask(host: &str, transport: &Transport) -> Option<(Role, i64)> {
     read_state(&said(host, transport).await?)
 }
@@ -60,7 +57,6 @@ pub(crate) fn read_state(answer: &str) -> Option<(Role, i64)> {
     Some((role(answer)?, last))
 }
 
-/// Returns the role in an answer to [`WORD`].
 pub(crate) fn role(answer: &str) -> Option<Role> {
     match value(answer, "Mode:")? {
         "standalone" => Some(Role::Alone),
@@ -71,8 +67,6 @@ pub(crate) fn role(answer: &str) -> Option<Role> {
     }
 }
 
-/// Returns the version in an answer to [`WORD`]: `3.8.0` of
-/// `3.8.0-5a02a05eddb59aee6ac762f7ea82e92a68eb9c0f, built on …`.
 pub(crate) fn version(answer: &str) -> Option<&str> {
     value(answer, "Zookeeper version:")?.split(['-', ',', ' ']).next()
 }
@@ -81,10 +75,7 @@ fn value<'a>(answer: &'a str, name: &str) -> Option<&'a str> {
     answer.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
 }
 
-/// Refuses a server without an ensemble under a URL of several hosts: each of these would admit a holder.
-///
-/// # Errors
-/// `Misconfigured`.
+/// Each of several servers without an ensemble would admit a holder.
 pub(crate) fn check_one_group(hosts: usize, host: &str, answer: &str) -> Result<()> {
     if hosts > 1 && role(answer) == Some(Role::Alone) {
         let what = format!(
@@ -96,7 +87,6 @@ pub(crate) fn check_one_group(hosts: usize, host: &str, answer: &str) -> Result<
     Ok(())
 }
 
-/// Returns the meaning of an answer to [`WORD`].
 pub(crate) fn judge(host: &str, answer: &str) -> Result<Probed> {
     let waits = |what: &str| Ok(Probed::Waits(Error::new(ErrorKind::Unavailable, format!("{host}: {what}"))));
     if answer.starts_with("srvr is not executed") {

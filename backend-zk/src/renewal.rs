@@ -1,5 +1,3 @@
-//! Renewal: contacts prove the session until it is lost.
-
 use latchwork_core::LostReason;
 use latchwork_core::backend::decide::ContactProof;
 
@@ -8,8 +6,7 @@ use crate::error::Fault;
 use crate::incarnation::forgotten;
 use crate::lease::SessionLease;
 
-/// Proves the lease by writes on its own node until it is lost, and returns the reason. `None`: the
-/// client was killed, and its lease expires at its deadline.
+/// Returns the reason of the loss. `None`: the client was killed, and its lease expires at its deadline.
 pub(crate) async fn renew(lease: &SessionLease, proof: ContactProof) -> Option<LostReason> {
     let driver = &lease.driver;
     let killed = driver.killed();
@@ -42,7 +39,7 @@ async fn contact(lease: &SessionLease, mut proof: ContactProof) {
         // A short lease has less left than a period, and must be suspended before it is lost.
         writer.awaiting(sent, sent + period.min(writer.deadline().since(sent) / 2));
         let written = match driver.write_until_lost(member, label).await {
-            // Another client removed the node. The create is a write too.
+            // Another client has removed the node. The create is a write too.
             Err(Fault::NoNode) => driver.create_with_directory(member, label, NodeMode::Ephemeral).await,
             written => written,
         };
@@ -60,7 +57,7 @@ async fn contact(lease: &SessionLease, mut proof: ContactProof) {
             Err(fault) => {
                 tracing::debug!(?fault, "a proof of contact failed");
                 writer.suspend();
-                // A refused proof is not repeated in a tight loop.
+                // A refused proof must not cause a tight loop.
                 next = clock.now() + period / 4;
             }
         }
@@ -68,8 +65,8 @@ async fn contact(lease: &SessionLease, mut proof: ContactProof) {
     }
 }
 
-/// A negative control for tests: a client whose deadline counts from its last answered read, and
-/// that sends no write. It trusts a follower that is cut off from its leader.
+/// A negative control: the deadline counts from the last answered read, even of a follower that is cut off
+/// from its leader.
 #[cfg(feature = "controls")]
 async fn believe_reads(lease: &SessionLease) {
     let (driver, writer, member) = (&lease.driver, lease.writer(), lease.member.as_str());

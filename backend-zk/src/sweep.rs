@@ -1,5 +1,3 @@
-//! The end of a namespace: all of its nodes are deleted.
-
 use std::time::Duration;
 
 use latchwork_core::Result;
@@ -12,14 +10,12 @@ use crate::error::Answer;
 use crate::layout::in_directory;
 use crate::namespace::connect_error;
 
-/// The number of nodes that are listed or deleted in one trip, so that other clients of the server
-/// need not wait for long.
+/// Nodes in one trip, so that other clients do not wait for long.
 const AT_ONCE: usize = 100;
-/// The session is not renewed, so it asks for a timeout that covers the whole deletion. If the
-/// server grants less, a part of a very large namespace may remain.
+/// The session is not renewed, so its timeout covers the whole deletion. If the server grants less, a part of
+/// a very large namespace may remain.
 const LONG: Duration = Duration::from_secs(300);
 
-/// Deletes all nodes of the namespace. Returns how many were found.
 pub(crate) async fn sweep(mut settings: Settings) -> Result<usize> {
     settings.ttl = settings.ttl.max(LONG);
     let (runtime, within, hosts) = (Handle::current(), settings.connect_timeout, settings.hosts.clone());
@@ -34,7 +30,7 @@ pub(crate) async fn sweep(mut settings: Settings) -> Result<usize> {
 }
 
 async fn delete_below(driver: &Driver, root: String) -> Answer<usize> {
-    // Parents first. Each node is deleted after its children.
+    // Parents first, deleted after their children.
     let mut nodes = vec![root];
     let mut listed = 0;
     while listed < nodes.len() {
@@ -43,7 +39,6 @@ async fn delete_below(driver: &Driver, root: String) -> Answer<usize> {
         let paths: Vec<_> = some.iter().map(String::as_str).collect();
         let mut below = Vec::new();
         for (node, found) in some.iter().zip(driver.nodes(&paths).await?) {
-            // The server itself removes empty containers and ephemeral nodes.
             let children = found.map(|(children, _)| children).unwrap_or_default();
             below.extend(children.iter().map(|child| in_directory(node, child)));
         }

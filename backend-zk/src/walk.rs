@@ -1,9 +1,8 @@
 //! A walk over the directory of a kind, page by page.
 //!
-//! A server has no pages of children, so all names of the directory come in one reply. Then the
-//! node at each name is read: many in one trip, and a bounded number for one page. The result shows
-//! at least the changes that a majority had committed when the request was sent, because a move
-//! compares the values of both sides by it.
+//! All names of the directory come in one reply, because a server has no pages of children. Then the node at
+//! each name is read, a bounded number for one page. The result shows at least the changes that a majority
+//! had committed when the request was sent: a move compares the values of both sides by it.
 
 use crate::driver::Driver;
 use crate::error::{Answer, Fault};
@@ -12,16 +11,14 @@ use crate::lease::SessionLease;
 use futures_util::future::BoxFuture;
 use latchwork_core::{Address, Error, ListedKey, Page, QueuePrefix, Result};
 
-/// The least and the largest number of paths that are read in one trip.
 const FEW: usize = 16;
 const CHUNK: usize = 256;
 
-/// The largest number of trips for one page. The page ends there, even if it is not full.
+/// A page ends after this number of trips, even if it is not full.
 const CHUNKS: usize = 8;
 
-/// Returns a page of items that `shown` makes from the answers of `ask`, after the encoded key
-/// `after`, in the order of the encoded keys, and the beginning of the next page. `what` names the
-/// items in errors.
+/// `shown` makes items from the answers of `ask`, after the encoded key `after`, in the order of the encoded
+/// keys. `what` names them in errors.
 ///
 /// # Errors
 /// `InvalidArgument` naming `after`, if no page returned this text as its `next`.
@@ -57,8 +54,7 @@ pub(crate) async fn page<N>(
     Ok(Page::new(page, last.map(|(last, _)| last.coded().to_owned())))
 }
 
-/// Returns the addresses whose names are in a directory, after the encoded key `after`, with their
-/// paths, unordered.
+/// After the encoded key `after`, with their paths, unordered.
 ///
 /// # Errors
 /// As [`page`].

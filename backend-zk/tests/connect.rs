@@ -1,5 +1,3 @@
-//! Connecting: each cause has a separate error.
-
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -16,7 +14,6 @@ use latchwork_core::{Config, Error, ErrorKind};
 use tokio::net::TcpListener;
 use zookeeper_client::{Acls, CreateMode};
 
-/// A connect that waits for this deadline does not end within a test.
 const FAR_DEADLINE: Duration = Duration::from_secs(3600);
 
 async fn refused(config: &Config) -> Error {
@@ -26,8 +23,7 @@ async fn refused(config: &Config) -> Error {
     }
 }
 
-/// The error of a connect to a server of another kind. The server has less than a second to
-/// identify itself. A busy server may need a second try.
+/// The server has less than a second to identify itself, and may need a second try.
 async fn refused_by_another(kind: Kind, name: &str) -> Error {
     let server = Server::start(kind, Options::new()).await.unwrap_or_else(|error| panic!("{error}"));
     let expected = format!("wrong server: expected zookeeper, saw {name}:");
@@ -59,8 +55,7 @@ async fn a_connect_whose_reply_is_lost_or_late_goes_on_with_another_session() {
             let proxy = Proxy::start(server().await.addr()).await.unwrap();
             let mut config = config(&proxy.addr().to_string());
             config.ttl = Duration::from_secs(4);
-            // With such a TTL, the opening of a session has 1.6 s, so a busy machine needs several
-            // tries.
+            // The opening of a session has 1.6 s then, so a busy machine needs several tries.
             config.connect_timeout = Duration::from_secs(120);
             if chroot {
                 config.path = format!("root-{}", config.namespace);
@@ -70,7 +65,7 @@ async fn a_connect_whose_reply_is_lost_or_late_goes_on_with_another_session() {
             let backend = try_backend(&config).await.unwrap();
             soon(fault.fired()).await.unwrap();
             backend.close(Close::Orderly).await.unwrap();
-            // The session that was given up is closed too.
+            // The given-up session is closed too.
             proxy.resume();
             soon(proxy.wait_for_connections(0)).await;
         }
@@ -123,7 +118,7 @@ async fn system_keepalive_checks_a_silent_connection() {
     table.made("another kind of server listens there", &refused_by_another(Kind::Redis, "Redis").await);
     refused_by_another(Kind::Etcd, "etcd").await;
 
-    // The server's own bound is 60 s.
+    // The server's bound is 60 s.
     let server = server().await;
     let mut config = config(server.addr());
     let mut several = config.clone();
@@ -154,8 +149,7 @@ async fn namespace_mistakes_give_the_errors_in_the_guide() {
     soon(namespaces_are_named(table, latchwork_zookeeper::connector(), &config)).await;
 }
 
-/// An administrator created the namespace for an earlier version, and clients may not create nodes
-/// in it.
+/// An administrator created it for an earlier version.
 #[tokio::test]
 async fn a_namespace_in_which_releases_may_not_be_announced_serves() {
     let addr = server().await.addr();
@@ -195,7 +189,7 @@ async fn closing_takes_the_clients_node_with_it_and_a_crash_leaves_it() {
     other.close(Close::Abrupt).await.unwrap();
     assert_eq!(clients(&orderly).await, 0);
     assert_eq!(clients(&abrupt).await, 1, "the server still has the client's node");
-    // The granted session, a tick for its expiry, and as much for a busy machine.
+    // The session expires first, then a tick passes, and as much for a busy machine.
     until(async || clients(&abrupt).await == 0).await;
     one.close(Close::Orderly).await.unwrap();
 }

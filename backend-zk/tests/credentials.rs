@@ -1,5 +1,3 @@
-//! Logins: the nodes of a client belong to its login, and a provider is asked for each session.
-
 use crate::common::acls::{lists, made};
 use crate::common::{at, config, coordinator, loses_its_session, owner, server, soon, stranger, with_login};
 use latchwork_conformance::proxy::Proxy;
@@ -15,13 +13,12 @@ async fn every_node_that_a_client_with_a_login_makes_is_its_logins_alone() {
     let owner = owner(addr).await;
     let top = format!("/{}", config.namespace);
     let lists = lists(&owner, &top).await;
-    // The directory of quorums is created only by quorum locks.
+    // Only quorum locks create this directory.
     let kinds = Kind::QUEUES.into_iter().chain(Kind::CELLS);
     let kinds = kinds.filter(|kind| *kind != Kind::Quorum).map(Kind::as_str);
     for place in kinds.chain(["limits", "released"]).map(|name| format!("{top}/{name}")) {
         let below = format!("{place}/");
-        // The nodes in these directories are deleted again: an announcement, and the state of a
-        // barrier that all have passed.
+        // The announcement, and the barrier that all have passed, are deleted again.
         let passes = place.ends_with("/released") || place.ends_with("/passage");
         let is_there = |path: &str| passes && path == place || path.starts_with(&below);
         assert!(lists.iter().any(|(path, _)| is_there(path)), "{place}: {lists:?}");
@@ -66,7 +63,7 @@ async fn a_provider_is_asked_for_each_session() {
     let again = soon(client.mutex("a").unwrap().acquire()).await.unwrap();
     assert!(again.is_held() && vault.asked() > first);
     again.release().await.unwrap();
-    // The new session is logged in too: its nodes belong to the login.
+    // The nodes of the new session belong to the login too.
     for (path, acls) in lists(&owner(server.addr()).await, &format!("/{}", config.namespace)).await {
         assert!(acls.iter().all(|acl| acl.scheme() == "digest"), "{path}: {acls:?}");
     }

@@ -1,5 +1,3 @@
-//! A server that is restarted without its data has forgotten its clients.
-
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,7 +6,6 @@ use latchwork_conformance::servers::ask;
 use latchwork_core::{Ended, LostReason};
 use zookeeper_client::CreateMode;
 
-/// The folder of the server's data.
 async fn data_of(addr: &str) -> PathBuf {
     let answer = ask(addr, "conf").await.unwrap();
     let folder = answer.lines().find_map(|line| line.strip_prefix("dataDir="));
@@ -23,8 +20,7 @@ async fn restart_without_data_is_reported_and_waiters_join_again() {
         let mut config = config(server.addr());
         config.ttl = Duration::from_secs(60);
         let (one, other) = (coordinator(&config).await, coordinator(&config).await);
-        // More transactions than the server makes after its restart, before the last client has
-        // asked.
+        // More transactions than the restarted server makes before the last client has asked.
         let stranger = stranger(server.addr()).await;
         for _ in 0..200 {
             let path = plant(&stranger, "/before", CreateMode::EphemeralSequential).await;
@@ -38,7 +34,7 @@ async fn restart_without_data_is_reported_and_waiters_join_again() {
         }
         server.launch().await.unwrap();
         if keeps_data {
-            // The session continues, because its server knows it.
+            // The server knows the session.
             soon(async { while one.mutex("a").unwrap().queue().first(10).await.is_err() {} }).await;
             assert_eq!(one.mutex("a").unwrap().queue().first(10).await.unwrap().len(), 2);
             assert!(held.is_held() && !waits.is_finished());

@@ -1,6 +1,4 @@
-//! A client that joins a queue again before any other client is admitted by its node's number. Each
-//! test has a separate server, because the distance of two nodes in the server's transactions
-//! counts.
+//! Each test has a separate server, because the distance of two nodes in the server's transactions counts.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,11 +15,11 @@ use latchwork_core::backend::{Backend, Join, Joined, Patience};
 use latchwork_core::{Key, Kind};
 use zookeeper_client::{Acls, Client, CreateMode};
 
-/// For this time after a turn, a client that was alone expects to be alone again.
+/// A client that was alone expects this for that time.
 const SOON_AFTER: Duration = Duration::from_millis(100);
 
-/// Raises the counter of a queue's directory by nodes that are not contenders. In a directory with
-/// a low counter, the next number proves nothing if another client also makes transactions.
+/// By nodes that are not contenders. With a low counter, the next number proves nothing if another client also
+/// makes transactions.
 async fn count_on(stranger: &Client, path: &str, joins: usize) {
     let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
     let foreign = format!("{path}/foreign-");
@@ -30,15 +28,15 @@ async fn count_on(stranger: &Client, path: &str, joins: usize) {
     try_join_all(gone.iter().map(|path| stranger.delete(path, None))).await.unwrap();
 }
 
-/// A turn that begins at once. Returns whether the queue was listed for it.
+/// Returns whether the queue was listed for it.
 async fn turn_lists(proxy: &Proxy, client: &Arc<dyn Backend>, join: &Join) -> bool {
     let listed = proxy.request(|chunk| holds(chunk, LIST));
     admitted(client.join(join).await).leave().await.unwrap();
     listed.has_fired()
 }
 
-/// Takes turns until one follows another soon enough, even if the machine stops often. Returns the
-/// number of turns, and whether the queue was listed for the last.
+/// Even if the machine stops often. Returns the number of turns, and whether the queue was listed for the
+/// last.
 async fn soon_after_another(turn: impl AsyncFn() -> bool) -> (usize, bool) {
     let mut turns = 0;
     soon(async {
@@ -55,8 +53,7 @@ async fn soon_after_another(turn: impl AsyncFn() -> bool) -> (usize, bool) {
     .await
 }
 
-/// A client that was the last to join each time expects the same again, and its create proves it. A
-/// wrong expectation costs one listing.
+/// A wrong expectation costs one listing.
 #[tokio::test]
 async fn a_client_that_comes_back_before_any_other_has_joined_creates_its_node_and_asks_no_more() {
     alone(async |server| {
@@ -76,7 +73,7 @@ async fn a_client_that_comes_back_before_any_other_has_joined_creates_its_node_a
             for _ in 0..3 {
                 assert!(!soon_after_another(turn).await.1, "the number of the node is enough");
             }
-            // A turn of another client in between, and then a turn that is not over.
+            // Another client takes a turn, and then holds one.
             admitted(other.join(&join(&queue, Exclusive)).await).leave().await.unwrap();
             for _ in 0..9 {
                 assert!(turn().await);
@@ -97,8 +94,7 @@ async fn a_client_that_comes_back_before_any_other_has_joined_creates_its_node_a
     .await;
 }
 
-/// A directory that was created again has a new counter, which may by accident give the number
-/// after this client's last one.
+/// Its new counter may by accident give the number after this client's last one.
 #[tokio::test]
 async fn next_number_in_a_recreated_directory_admits_no_waiter() {
     alone(async |server| {
@@ -132,8 +128,7 @@ async fn next_number_in_a_recreated_directory_admits_no_waiter() {
     .await;
 }
 
-/// A mutex and a read/write lock at one exact address share a directory and its numbers, and do not
-/// wait for each other.
+/// They share a directory and its numbers, but do not wait for each other.
 #[tokio::test]
 async fn number_after_node_of_another_kind_admits_no_waiter() {
     alone(async |server| {
@@ -156,7 +151,6 @@ async fn number_after_node_of_another_kind_admits_no_waiter() {
     .await;
 }
 
-/// A waiter that gave up does not know the nodes ahead of it.
 #[tokio::test]
 async fn number_after_a_node_without_admission_admits_no_waiter() {
     alone(async |server| {

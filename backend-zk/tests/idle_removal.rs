@@ -1,4 +1,4 @@
-//! Removals that a server makes by path, some time after its decision (CELL-IDLE).
+//! A server removes by path, some time after its decision (CELL-IDLE).
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -16,27 +16,23 @@ use crate::larger::idle_cells::ROUNDS;
 
 const ACLS: Acls<'static> = Acls::anyone_all();
 
-/// The number of cells that end at once. The server removes one in 6 ms, so the last one waits for
-/// most of a second.
+/// They end at once. The server removes one in 6 ms, so the last one waits for most of a second.
 const CELLS: usize = 150;
-/// How often the control is tried at most.
 const TRIES: usize = 8;
 
 static SHARED: OnceCell<Server> = OnceCell::const_new();
 
-/// A server with idle cells that removes them soon after their end.
 async fn server() -> &'static Server {
     SHARED.get_or_init(async || started(Options::new().own().args(ROUNDS)).await).await
 }
 
-/// Waits until the server has removed one of these nodes: then it has decided to remove them all.
+/// Then the server has decided to remove them all.
 async fn one_is_gone(client: &Client, directory: &str, names: &[String]) {
     let gone = async { while there(client, directory, names).await == names.len() {} };
     timeout(PATIENCE, gone).await.expect("the server removes the idle cell");
 }
 
-/// Waits until the server has made all removals that it has decided before this call. It makes the removals of a round
-/// one by one, and this container, which has lost its only child, is removed in a later round.
+/// The server makes the removals of a round one by one, and removes this container in a later round.
 async fn decided_removals_are_over(client: &Client, name: &str) {
     let (path, child) = (format!("/{name}"), format!("/{name}/used"));
     client.create(&path, b"", &CreateMode::Container.with_acls(ACLS)).await.unwrap();
@@ -45,14 +41,12 @@ async fn decided_removals_are_over(client: &Client, name: &str) {
     one_is_gone(client, "/", &[name.to_owned()]).await;
 }
 
-/// The number of these nodes in one listing.
 async fn there(client: &Client, directory: &str, names: &[String]) -> usize {
     let found: HashSet<_> = client.list_children(directory).await.unwrap().into_iter().collect();
     names.iter().filter(|name| found.contains(*name)).count()
 }
 
-/// The control: a plain node that replaces a container is removed by the decision about the
-/// container. Only a race shows this, so the test runs until it occurs.
+/// The control. Only a race shows this, so the test runs until it occurs.
 #[tokio::test]
 async fn a_plain_node_is_removed_in_the_place_of_a_container() {
     let server = server().await;
@@ -70,13 +64,11 @@ async fn a_plain_node_is_removed_in_the_place_of_a_container() {
     );
 }
 
-/// The number of containers that were replaced by plain nodes while the server removed containers,
-/// and the number of these nodes that are left.
 async fn replaced_and_left(client: &Client, round: usize) -> (usize, usize) {
     let (container, plain) = (CreateMode::Container.with_acls(ACLS), CreateMode::Persistent.with_acls(ACLS));
     let used = CreateMode::Persistent.with_acls(ACLS).with_ttl(Duration::from_millis(800));
     let names: Vec<_> = (0..CELLS).map(|number| format!("raw-{round}-{number}")).collect();
-    // All at once, so that no cell ends before all exist.
+    // All cells exist before one ends.
     join_all(names.iter().map(|name| {
         let mut made = client.new_multi_writer();
         made.add_create(&format!("/{name}"), b"", &container).unwrap();
@@ -105,7 +97,7 @@ async fn a_cell_that_is_written_as_an_idle_one_ends_is_not_removed_in_its_place(
     let server = server().await;
     let (client, config) = (stranger(server.addr()).await, config(server.addr()));
     let backend = backend(&config).await;
-    // The time is long enough that no cell ends before all are written and checked.
+    // All cells are written and checked before one ends.
     let idle = CellLife::Idle(TimeToIdle::new(Duration::from_secs(8)).unwrap());
     let names: Vec<_> = (0..CELLS).map(|number| number.to_string()).collect();
     let cells: Vec<_> = names.iter().map(|name| address(&config, Kind::Value, name.as_str())).collect();

@@ -1,5 +1,3 @@
-//! Stored data that are not a limit: errors show them, and they remain until a limit is set.
-
 use std::sync::Arc;
 
 use crate::common::{address, place};
@@ -25,7 +23,6 @@ impl StoredLimit for Data {
     }
 }
 
-/// A semaphore and the place of its limit.
 async fn semaphore() -> (Arc<dyn Backend>, Address, Data) {
     let (config, client, stranger) = place().await;
     let path = format!("/{}/limits/a", config.namespace);

@@ -1,5 +1,3 @@
-//! A queue that is far too long by mistake.
-
 use crate::common::{address, place};
 use futures_util::future::try_join_all;
 use latchwork_core::Kind;
@@ -8,7 +6,7 @@ use zookeeper_client::{Acls, CreateMode};
 
 const LONG: usize = 30_000;
 
-/// Each reply comes within a request timeout. It takes half a second on a machine at rest.
+/// Each reply takes half a second on a machine at rest.
 #[tokio::test]
 async fn a_queue_of_thirty_thousand_is_listed() {
     let (config, client, stranger) = place().await;
@@ -24,7 +22,6 @@ async fn a_queue_of_thirty_thousand_is_listed() {
         let page = client.list(&queue, EntryPage::new(0, most)).await.unwrap();
         assert_eq!(page.len(), most.min(LONG));
         assert!(page.is_sorted_by(|a, b| a.sequence < b.sequence) && page[0].admitted);
-        // The next page begins at its end.
         let after = page[page.len() - 1].sequence;
         let next = client.list(&queue, EntryPage::new(after, 1)).await.unwrap();
         assert_eq!(next.len(), usize::from(page.len() < LONG));

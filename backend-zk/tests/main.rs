@@ -1,5 +1,4 @@
-//! The tests of Latchwork on ZooKeeper. [`ensemble`], [`faults`] and modules `larger` belong to tier 2,
-//! all others to tier 1.
+//! [`ensemble`], [`faults`] and modules `larger` belong to tier 2, all others to tier 1.
 
 mod cells;
 mod changes;
@@ -31,7 +30,7 @@ mod watches;
 
 use latchwork_zookeeper::{connector, connector_without_fast_path};
 
-/// The client processes of all tests: each is this program again, with only this test.
+/// The client processes: each is this program again, with only this test.
 #[test]
 fn contender() {
     let connector = if larger::without_fast_path::started_this_process() {

@@ -1,5 +1,3 @@
-//! The log and the errors while the server cannot be reached.
-
 use latchwork_conformance::outages::{OutageWords, are_reported};
 use latchwork_conformance::servers::Kind;
 

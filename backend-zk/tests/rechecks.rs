@@ -1,5 +1,3 @@
-//! A waiter whose event is lost finds its admission by its re-check, and this is counted.
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
@@ -9,12 +7,12 @@ use crate::common::{config, coordinator, server, stranger};
 use latchwork_conformance::lost_events::LostEvents;
 use latchwork_conformance::recorder::Recorder;
 
-/// The number of an event, in place of the number of a request.
+/// An event has it in place of a request's number.
 const EVENT: [u8; 4] = (-1_i32).to_be_bytes();
-/// Number, transaction, error, kind, state and the path's length precede the path.
+/// Number, transaction, error, kind, state, length of the path.
 const PATH: usize = 4 + 8 + 4 + 4 + 4 + 4;
 
-/// The number of a request that watches this node: `exists` or `getData` with its flag set.
+/// `exists` or `getData` with its flag set.
 fn watches(request: &[u8], node: &str) -> Option<i32> {
     let (xid, rest) = request.split_first_chunk()?;
     let code = i32::from_be_bytes(*rest.first_chunk()?);
@@ -46,7 +44,7 @@ async fn an_admission_without_an_event_is_found_and_counted() {
     };
     let rewriter = rewriting(server.addr(), request, garble).await;
     let mut direct = config(server.addr());
-    // The re-check, each three quarters of a TTL, comes later than any event.
+    // The re-check comes later than any event.
     direct.ttl = Duration::from_secs(8);
     let mut through = direct.clone();
     through.hosts = vec![rewriter.addr()];

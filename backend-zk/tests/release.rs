@@ -1,11 +1,8 @@
-//! A release returns the server's report about its node, not the client's assumption.
-
 use crate::common::request::DELETE;
 use crate::common::{config, coordinator, holds, server, soon, stranger};
 use latchwork_conformance::proxy::Proxy;
 use latchwork_core::{Coordinator, ErrorKind, Hold, Kind};
 
-/// A hold by one of the recipes.
 async fn hold(of: &Coordinator, kind: Kind, key: &str) -> Hold {
     match kind {
         Kind::RwLock => soon(of.rwlock(key).unwrap().write()).await.unwrap().into(),
@@ -14,7 +11,7 @@ async fn hold(of: &Coordinator, kind: Kind, key: &str) -> Hold {
     }
 }
 
-/// The request was carried out. The next one finds no node, and cannot know the cause.
+/// The next request finds no node, and cannot know the cause.
 #[tokio::test]
 async fn a_release_whose_reply_was_lost_is_unknown_and_no_loss() {
     let addr = server().await.addr();
@@ -30,7 +27,7 @@ async fn a_release_whose_reply_was_lost_is_unknown_and_no_loss() {
         assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
         let directory = format!("/{}/{}/a", through.namespace, kind.as_str());
         assert_eq!(stranger.list_children(&directory).await.unwrap(), [""; 0]);
-        // A request that certainly did not reach the server does not count.
+        // The request certainly did not reach the server.
         let held = hold(&client, kind, "a").await;
         proxy.sever();
         soon(held.release()).await.unwrap();

@@ -1,5 +1,5 @@
-//! The cost of many reconnecting clients for a server that restarts. `LATCHWORK_CLIENTS` sets their
-//! number. The figures are printed.
+//! Many clients reconnect to a server that restarts. `LATCHWORK_CLIENTS` sets their number. The figures are
+//! printed.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ async fn a_restart_costs_a_server_few_requests_for_each_client_and_no_lease() {
     let options = Options::new().own().args(["maxClientCnxns=0"]);
     let server = started(options).await;
     let mut config = config(server.addr());
-    // No client reaches these bounds, unless it hangs.
+    // Only a client that hangs reaches these bounds.
     (config.ttl, config.connect_timeout) = (Duration::from_secs(60), Duration::from_secs(60));
     let all: Vec<_> = stream::iter(0..clients).map(|_| backend(&config)).buffer_unordered(32).collect().await;
     server.stop().await.unwrap();
@@ -30,7 +30,6 @@ async fn a_restart_costs_a_server_few_requests_for_each_client_and_no_lease() {
         }
     })
     .await;
-    // From here on clients connect, and are counted, even during a slow start of the server.
     let (begun, mut curve) = (Instant::now(), Vec::new());
     server.launch().await.unwrap();
     let live = soon(async {
@@ -46,7 +45,7 @@ async fn a_restart_costs_a_server_few_requests_for_each_client_and_no_lease() {
         }
     })
     .await;
-    // The requests of this test are counted too.
+    // This test has sent these.
     let asked = u64::try_from(2 * curve.len()).unwrap();
     let packets = try_count(&server, "zk_packets_received").await.unwrap().saturating_sub(asked);
     println!(
@@ -54,8 +53,8 @@ async fn a_restart_costs_a_server_few_requests_for_each_client_and_no_lease() {
     );
     println!("{curve:?}");
     assert!(all.iter().all(|client| client.lease().lost().is_none()));
-    // A connect, a ping and a proof for each client, and the usual proof and ping every few
-    // seconds. A disconnected client asks each second for the last transaction.
+    // A connect, a ping and a proof for each client, a proof and a ping every few seconds, and a question
+    // each second while disconnected.
     let reached = curve.iter().find(|(_, connections, ..)| connections.is_some());
     let asking = live.as_secs() - u64::try_from(reached.expect("it serves").0).unwrap() / 1_000;
     let each = 5 + 2 * (live.as_secs() / 4 + 1) + asking;

@@ -1,5 +1,3 @@
-//! Logins by SASL, at a server with a JAAS file.
-
 use std::io::Write as _;
 use std::path::Path;
 
@@ -16,12 +14,11 @@ use zookeeper_client::SaslOptions;
 const RIGHT: &str = "right-hunter2";
 const WRONG: &str = "wrong-hunter3";
 
-/// The options of a server with users.
 fn users() -> Options {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("jaas.conf");
     let module = "org.apache.zookeeper.server.auth.DigestLoginModule";
     let text = format!("Server {{ {module} required user_app=\"{RIGHT}\" user_other=\"{RIGHT}\"; }};");
-    // The same text each time. A starting server reads either the whole file or none.
+    // A starting server reads either the whole file or none.
     let mut written = NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a file");
     written
         .write_all(text.as_bytes())
@@ -34,7 +31,7 @@ fn users() -> Options {
 
 static SHARED: OnceCell<Server> = OnceCell::const_new();
 
-/// A server with users, with default settings: it accepts no failed login, and demands no login.
+/// The default accepts no failed login, and demands none.
 async fn strict() -> &'static Server {
     SHARED.get_or_init(async || started(users()).await).await
 }
@@ -53,7 +50,6 @@ async fn refused(config: &Config) -> Error {
     error
 }
 
-/// Every node of a namespace belongs to this user alone.
 async fn are_all_of(server: &Server, config: &Config, user: &str) {
     let login = SaslOptions::digest_md5(user.to_owned(), RIGHT);
     let owner = crate::common::foreign().with_sasl(login).connect(server.addr()).await.expect("logged in");
@@ -72,14 +68,13 @@ async fn every_node_is_of_the_user_alone_and_no_other_one_gets_in() {
     let client = at(&config).await.unwrap();
     let held = made(&client).await;
     are_all_of(server, &config, "app").await;
-    // Another user, and the same user and password by digest, which is another login.
+    // The same user by digest is another login.
     let mut other = login(server.addr(), "other", RIGHT);
     other.namespace.clone_from(&config.namespace);
     for config in [other, config.option("sasl", "false")] {
         let error = refused(&config).await;
         assert!(error.kind() == ErrorKind::Forbidden, "{error}");
     }
-    // A wrong password, and a user that does not exist.
     for (user, password) in [("app", WRONG), ("nobody", WRONG)] {
         let error = refused(&login(server.addr(), user, password)).await;
         assert!(error.to_string().contains("forbidden: log in"), "{error}");
@@ -90,7 +85,7 @@ async fn every_node_is_of_the_user_alone_and_no_other_one_gets_in() {
     client.close().await.unwrap();
 }
 
-/// At each login, the client sends a new number, and the server's challenge has a new one too.
+/// The client's number and the server's challenge are new each time.
 #[tokio::test]
 async fn the_login_works_each_time() {
     let server = strict().await;
@@ -107,11 +102,10 @@ async fn reopened_session_is_logged_in() {
     let config = login(&proxy.addr().to_string(), "app", RIGHT);
     let client = at(&config).await.unwrap();
     let mutex = client.mutex("a").unwrap();
-    // The connection breaks: the session is logged in on the next one.
+    // The next connection logs the session in.
     let hold = mutex.acquire().await.unwrap();
     proxy.sever();
     soon(hold.release()).await.unwrap();
-    // The session is lost.
     loses_its_session(&client, &proxy).await;
     let held = soon(made(&client)).await;
     are_all_of(server, &config, "app").await;
@@ -119,7 +113,6 @@ async fn reopened_session_is_logged_in() {
     client.close().await.unwrap();
 }
 
-/// Checks that locks and watches continue after the connection breaks.
 async fn goes_on_behind(proxy: &Proxy, client: &Coordinator) {
     let (mutex, value) = (client.mutex("behind").unwrap(), client.shared_value("behind").unwrap());
     let mut watch = soon(value.watch()).await.unwrap();
@@ -131,8 +124,7 @@ async fn goes_on_behind(proxy: &Proxy, client: &Coordinator) {
     assert!(soon(watch.changed()).await.unwrap().is_some());
 }
 
-/// The server accepts no request before a login. The session is not lost although the client crate
-/// sends a request before its login is complete: it sets its watches again.
+/// The client crate sets its watches again before its login is complete.
 #[tokio::test]
 async fn a_session_outlives_a_connection_where_a_login_is_demanded() {
     let demands = ["-Dzookeeper.enforce.auth.enabled=true", "-Dzookeeper.enforce.auth.schemes=sasl"];
@@ -143,7 +135,7 @@ async fn a_session_outlives_a_connection_where_a_login_is_demanded() {
     client.close().await.unwrap();
 }
 
-/// A server without users, and a lenient server, accept a login, but give it no identity.
+/// These servers accept a login, but give it no identity.
 #[tokio::test]
 async fn every_mistake_gives_the_error_in_the_guide() {
     let mut table = Mistakes::of(include_str!("../../src/guide/tls_errors.md"), "# When SASL fails");
@@ -163,7 +155,7 @@ async fn every_mistake_gives_the_error_in_the_guide() {
     let nobody = config(strict.addr()).option("sasl", "true");
     table.made("the URL has no login", &refused(&nobody).await);
     table.all_made();
-    // The control: the server accepts a correct login.
+    // The control.
     at(&login(lenient.addr(), "app", RIGHT)).await.unwrap().close().await.unwrap();
 }
 

@@ -1,6 +1,3 @@
-//! A ZooKeeper with special bounds and rights: longer and shorter sessions, a closed chroot,
-//! required logins.
-
 use std::time::Duration;
 
 use crate::common::{at, config, owner, server, started, stranger};
@@ -27,13 +24,12 @@ async fn a_server_that_grants_more_is_believed() {
     assert_eq!(client.lease().ttl(), Duration::from_secs(12));
     let hold = client.mutex("a").unwrap().acquire().await.unwrap();
     let lease = client.lease();
-    // An earlier proof ends before this time, by the margin.
+    // The margin ends any earlier proof before this.
     lease.clock().sleep_until(lease.clock().now() + lease.ttl()).await;
     assert!(hold.is_held());
     client.close().await.unwrap();
 }
 
-/// A missing chroot is created if this is allowed. Otherwise the error names its path.
 #[tokio::test]
 async fn a_chroot_that_may_not_be_made_or_used_is_named() {
     let addr = server().await.addr();
@@ -53,7 +49,6 @@ async fn a_chroot_that_may_not_be_made_or_used_is_named() {
             says(&error, &["connect", &root, "ACL"]);
         }
     }
-    // No node was left in it.
     let stranger = stranger(addr).await;
     assert_eq!(stranger.list_children(&format!("/{root}")).await.unwrap(), [""; 0]);
 }
@@ -69,7 +64,6 @@ async fn a_server_that_insists_on_a_login_says_so() {
     client.close().await.unwrap();
 }
 
-/// The error names the queue, and the queue works again when the right is back.
 #[tokio::test]
 async fn a_queue_that_is_closed_under_way_is_named() {
     let server = server().await;

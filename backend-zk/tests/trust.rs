@@ -1,5 +1,4 @@
-//! The trust of a namespace: an admission by a forged release does not last, and a login that
-//! protects no directory causes a warning.
+//! An admission by a forged release does not last, and a login that protects no directory causes a warning.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -18,8 +17,7 @@ use latchwork_core::{Address, Config, Kind, LostReason};
 use tracing::Level;
 use zookeeper_client::{Acls, Client, CreateMode};
 
-/// A holder, two waiters after it, the second of which will announce its release, and the last
-/// waiter.
+/// The second waiter will announce its release.
 struct Line {
     queue: Address,
     holder: Arc<dyn Node>,
@@ -38,14 +36,12 @@ impl Line {
         Self { queue, holder, second, predecessor, last }
     }
 
-    /// The name of the last waiter's predecessor.
     async fn predecessors_name(&self, config: &Config, stranger: &Client) -> String {
         let mut names = stranger.list_children(&directory(config, self.queue.name())).await.unwrap();
         names.sort_by_key(|name| name[name.len() - 10..].to_owned());
         names.swap_remove(2)
     }
 
-    /// The last waiter holds by a forged release of its predecessor, and then loses that hold.
     async fn is_deceived(&self, config: &Config, stranger: &Client, client: &Arc<dyn Backend>) {
         let mut admission = pin!(self.last.admitted());
         assert!(still_waits(client, &self.queue, &mut admission).await);
@@ -58,7 +54,6 @@ impl Line {
     }
 }
 
-/// A line at the key "a" of the second client and, as the last waiter, the first; and a foreign client.
 async fn line_and_stranger() -> (Config, Client, [Arc<dyn Backend>; 2], Line) {
     let (config, one, stranger) = place().await;
     let other = backend(&config).await;
@@ -70,8 +65,7 @@ fn directory(config: &Config, key: &str) -> String {
     format!("/{}/mutex/{key}", config.namespace)
 }
 
-/// Announces the release of the node with this name. If its path is given, deletes the node in the
-/// same transaction.
+/// `deleted`: the path of the node, to delete it in the same transaction.
 async fn forge(stranger: &Client, config: &Config, name: &str, deleted: Option<&str>) {
     let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
     let released = format!("/{}/released/{name}", config.namespace);
@@ -92,7 +86,7 @@ async fn announcement_without_a_release_admits_no_waiter() {
     assert!(still_waits(&one, &line.queue, &mut admission).await);
     forge(&stranger, &config, &name, None).await;
     assert!(still_waits(&one, &line.queue, &mut admission).await);
-    // It is not admitted either when the predecessor gives up later.
+    // A later leave of the predecessor does not admit either.
     tokio::time::sleep(Duration::from_millis(60)).await;
     line.predecessor.leave().await.unwrap();
     assert!(still_waits(&one, &line.queue, &mut admission).await);
@@ -102,8 +96,7 @@ async fn announcement_without_a_release_admits_no_waiter() {
     line.last.leave().await.unwrap();
 }
 
-/// By a program that may delete nodes of queues, and so could cause two holders anyway. The client
-/// removes the node, which was not the first.
+/// The program may delete nodes of queues, and so could cause two holders anyway.
 #[tokio::test]
 async fn hold_by_forged_release_is_lost_and_admits_no_waiter() {
     let (config, stranger, [one, other], line) = line_and_stranger().await;
@@ -120,13 +113,11 @@ async fn hold_by_forged_release_is_lost_and_admits_no_waiter() {
     next.leave().await.unwrap();
 }
 
-/// The client's own node left a moment ago, and the client has seen that no other node was created
-/// since.
 #[tokio::test]
 async fn forged_release_does_not_prove_an_empty_queue() {
     let (config, one, stranger) = place().await;
     let other = backend(&config).await;
-    // A directory with a higher counter is known to be the same for longer.
+    // A higher counter shows for longer that the directory is the same.
     for _ in 0..20 {
         let before = other.join(&join(&address(&config, Kind::Mutex, "a"), Exclusive)).await;
         admitted(before).leave().await.unwrap();
@@ -138,14 +129,14 @@ async fn forged_release_does_not_prove_an_empty_queue() {
     leave_all([again, line.second, line.holder]).await;
 }
 
-/// If more identities may announce than may delete, no release is announced, and waiters list.
+/// More identities may announce than may delete.
 #[tokio::test]
 async fn announcements_that_others_may_make_are_not_believed() {
     let addr = server().await.addr();
     let stranger = stranger(addr).await;
     for open in [false, true] {
         let config = with_login(&config(addr));
-        // Connecting creates the directories, with the login.
+        // The login creates the directories.
         backend(&config).await;
         if open {
             let released = format!("/{}/released", config.namespace);
@@ -176,7 +167,6 @@ async fn a_login_for_a_namespace_that_was_made_without_one_is_warned_of() {
     }
     let log = Log::listen();
     let mut seen = 0;
-    // The warnings since the last call.
     let mut warned = || {
         let lines = log.lines().split_off(seen);
         seen += lines.len();

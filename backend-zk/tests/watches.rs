@@ -1,4 +1,4 @@
-//! Watches of cells and of queues (WATCH-ORDER, WATCH-QUEUE, WATCH-END).
+//! WATCH-ORDER, WATCH-QUEUE, WATCH-END.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,6 @@ use latchwork_core::backend::{Backend, ChangeWatch, Node};
 use latchwork_core::{Address, Config, ErrorKind, Key, Kind};
 use zookeeper_client::Error;
 
-/// The subject of a watch.
 #[derive(Clone, Copy, PartialEq)]
 enum Watched {
     Cell,
@@ -37,14 +36,12 @@ impl Watched {
         }
     }
 
-    /// A watch that has returned its first answer.
     async fn watching(self, client: &Arc<dyn Backend>, at: &Address) -> Box<dyn ChangeWatch> {
         let mut watch = self.watch(client, at);
         soon(watch.changed()).await.unwrap();
         watch
     }
 
-    /// Makes the change of this number: writes the cell, or joins the queue.
     async fn change(self, client: &Arc<dyn Backend>, at: &Address, number: usize) -> Option<Arc<dyn Node>> {
         match self {
             Watched::Cell => {
@@ -55,7 +52,6 @@ impl Watched {
         }
     }
 
-    /// The number of changes that a reader sees.
     async fn changes(self, client: &Arc<dyn Backend>, at: &Address) -> usize {
         match self {
             Watched::Cell => cell(client, at).await.value.len(),
@@ -86,7 +82,7 @@ async fn an_invalid_path_is_refused() {
     refuses(backend.watch_queue(&nowhere).changed().await, "key");
 }
 
-/// The server removes an empty directory after a while, and the next join creates it again.
+/// The server removes it when it is empty, and the next join creates it again.
 #[tokio::test]
 async fn a_watch_outlives_the_directory() {
     let (config, one, stranger) = place().await;
@@ -115,7 +111,7 @@ async fn a_watch_outlives_the_directory() {
         until_it_shows(&mut watch, &[]).await;
         until_quiet(&mut watch).await;
         match stranger.delete(&directory, None).await {
-            // The server has removed it, once a minute, and this was reported before.
+            // The server removes it once a minute.
             Err(Error::NoNode) => {}
             deleted => {
                 deleted.unwrap();
@@ -136,7 +132,7 @@ async fn a_dropped_watch_of_a_queue_leaves_nothing_on_the_server() {
     dropped_watches_leave_nothing(Watched::Queue, 2, LIST).await;
 }
 
-/// `each` is the number of watches on the server for one watch, and `arms` the request that arms it.
+/// `each`: the server's watches for one watch. `arms`: the request that arms it.
 async fn dropped_watches_leave_nothing(kind: Watched, each: u64, arms: i32) {
     alone(async |server| {
         let config = config(server.addr());
@@ -144,13 +140,11 @@ async fn dropped_watches_leave_nothing(kind: Watched, each: u64, arms: i32) {
         let (at, absent) = (kind.address(&config, "a"), kind.address(&config, "b"));
         let unused = address(&config, Kind::Mutex, "unused");
         let node = kind.change(&other, &at, 1).await;
-        // A hold is watched too.
         let held = u64::from(node.is_some());
         watches(server, held).await;
         let never_asked = kind.watch(&one, &at);
         watches(server, held).await;
         drop(never_asked);
-        // A watch of an existing subject, a watch of a missing one, and two watches of the same.
         let [first, second, mut third] = [
             kind.watching(&one, &at).await,
             kind.watching(&one, &absent).await,
@@ -162,11 +156,9 @@ async fn dropped_watches_leave_nothing(kind: Watched, each: u64, arms: i32) {
         watches(server, held + each + 1).await;
         drop((second, third));
         watches(server, held).await;
-        // Waiting.
         let mut watch = kind.watching(&one, &at).await;
         assert!(watch.changed().now_or_never().is_none());
         watches(server, held + each).await;
-        // Notified, and armed again.
         let next = kind.change(&other, &at, 2).await;
         soon(watch.changed()).await.unwrap();
         watches(server, 2 * held + each).await;
@@ -176,7 +168,7 @@ async fn dropped_watches_leave_nothing(kind: Watched, each: u64, arms: i32) {
             next.leave().await.unwrap();
         }
         watches(server, held).await;
-        // While it is armed: the server has the watch before the client knows it.
+        // The server has the watch before the client knows it.
         let mut watch = kind.watch(&one, &at);
         let mut armed = proxy.hold_reply_to(move |chunk| holds(chunk, arms));
         tokio::select! {
@@ -187,7 +179,6 @@ async fn dropped_watches_leave_nothing(kind: Watched, each: u64, arms: i32) {
         drop(watch);
         proxy.resume();
         watches(server, held).await;
-        // After a break of the connection.
         let mut watch = kind.watching(&one, &at).await;
         proxy.sever();
         soon(watch.changed()).await.unwrap();
@@ -208,7 +199,7 @@ async fn more_watches_of_queues_than_one_session_can_have_outlive_a_break() {
     many_watches_outlive_a_break(Watched::Queue, 200).await;
 }
 
-/// The client crate cannot set this number of watches again on one session.
+/// The client crate cannot set this number of watches again.
 async fn many_watches_outlive_a_break(kind: Watched, count: usize) {
     alone(async |server| {
         let config = config(server.addr());

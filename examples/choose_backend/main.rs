@@ -1,4 +1,4 @@
-//! A settings file or a URL chooses the backend. The program does not change.
+//! A settings file or a URL chooses the backend.
 //!
 //! ```text
 //! cargo run --example choose_backend                            # service.toml of this folder: memory
@@ -12,7 +12,6 @@ use std::path::Path;
 use latchwork::{Config, Coordinator, Secret};
 use serde::{Deserialize, Serialize};
 
-/// The service's settings, which contain the settings of the coordinator.
 #[derive(Serialize, Deserialize)]
 struct Settings {
     importer: Importer,
@@ -34,18 +33,17 @@ async fn main() -> Result<(), Box<dyn Error>> {
             from_file(&Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/choose_backend/service.toml"))?
         }
     };
-    // A file may also contain the password. The environment is a better place. This program never
-    // prints the password.
+    // The environment is a better place for a password than the file.
     if let Ok(password) = std::env::var("COORDINATOR_PASSWORD") {
         settings.coordinator.password = Some(Secret::new(password));
     }
 
-    // Connects, and closes the coordinator at the end, also after an early `?`.
+    // Also closes the coordinator after an early `?`.
     latchwork::with(&settings.coordinator, async |coordinator| import(&settings, &coordinator).await).await
 }
 
 async fn import(settings: &Settings, coordinator: &Coordinator) -> Result<(), Box<dyn Error>> {
-    // Random, so that two runs of this example do not share a lock. A service has a fixed key.
+    // Random for this example. A service has a fixed key.
     let importer = coordinator.mutex(format!("importer-{}", uuid::Uuid::new_v4()))?;
     let hold = importer.acquire().await?;
     println!(
@@ -55,7 +53,6 @@ async fn import(settings: &Settings, coordinator: &Coordinator) -> Result<(), Bo
         hold.token(),
         coordinator.lease().ttl(), // as granted: a server may have a minimum
     );
-    // The additional promises of this backend.
     println!("{:#?}", coordinator.capabilities());
     hold.release().await?;
     Ok(())
@@ -65,15 +62,13 @@ fn from_file(path: &Path) -> Result<Settings, Box<dyn Error>> {
     let (text, shown) = (std::fs::read_to_string(path), path.display());
     let text = text.map_err(|error| format!("{shown}: {error}"))?;
     let settings = toml::from_str(&text).map_err(|error| {
-        // The whole error would quote the line, which may contain the password.
+        // The error would quote the line, which may contain the password.
         let line = text[..error.span().map_or(0, |span| span.start)].matches('\n').count() + 1;
         format!("{shown}, line {line}: {}", error.message())
     });
     Ok(settings?)
 }
 
-/// A URL and a file have the same options. The printed file gives the same settings as the URL, except
-/// for the password.
 fn from_url(url: &str) -> Result<Settings, Box<dyn Error>> {
     let settings = Settings { importer: Importer { batch: 100 }, coordinator: Config::from_url(url)? };
     let file = toml::to_string(&settings)?;

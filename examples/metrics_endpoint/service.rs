@@ -7,7 +7,7 @@
 //! ```
 //!
 //! In the same folder, `prometheus.yml` scrapes it, `dashboard.json` is a dashboard for Grafana, and
-//! `alerts.yml` has the alerts. It works until it is interrupted, and continues after an outage.
+//! `alerts.yml` has the alerts.
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -17,7 +17,6 @@ use latchwork::{Coordinator, Hold, Result};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
 use tracing_subscriber::EnvFilter;
 
-/// Workers of each kind.
 const WORKERS: u64 = 3;
 
 #[tokio::main]
@@ -27,7 +26,7 @@ async fn main() -> std::result::Result<(), Box<dyn Error>> {
     let address: SocketAddr = arguments.next().as_deref().unwrap_or("127.0.0.1:9464").parse()?;
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("latchwork=info"));
     tracing_subscriber::fmt().with_env_filter(filter).init();
-    // Before the first connect, because a client keeps the recorder of that time.
+    // A client keeps the recorder of its connect.
     PrometheusBuilder::new()
         .with_http_listener(address)
         .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), latchwork::telemetry::SECONDS)?
@@ -55,7 +54,6 @@ enum Work {
     Report,
 }
 
-/// Works for ever. It repeats work that fails in an outage, and the metrics show this.
 async fn work(coordinator: Coordinator, kind: Work, number: u64) {
     for round in number.. {
         if let Err(error) = once(&coordinator, kind, round).await {
@@ -66,7 +64,6 @@ async fn work(coordinator: Coordinator, kind: Work, number: u64) {
 }
 
 async fn once(coordinator: &Coordinator, kind: Work, round: u64) -> Result<()> {
-    // A little work, with a different length each time.
     let length = Duration::from_millis(5 + round * 7 % 20);
     let within = Duration::from_secs(5);
     match kind {
@@ -78,14 +75,14 @@ async fn once(coordinator: &Coordinator, kind: Work, round: u64) -> Result<()> {
         Work::Write => held(coordinator.rwlock("prices")?.write().within(within).await?, length).await,
         Work::Export => {
             let exports = coordinator.semaphore("exports", 2)?;
-            // If another export has both permits, this export does not run.
+            // Another export has both permits.
             let Some(permit) = exports.try_acquire(1).await? else {
                 tokio::time::sleep(length).await;
                 return Ok(());
             };
             held(permit, length).await
         }
-        // Longer than a TTL: in an outage of that length, the hold is lost.
+        // An outage of more than a TTL loses this hold.
         Work::Report => {
             let report = coordinator.mutex(format!("reports/{}", round % WORKERS))?;
             held(report.acquire().await?, 1500 * length).await

@@ -1,5 +1,4 @@
-//! The client, with its lease, which it renews, and its nodes. A waiting node checks again when it is
-//! woken, and also at intervals.
+//! The client, with its lease and its nodes.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,10 +24,8 @@ use latchwork_core::{
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// The pause before a close tries again.
 const SOON: Duration = Duration::from_millis(50);
 
-/// A node. The table keeps it, and the client holds it.
 #[derive(Debug)]
 pub(crate) struct TableNode {
     pub(crate) queue: Address,
@@ -39,7 +36,7 @@ pub(crate) struct TableNode {
     pub(crate) state: NodeWriter,
     // Another request of its join may still be in the network.
     repeated: AtomicBool,
-    // Its owner has left: it is not lost.
+    // A node that has left is not lost.
     left: AtomicBool,
     pub(crate) woken: Notify,
     client: Weak<Client>,
@@ -52,7 +49,6 @@ impl TableNode {
         Self { queue, id, claim, label, data: Mutex::new(data), state, repeated, left, woken, client }
     }
 
-    /// Notes a request of its join, which may not be the first.
     pub(crate) fn asked_by(&self, join: &Join) {
         self.repeated.fetch_or(join.repeated, Ordering::AcqRel);
     }
@@ -61,7 +57,6 @@ impl TableNode {
         self.client.upgrade().ok_or_else(Error::closed)
     }
 
-    /// The table does not have it any more. A node that has left is not lost.
     fn revoked(&self) -> Error {
         if !self.left.load(Ordering::Acquire) {
             self.state.gone(LostReason::Revoked);
@@ -104,7 +99,7 @@ impl Node for TableNode {
                 Err(error) if error.may_pass() => now + period / 4,
                 Err(error) => return Err(error),
             };
-            // A wake-up may be lost, so the node also checks at intervals (NODE-NO-LOST-WAKE).
+            // A wake-up may be lost (NODE-NO-LOST-WAKE).
             tokio::select! {
                 () = self.woken.notified() => {}
                 _ = self.state.until_lost() => {}
@@ -142,7 +137,7 @@ impl Node for TableNode {
         let (queue, id, sequence) = (self.queue.clone(), self.id, self.state.sequence());
         let (cell, write) = (cell.clone(), write.clone());
         let lease = self.state.lease().clone();
-        // One step on the table: it checks that the node exists, and writes the cell (CELL-HELD).
+        // One step on the table checks the node and writes the cell (CELL-HELD).
         let held = move |table: &mut Table, now| {
             let stands = table.on(&queue, |queue| {
                 let told = queue.prune(now);
@@ -158,7 +153,6 @@ impl Node for TableNode {
     }
 }
 
-/// A client: its wire to the table, and its lease.
 #[derive(Debug)]
 pub(crate) struct Client {
     wire: Wire,
@@ -167,7 +161,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Renews the lease every third of its TTL, until it is lost or the client is dropped.
+    /// Every third of its TTL, until it is lost or the client is dropped.
     async fn keep(client: Weak<Self>, lease: LeaseWriter) {
         let (clock, period) = (lease.clock().clone(), renewal_period(lease.ttl()));
         let mut next = clock.now() + period;
@@ -188,8 +182,8 @@ impl Client {
         }
     }
 
-    /// The lease, or a new one if it is lost (LEASE-REOPEN). The old lease is ended on the table,
-    /// so that no join waits for its nodes.
+    /// Or a new one if it is lost (LEASE-REOPEN). The old lease is ended on the table, so that no join waits
+    /// for its nodes.
     async fn lease(self: &Arc<Self>) -> Result<LeaseWriter> {
         let old = self.lease.lock().clone();
         match old.lost() {
@@ -201,7 +195,7 @@ impl Client {
             }
         }
         let mut lease = self.lease.lock();
-        // Another join may already have opened one.
+        // Another join may have opened one.
         if lease.same_as(&old) {
             *lease = LeaseWriter::new(old.clock().clone(), self.config.ttl, old.clock().now());
             tokio::spawn(Self::keep(Arc::downgrade(self), lease.clone()));
@@ -210,12 +204,10 @@ impl Client {
     }
 }
 
-/// A client of the table.
 #[derive(Debug)]
 pub(crate) struct TableBackend(Arc<Client>);
 
 impl TableBackend {
-    /// Connects over a wire.
     pub(crate) fn connect(wire: Wire, config: &Config) -> Result<Arc<dyn Backend>> {
         config.validate()?;
         let lease = LeaseWriter::new(wire.clock().clone(), config.ttl, wire.clock().now());
@@ -321,7 +313,7 @@ impl Backend for TableBackend {
     }
 
     async fn server_facts(&self) -> Result<ServerFacts> {
-        // The facts of a table. A backend with a server asks the server here, only for diagnosis.
+        // A backend with a server asks the server here, only for diagnosis.
         let mut facts = ServerFacts::of(NAME);
         facts.topology = Fact::Told(Topology::InProcess);
         facts.persistence = Fact::Told(Persistence::Nothing);
@@ -352,13 +344,11 @@ impl Backend for TableBackend {
     }
 }
 
-/// Makes a client from a [`Config`] of the backend `table`. Without a wire, each client has its own
-/// table, as with `memory://`.
+/// Without a wire, each client has its own table, as with `memory://`.
 #[derive(Default)]
 pub(crate) struct TableConnector(Option<Wire>);
 
 impl TableConnector {
-    /// A connector to the table of this wire.
     pub(crate) fn of(wire: &Wire) -> Self {
         Self(Some(wire.clone()))
     }
@@ -389,12 +379,10 @@ impl Connector for TableConnector {
     }
 }
 
-/// The backend's name: the scheme of its URLs, and its label in logs and metrics.
 pub(crate) const NAME: &str = "table";
 
-/// The promises of this backend, and no more. The suite tests `clean_try`, `prompt_revocation`,
-/// `minimum_outlives_close`, `exact_addresses`, `confirms_on_replicas` and `idle_cells`, and trusts
-/// the others.
+/// The suite tests `clean_try`, `prompt_revocation`, `minimum_outlives_close`, `exact_addresses`,
+/// `confirms_on_replicas` and `idle_cells`, and trusts the others.
 pub(crate) const CAPABILITIES: Capabilities = Capabilities {
     lease_per_node: false,
     clean_try: true,

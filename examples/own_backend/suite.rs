@@ -5,9 +5,8 @@
 //! cargo run -p own_backend -- node_cancel  # the cases with this in their name
 //! ```
 //!
-//! `table.rs` is the server, a table in this process. `backend.rs` is the client, and this is the
-//! backend. `wire.rs` simulates the network between them, so that requests can be lost. `testbed.rs`
-//! gives clients and faults to the suite.
+//! `table.rs` is the server, a table in this process; `backend.rs` is the backend; `wire.rs` simulates the
+//! network between them; `testbed.rs` gives clients and faults to the suite.
 
 mod backend;
 

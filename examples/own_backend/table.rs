@@ -1,5 +1,5 @@
-//! The server: a table in this process. Core's [`Queue`] decides who is admitted. The table keeps
-//! the nodes, and wakes each node that a departure admits.
+//! The server: a table in this process. Core's [`Queue`] decides who is admitted. The table keeps the nodes,
+//! and wakes them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -16,7 +16,6 @@ use latchwork_core::backend::{
 use latchwork_core::{Address, Error, Lease, ListedKey, LostReason, Page, QueuePrefix, Result};
 use tokio::sync::Notify;
 
-/// The server: the queues, and the nodes in them.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     queues: HashMap<Address, Queue>,
@@ -26,8 +25,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Runs one operation on a queue, and wakes the nodes that it admitted. It also wakes a first
-    /// waiter that can no longer be admitted.
+    /// Also wakes the nodes that it admitted, and a first waiter that can no longer be admitted.
     pub(crate) fn on<T>(
         &mut self,
         queue: &Address,
@@ -44,13 +42,12 @@ impl Table {
         answer
     }
 
-    /// Watches a cell or a queue.
     pub(crate) fn watch(&mut self, address: &Address, watch: &Arc<Notify>) {
         self.watches.add(address, watch);
         self.on(address, |_| ((), Admissions::new()));
     }
 
-    /// Drops the expired parts of a cell or a queue. Returns the time of the next expiry.
+    /// Returns the time of the next expiry.
     pub(crate) fn look(&mut self, now: Micros, address: &Address) -> Option<Micros> {
         self.prune_cells(now);
         self.on(address, |queue| ((), queue.prune(now)));
@@ -58,13 +55,12 @@ impl Table {
         nodes.chain(self.cells.expires(address)).min()
     }
 
-    /// Reads a cell.
     pub(crate) fn read_cell(&mut self, now: Micros, cell: &Address) -> Option<VersionedValue> {
         self.prune_cells(now);
         self.cells.read(now, cell)
     }
 
-    /// Writes a cell, and notifies its watches. An ephemeral cell ends with this lease.
+    /// An ephemeral cell ends with this lease.
     pub(crate) fn write_cell(
         &mut self,
         now: Micros,
@@ -87,7 +83,7 @@ impl Table {
         }
     }
 
-    /// Replaces a node's data. Returns whether the node exists.
+    /// Returns whether the node exists.
     pub(crate) fn write_data(&mut self, now: Micros, queue: &Address, id: NodeId, data: Arc<[u8]>) -> bool {
         self.on(queue, |state| ((), state.prune(now)));
         let stands = self.queues[queue].find(id).is_some();
@@ -97,7 +93,6 @@ impl Table {
         true
     }
 
-    /// The keys of a prefix after the encoded key `after`.
     pub(crate) fn list_keys(
         &mut self,
         now: Micros,
@@ -127,8 +122,7 @@ impl Table {
         }
     }
 
-    /// Joins, and keeps the node. A node that is found again counts only on its own lease
-    /// (NODE-IDEMPOTENT).
+    /// A node that is found again counts only on its own lease (NODE-IDEMPOTENT).
     pub(crate) fn join(
         &mut self,
         now: Micros,
@@ -158,8 +152,7 @@ impl Table {
         })
     }
 
-    /// Removes a node by the id of its attempt. `tombstone`: another request of the attempt may
-    /// still arrive. Returns whether the node was there.
+    /// `tombstone`: another request of the attempt may still arrive. Returns whether the node was there.
     pub(crate) fn leave(&mut self, now: Micros, queue: &Address, id: NodeId, tombstone: bool) -> bool {
         let node = self.nodes.remove(&id);
         match node {
@@ -168,8 +161,7 @@ impl Table {
         }
     }
 
-    /// Renews all nodes of a lease at one instant, so that the client's one deadline holds for
-    /// each. This table scans for them.
+    /// At one instant, so that the client's one deadline holds for all of them.
     pub(crate) fn renew(&mut self, now: Micros, lease: &LeaseWriter) {
         self.prune_cells(now);
         self.cells.renew(|on| on.same_as(lease), now + micros(lease.ttl()));
@@ -186,7 +178,6 @@ impl Table {
         queues.retain(|_, queue| !queue.is_forgettable(now));
     }
 
-    /// Ends a lease, and removes all its nodes.
     pub(crate) fn end(&mut self, now: Micros, lease: &LeaseWriter, reason: LostReason) {
         lease.end(reason);
         for node in self.of(lease) {
@@ -201,7 +192,6 @@ impl Table {
         self.nodes.values().filter(|node| node.state().lease().same_as(lease)).cloned().collect()
     }
 
-    /// Removes the node at a sequence number, of any client, and notifies that client.
     pub(crate) fn revoke(&mut self, now: Micros, queue: &Address, sequence: u64) -> bool {
         let slot = self.on(queue, |queue| queue.remove(now, sequence));
         if let Some(node) = slot.as_ref().and_then(|slot| self.nodes.remove(&slot.id)) {
@@ -210,7 +200,7 @@ impl Table {
         slot.is_some()
     }
 
-    /// The nodes and cells in the table, so that a test can check that nothing is left.
+    /// Tests check that nothing is left.
     pub(crate) fn contents(&mut self, now: Micros) -> Vec<String> {
         let queues: Vec<_> = self.queues.keys().cloned().collect();
         let left = queues.iter().flat_map(|queue| {
@@ -226,12 +216,11 @@ impl Table {
         left.into_iter().chain(cells).chain(self.watches.contents()).collect()
     }
 
-    /// The stored limit of a queue of permits.
     pub(crate) fn limit(&self, queue: &Address) -> Option<u32> {
         self.queues.get(queue).and_then(Queue::limit)
     }
 
-    /// Stores a limit if `expected` is stored, and returns whether it was.
+    /// Returns whether `expected` was stored.
     pub(crate) fn set_limit(
         &mut self,
         now: Micros,
@@ -246,7 +235,6 @@ impl Table {
         is_met
     }
 
-    /// A page of a queue.
     pub(crate) fn list(&mut self, now: Micros, queue: &Address, page: EntryPage) -> Vec<QueueEntry> {
         self.on(queue, |queue| ((), queue.prune(now)));
         let entry = |(sequence, slot, admitted): (u64, &Slot, bool)| {

@@ -1,5 +1,3 @@
-//! The testbed of the suite: clients, a view of the server from outside, and faults.
-
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -43,7 +41,7 @@ struct TableFixture(Arc<Site>);
 #[async_trait]
 impl Fixture for TableFixture {
     fn can(&self, fault: Fault) -> bool {
-        // The other faults are refused below, and the suite checks that they are.
+        // The suite checks that the others are refused below.
         matches!(fault, Fault::Cut | Fault::DropReply | Fault::Park | Fault::Remove | Fault::CountRequests)
     }
 
@@ -59,7 +57,7 @@ impl Fixture for TableFixture {
 
     async fn contents(&self) -> Result<Vec<String>> {
         let mut contents = self.0.carry_out(|table, now| table.contents(now));
-        // A namespace keeps its stamp.
+        // The stamp of the namespace stays.
         let stamps = stamps(&self.config().namespace)?;
         contents.retain(|line| !stamps.iter().any(|stamp| *line == format!("{stamp:?}")));
         Ok(contents)
@@ -81,7 +79,7 @@ impl Fixture for TableFixture {
     }
 
     fn expiry_bound(&self) -> Duration {
-        // At once: each access computes the expiry, and so do the waiters' own timers.
+        // Each access computes the expiry, and so do the waiters' timers.
         Duration::ZERO
     }
 

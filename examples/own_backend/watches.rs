@@ -1,5 +1,3 @@
-//! The watches of cells and queues.
-
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
@@ -11,11 +9,9 @@ use tokio::sync::Notify;
 
 use crate::wire::Wire;
 
-/// The table's part: the watches that it notifies.
 #[derive(Debug, Default)]
 pub(crate) struct Watches {
     watches: Vec<(Address, Weak<Notify>)>,
-    // The nodes of a queue at the last notification of its watches, and whether they were admitted.
     told: HashMap<Address, Vec<(u64, bool)>>,
 }
 
@@ -29,7 +25,6 @@ impl Watches {
         watches.filter_map(|(_, watch)| watch.upgrade()).for_each(|watch| watch.notify_one());
     }
 
-    /// Notifies the watches of a queue if it has changed since the last notification.
     pub(crate) fn tell_of(&mut self, address: &Address, queue: &Queue) {
         if !self.watches.iter().any(|(watched, _)| watched == address) {
             return;
@@ -40,19 +35,16 @@ impl Watches {
         }
     }
 
-    /// The remaining watches, for tests.
     pub(crate) fn contents(&mut self) -> impl Iterator<Item = String> {
         self.watches.retain(|(_, watch)| watch.strong_count() > 0);
         self.watches.iter().map(|(watched, _)| format!("{watched:?} watched"))
     }
 }
 
-/// A watch of a cell or a queue.
 #[derive(Debug)]
 pub(crate) struct TableWatch {
     wire: Wire,
     address: Address,
-    // The table notifies it, once it is registered there, until it is dropped.
     changed: Arc<Notify>,
     registered: bool,
 }
@@ -73,7 +65,7 @@ impl ChangeWatch for TableWatch {
             return Ok(());
         }
         loop {
-            // The table has no timer, so a watch checks when an entry may expire.
+            // The table has no timer.
             let address = self.address.clone();
             let expires = self.wire.send(move |table, now| table.look(now, &address)).await?;
             let look_at = expires.map_or(Moment::NEVER, |expires| Moment::from_nanos(expires * 1_000));

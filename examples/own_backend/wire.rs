@@ -1,5 +1,5 @@
-//! Simulates the network between a client and the table. Requests can be cut off, delayed, delivered
-//! late, and lose their replies. For a backend with a real network, the suite's fault proxy does this.
+//! Simulates the network between a client and the table. For a backend with a real network, the suite's fault
+//! proxy does this.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,15 +15,13 @@ use tokio::sync::Notify;
 use crate::backend::NAME;
 use crate::table::Table;
 
-/// The only kind of request.
+/// A backend with several kinds of requests names each.
 const OPERATION: &str = "operation";
 
-/// The table, its lock and its clock.
 #[derive(Debug)]
 pub(crate) struct Site {
     clock: Clock,
     table: Mutex<Table>,
-    /// The number of requests that arrived.
     pub(crate) requests: AtomicU64,
 }
 
@@ -32,22 +30,18 @@ impl Site {
         Self { clock, table: Mutex::default(), requests: AtomicU64::default() }
     }
 
-    /// Runs one operation at a time, as a server does. The clock is read under the lock, so that it
-    /// never goes back between two operations.
+    /// The clock is read under the lock, so that it never goes back between two operations.
     pub(crate) fn carry_out<T>(&self, operation: impl FnOnce(&mut Table, Micros) -> T) -> T {
         let mut table = self.table.lock();
         operation(&mut table, self.clock.now().as_nanos() / 1_000)
     }
 }
 
-/// One client's connection to the table.
 #[derive(Clone)]
 pub(crate) struct Wire {
     site: Arc<Site>,
     faults: Arc<Mutex<Faults>>,
-    // For the metrics. A backend with several kinds of requests names each kind.
     sent: Arc<Requests>,
-    // Notified when a fault has met its request, and at the close.
     met: Arc<Notify>,
 }
 
@@ -72,11 +66,9 @@ impl Wire {
         &self.site.clock
     }
 
-    /// Sends a request, and waits for its reply.
-    ///
     /// # Errors
-    /// `Unavailable` when it was certainly not sent, `OutcomeUnknown` when it may have been carried out,
-    /// `Closed`.
+    /// `Unavailable` when the request was certainly not sent, `OutcomeUnknown` when it may have been carried
+    /// out, `Closed`.
     pub(crate) async fn send<T: Send + 'static>(
         &self,
         operation: impl FnOnce(&mut Table, Micros) -> T + Send + 'static,
@@ -110,18 +102,15 @@ impl Wire {
         Ok(reply)
     }
 
-    /// The number of requests that were sent on it.
     pub(crate) fn asked(&self) -> u64 {
         self.faults.lock().asked
     }
 
-    /// Refuses every request from now on.
     pub(crate) fn close(&self) {
         self.faults.lock().closed = true;
         self.met.notify_waiters();
     }
 
-    /// Waits until it is closed.
     pub(crate) async fn closed(&self) {
         self.until(|faults| faults.closed).await;
     }
@@ -148,7 +137,6 @@ impl Wire {
         self.faults.lock().park = true;
     }
 
-    /// Waits until the planted fault has met its request.
     pub(crate) async fn met(&self) {
         self.until(|faults| !faults.drop_reply && !faults.park).await;
     }
@@ -165,7 +153,6 @@ impl Wire {
         }
     }
 
-    /// Runs the request that was parked.
     pub(crate) fn deliver_parked(&self) {
         let parked = self.faults.lock().parked.take();
         parked.expect("a request was caught")();

@@ -1,5 +1,3 @@
-//! The coordinators that this machine has.
-
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use latchwork_servers::{Clocks, Kind, Options, Origin, Server, ServerError};
@@ -7,28 +5,25 @@ use tokio::task::JoinHandle;
 
 use crate::worker::Plan;
 
-/// The result of a search: a coordinator, or the reason for its absence.
 pub(crate) enum Place {
     Here(Stage),
-    /// No coordinator was found. `why` is a short reason, and `how` says how to get one.
+    /// `why` is a short reason, and `how` says how to get one.
     Absent {
         backend: &'static str,
         why: String,
         how: String,
     },
-    /// A coordinator was found, and does not work.
     Broken {
         backend: &'static str,
         why: String,
     },
 }
 
-/// A coordinator for a run of the quickstart.
 pub(crate) struct Stage {
     backend: &'static str,
     url: String,
     whereabouts: String,
-    // ZooKeeper's tickTime, if it is not the default.
+    // `None`: the default.
     tick: Option<Duration>,
     key: String,
     // Dropping it ends a server that was started here.
@@ -36,7 +31,6 @@ pub(crate) struct Stage {
 }
 
 impl Place {
-    /// The memory backend, which is always available.
     pub(crate) fn memory() -> Place {
         Place::Here(Stage {
             backend: "memory",
@@ -77,23 +71,21 @@ impl Stage {
         self.backend
     }
 
-    /// The address to show, without secrets of the URL.
+    /// Without secrets of the URL.
     pub(crate) fn whereabouts(&self) -> &str {
         &self.whereabouts
     }
 
-    /// The plan that is sent to a worker.
     pub(crate) fn plan(&self, worker: usize) -> Plan {
         Plan { worker, url: self.url.clone(), tick: self.tick, key: self.key.clone() }
     }
 
-    /// Whether the workers can be processes. A memory store is shared only within one process.
+    /// A memory store is shared only within one process.
     pub(crate) fn has_processes(&self) -> bool {
         self.backend != "memory"
     }
 }
 
-/// A running search for a coordinator of one kind.
 pub(crate) struct Search {
     backend: &'static str,
     place: JoinHandle<Place>,
@@ -106,7 +98,6 @@ impl Search {
     }
 }
 
-/// Looks for all kinds at once, and starts the server programs that it finds.
 pub(crate) fn search() -> Vec<Search> {
     let search = |kind: Kind| Search { backend: kind.name(), place: tokio::spawn(look_for(kind)) };
     Kind::ALL.into_iter().map(search).collect()

@@ -1,4 +1,4 @@
-//! The workers, as tasks of this process or as separate processes.
+//! The workers, as tasks or as processes.
 
 use std::io::PipeReader;
 use std::process::Stdio;
@@ -14,11 +14,11 @@ use crate::coordinators::Stage;
 use crate::event::{Event, WORKERS, What};
 use crate::worker::Plan;
 
-/// The running workers. Dropping a crew ends them all.
+/// A dropped crew ends them all.
 pub(crate) struct Crew {
     members: Vec<Member>,
     // In the order of time. A worker reports its release before it releases, and its hold after it has
-    // acquired. So the release of one worker comes before the hold of the next.
+    // acquired, so the release of one worker comes before the hold of the next.
     events: mpsc::UnboundedReceiver<Event>,
     gate: watch::Sender<bool>,
 }
@@ -29,7 +29,6 @@ enum Member {
 }
 
 impl Crew {
-    /// Starts the workers as tasks of this process, each with its own client.
     pub(crate) async fn tasks(stage: &Stage) -> Result<Crew, String> {
         let (events, received) = mpsc::unbounded_channel();
         let (gate, opened) = watch::channel(false);
@@ -39,11 +38,10 @@ impl Crew {
             let (client, events, mut opened) = (coordinator.clone(), events.clone(), opened.clone());
             let task = tokio::spawn(async move {
                 let tell = |what| {
-                    // The crew was dropped, which also aborts this task.
+                    // An error: the crew was dropped, and this task is aborted.
                     let _ = events.send(Event::now(plan.worker, what));
                 };
                 let start = async {
-                    // As above.
                     let _ = opened.wait_for(|open| *open).await;
                 };
                 plan.carry_out(&client, start, tell).await
@@ -53,9 +51,8 @@ impl Crew {
         Ok(Crew { members, events: received, gate })
     }
 
-    /// Starts this program again as a process for each worker.
     pub(crate) fn processes(stage: &Stage) -> Result<Crew, String> {
-        // One pipe for all workers, so that their events stay in order.
+        // One pipe, so that their events stay in order.
         let (reader, writer) = std::io::pipe().map_err(failed("making a pipe"))?;
         let program = std::env::current_exe().map_err(failed("finding this program"))?;
         let mut members = Vec::new();
@@ -71,19 +68,17 @@ impl Crew {
             let input = child.stdin.take().expect("it was asked for");
             members.push(Member::Process { child: Box::new(child), input });
         }
-        // The pipe ends with the last worker, so this end must not stay open.
+        // The pipe must end with the last worker.
         drop(writer);
         let (events, received) = mpsc::unbounded_channel();
         tokio::spawn(read(reader, events));
         Ok(Crew { members, events: received, gate: watch::Sender::new(false) })
     }
 
-    /// The next event; `None` when no worker is left.
     pub(crate) async fn next(&mut self) -> Option<Event> {
         self.events.recv().await
     }
 
-    /// Lets all workers begin.
     pub(crate) async fn start(&mut self) -> Result<(), String> {
         self.gate.send_replace(true);
         for member in &mut self.members {
@@ -94,7 +89,6 @@ impl Crew {
         Ok(())
     }
 
-    /// Kills a worker: a process with SIGKILL, a task by a crash of its client.
     pub(crate) async fn kill(&mut self, worker: usize) -> Result<Event, String> {
         match &mut self.members[worker] {
             Member::Task { coordinator, task } => {
@@ -106,8 +100,7 @@ impl Crew {
         Ok(Event::now(worker, What::Killed))
     }
 
-    /// Waits for the end of all workers. Returns a complaint for each worker that failed without being
-    /// killed.
+    /// Returns a complaint for each worker that failed without being killed.
     pub(crate) async fn end(mut self, killed: usize) -> Vec<String> {
         let mut complaints = Vec::new();
         for (worker, member) in self.members.iter_mut().enumerate() {
@@ -149,7 +142,7 @@ async fn read(reader: PipeReader, events: mpsc::UnboundedSender<Event>) {
     let pipe = match pipe::Receiver::from_owned_fd(reader.into()) {
         Ok(pipe) => pipe,
         Err(error) => {
-            // The crew may have been dropped, and then no task needs the event. The same below.
+            // The crew may have been dropped. The same below.
             let _ = events.send(Event::now(0, broken(&error)));
             return;
         }

@@ -6,9 +6,8 @@
 //! ```
 //!
 //! The quickstart uses the servers in `LATCHWORK_REDIS_URL`, `LATCHWORK_ZOOKEEPER_URL` and
-//! `LATCHWORK_ETCD_URL`. Without a URL it starts a server program of this machine on a free port. It
-//! never uses a server on a default port. Read `worker.rs` first: it is the program that uses the
-//! library. The other files run it and show its events.
+//! `LATCHWORK_ETCD_URL`, or starts a server program of this machine on a free port. It never uses a server on
+//! a default port. Read `worker.rs` first: it uses the library. The other files run it and show its events.
 
 mod coordinators;
 mod crew;
@@ -33,12 +32,11 @@ async fn main() -> ExitCode {
     }
     tokio::select! {
         healthy = run() => if healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE },
-        // This return drops, and so ends, all started processes and servers.
+        // This drops, and so ends, all started processes and servers.
         _ = tokio::signal::ctrl_c() => ExitCode::from(130),
     }
 }
 
-/// Runs all coordinators. Returns whether all results are correct.
 async fn run() -> bool {
     let paint = Paint::for_stdout();
     println!("{}\n", introduction());
@@ -66,7 +64,7 @@ async fn play(place: Place, paint: Paint) -> Row {
                 Ok(tally) => Outcome::Seen(tally.judge()),
                 Err(error) => Outcome::Failed(error),
             };
-            // `stage` is dropped here, which ends a server that was started for it.
+            // `stage` is dropped here, with a server that was started for it.
             Row { backend, whereabouts: stage.whereabouts().to_owned(), outcome }
         }
     }

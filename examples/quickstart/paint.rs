@@ -1,12 +1,9 @@
-//! Colours, on a terminal.
-
 use std::io::IsTerminal;
 
 #[derive(Clone, Copy)]
 pub(crate) struct Paint(bool);
 
 impl Paint {
-    /// Colours on a terminal, unless `NO_COLOR` is set.
     pub(crate) fn for_stdout() -> Paint {
         Paint(
             std::io::stdout().is_terminal()

@@ -1,5 +1,3 @@
-//! One run on one coordinator.
-
 use std::time::Duration;
 
 use tokio::time::timeout;
@@ -12,11 +10,10 @@ use crate::tally::Tally;
 use crate::timeline::Timeline;
 use crate::worker::{FATAL_TURN, VICTIM};
 
-/// The run fails after this time without an event. It is longer than the longest lease that a server
-/// with usual settings grants for the requested TTL, plus its bound.
+/// Without an event, the run fails after this time: longer than the longest lease that a server with usual
+/// settings grants, plus its bound.
 const SILENCE: Duration = Duration::from_secs(20);
 
-/// Runs the workers, and shows and counts their events.
 pub(crate) async fn play(stage: &Stage, paint: Paint) -> Result<Tally, String> {
     let played = perform(stage, paint).await;
     println!();

@@ -1,5 +1,3 @@
-//! The table at the end.
-
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{ContentArrangement, Table};
 
@@ -7,7 +5,6 @@ use crate::paint::Paint;
 use crate::tally::Seen;
 use crate::timeline::brief;
 
-/// The width of a small terminal.
 const WIDTH: u16 = 98;
 
 const HEADER: [&str; 8] =
@@ -23,16 +20,15 @@ pub(crate) struct Summary(Vec<Row>);
 
 pub(crate) struct Row {
     pub(crate) backend: &'static str,
-    /// The place of the run, or the reason why it did not run.
+    /// Without a run, the reason.
     pub(crate) whereabouts: String,
     pub(crate) outcome: Outcome,
 }
 
 pub(crate) enum Outcome {
     Seen(Seen),
-    /// It failed before it had a result.
     Failed(String),
-    /// It was not run, and this is how to run it.
+    /// How to run it.
     NotRun(String),
 }
 
@@ -41,7 +37,6 @@ impl Summary {
         self.0.push(row);
     }
 
-    /// Prints the table and all complaints. Returns whether it has none.
     pub(crate) fn print(&self, paint: Paint) -> bool {
         let mut table = Table::new();
         table

@@ -1,4 +1,4 @@
-//! The results, measured on the machine's clock, and the checks on them.
+//! Measured on the machine's clock.
 
 use std::time::Duration;
 
@@ -8,12 +8,10 @@ use super::event::{Event, WORKERS, What};
 use super::timeline::brief;
 use super::worker::{FATAL_TURN, TURNS};
 
-/// How long after the end of a lease a server may notice it. Servers check in steps (ZooKeeper
-/// rounds up to its tick, 2 s by default and 3 s without a configuration; etcd checks twice a
-/// second), and this machine may be busy.
+/// From the end of a lease until a server notices. ZooKeeper rounds up to its tick (2 s by default, 3 s
+/// without a configuration), etcd checks twice a second, and this machine may be busy.
 const BOUND: Duration = Duration::from_secs(6);
 
-/// The time in which a worker believed that it held the lock.
 struct Belief {
     worker: usize,
     token: Token,
@@ -31,7 +29,6 @@ pub(crate) struct Tally {
     complaints: Vec<String>,
 }
 
-/// The measured result.
 pub(crate) struct Seen {
     pub(crate) grants: usize,
     pub(crate) tokens_rise: bool,
@@ -39,7 +36,6 @@ pub(crate) struct Seen {
     pub(crate) longest_wait: Duration,
     pub(crate) recovery: Option<Duration>,
     pub(crate) ttl: Duration,
-    /// All violations.
     pub(crate) violations: Vec<String>,
 }
 
@@ -97,7 +93,7 @@ impl Tally {
 
 impl Seen {
     fn check(&mut self) {
-        // The turns of all workers, without the turns that the dead worker missed.
+        // The dead worker has missed turns.
         let expected = WORKERS.len() * TURNS as usize - (TURNS - FATAL_TURN) as usize;
         if self.grants != expected {
             self.violations.push(format!("{} grants, {expected} were expected", self.grants));
@@ -118,7 +114,6 @@ impl Seen {
     }
 }
 
-/// The number of beliefs that began before all earlier beliefs had ended.
 fn overlaps(beliefs: &[Belief]) -> usize {
     let mut last_end = Moment::PAST;
     let mut overlaps = 0;
@@ -137,8 +132,6 @@ mod tests {
 
     const TTL: Duration = Duration::from_secs(2);
 
-    /// The events of a faultless run, in milliseconds: each hold lasts 10, and the kill comes in
-    /// the second.
     fn faultless() -> Vec<Event> {
         let grants = WORKERS.len() * TURNS as usize - (TURNS - FATAL_TURN) as usize;
         let mut events = vec![event(0, 0, What::Ready { ttl_ms: 2_000 })];

@@ -1,4 +1,4 @@
-//! Shows the events as they happen: one lane for each worker, one line for each change of holder.
+//! One lane for each worker, one line for each change of holder.
 
 use std::time::Duration;
 
@@ -77,7 +77,6 @@ impl Timeline {
     }
 }
 
-/// A duration as text.
 pub(crate) fn brief(duration: Duration) -> String {
     if duration < Duration::from_secs(1) {
         format!("{} ms", duration.as_millis())

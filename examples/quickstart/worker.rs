@@ -11,18 +11,14 @@ use tokio::sync::oneshot;
 
 use super::event::{Event, WORKERS, What};
 
-/// How often each worker acquires the lock.
 pub(crate) const TURNS: u32 = 3;
-/// The worker that is killed.
 pub(crate) const VICTIM: usize = 2;
-/// The turn in which it hangs, holding, until it is killed.
+/// The victim hangs in this turn, holding, until it is killed.
 pub(crate) const FATAL_TURN: u32 = 2;
-/// The requested TTL: short, so that a dead worker's lock is soon free.
+/// A dead worker's lock is soon free.
 pub(crate) const TTL: Duration = Duration::from_secs(4);
-/// How long the work of a turn takes.
 const WORK: Duration = Duration::from_millis(60);
 
-/// Acquires the lock again and again, and reports each step.
 pub(crate) async fn work(coordinator: &Coordinator, plan: &Plan, tell: impl Fn(What)) -> Result<()> {
     let lock = coordinator.mutex(&plan.key)?;
     for turn in 1..=TURNS {
@@ -30,7 +26,7 @@ pub(crate) async fn work(coordinator: &Coordinator, plan: &Plan, tell: impl Fn(W
         let hold = lock.acquire().await?;
         let waited_us = hold.waited().as_micros().try_into().unwrap_or(u64::MAX);
         tell(What::Holds { turn, token: hold.token(), waited_us });
-        // The work under the lock. A loss of the hold would drop it.
+        // A loss of the hold drops the work.
         hold.run(one_turn(plan.worker, turn)).await?;
         tell(What::Releases);
         if let Err(error) = hold.release().await {
@@ -42,13 +38,12 @@ pub(crate) async fn work(coordinator: &Coordinator, plan: &Plan, tell: impl Fn(W
 
 async fn one_turn(worker: usize, turn: u32) {
     if worker == VICTIM && turn == FATAL_TURN {
-        // The library renews its lease, so it would hold for ever. Only its death ends the hold.
+        // The library renews the lease, so only the death ends the hold.
         std::future::pending::<()>().await;
     }
     tokio::time::sleep(WORK).await;
 }
 
-/// The settings of a worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Plan {
     pub(crate) worker: usize,
@@ -58,18 +53,15 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Set for worker processes. It is a variable and not an argument, because a URL may contain a
-    /// password.
+    /// A variable, because a URL may contain a password.
     pub(crate) const VARIABLE: &str = "LATCHWORK_QUICKSTART_WORKER";
 
-    /// The plan, if this process is a worker.
     pub(crate) fn of_this_process() -> Option<Plan> {
         let plan = std::env::var(Self::VARIABLE).ok()?;
         Some(serde_json::from_str(&plan).expect("only the quickstart itself sets this variable"))
     }
 
-    /// Connects a client for this worker. The lease and the label of the quickstart replace the values
-    /// of the URL.
+    /// Lease and label replace the values of the URL.
     pub(crate) async fn connect(&self) -> Result<Coordinator> {
         let mut config = Config::from_url(&self.url)?;
         config.ttl = TTL;
@@ -80,7 +72,6 @@ impl Plan {
         latchwork::connect(config).await
     }
 
-    /// Works from the connect to the last turn, and reports errors too.
     pub(crate) async fn carry_out(
         &self,
         coordinator: &Coordinator,
@@ -100,10 +91,9 @@ impl Plan {
     }
 }
 
-/// The `main` of a worker process.
 pub(crate) async fn main(plan: Plan) -> ExitCode {
     let tell = |what| {
-        // The parent has stopped reading, so the worker ends.
+        // The parent does not read any more.
         if say(&Event::now(plan.worker, what)).is_err() {
             std::process::exit(1);
         }
@@ -117,13 +107,13 @@ pub(crate) async fn main(plan: Plan) -> ExitCode {
         }
     };
     let start = async {
-        // Otherwise the thread that could send this has ended the process.
+        // Otherwise that thread has ended the process.
         start.await.expect("the reader of standard input lives as long as the process");
     };
     if plan.carry_out(&coordinator, start, tell).await { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Writes a line in one write: the workers share the pipe, and their lines must not mix.
+/// In one write: the workers share the pipe, and their lines must not mix.
 fn say(event: &Event) -> io::Result<()> {
     let mut line = serde_json::to_vec(event)?;
     line.push(b'\n');
@@ -132,16 +122,14 @@ fn say(event: &Event) -> io::Result<()> {
     out.flush()
 }
 
-/// The first line of standard input starts the work. The end of the input means that the parent has
-/// ended, and then this process ends too.
+/// The first line of standard input. Its end means that the parent has ended, and then this process ends too.
 fn signal_to_start() -> oneshot::Receiver<()> {
     let (tell, started) = oneshot::channel();
     let mut tell = Some(tell);
     std::thread::spawn(move || {
         for _ in io::stdin().lock().lines().map_while(io::Result::ok) {
             if let Some(tell) = tell.take() {
-                // The receiver was dropped if the connect has failed, and then the process ends
-                // soon.
+                // The receiver is dropped if the connect has failed.
                 let _ = tell.send(());
             }
         }

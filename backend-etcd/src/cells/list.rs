@@ -1,4 +1,4 @@
-//! Listing the cells of a kind (CELL-LIST): the lease of a key says how long the cell stays.
+//! Listing the cells of a kind (CELL-LIST).
 
 use latchwork_core::{Address, CellLife, ListedKey, Page, QueuePrefix, Result};
 
@@ -6,7 +6,6 @@ use crate::cell_lease::CellLease;
 use crate::driver::{Driver, StoredKey};
 use crate::walk;
 
-/// Reads a page of at most `most` cells, after the end of the previous page.
 pub(crate) async fn page(
     driver: &Driver,
     of: &QueuePrefix,

@@ -1,4 +1,4 @@
-//! Writing a cell: one transaction for each write (see [the module above](super)).
+//! Writing a cell: one transaction for each write.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -15,9 +15,8 @@ use crate::error::{Failure, SILENT};
 use crate::queue::context::NodeContext;
 use crate::queue::node::EtcdNode;
 
-/// Writes or deletes a cell: one request. An ephemeral cell is put on the client's lease, or on a
-/// new one if that is lost (LEASE-REOPEN). An idle cell is put on its separate lease, with one more
-/// request if this client has not renewed that lease for a while.
+/// An ephemeral cell of a lost lease opens the next one (LEASE-REOPEN). An idle cell costs one more request
+/// if this client has not renewed its separate lease for a while.
 pub(crate) async fn write(context: &NodeContext, key: &str, write: &CellWrite) -> Result<CellWritten> {
     match life(write) {
         CellLife::Stays => {
@@ -35,14 +34,12 @@ pub(crate) async fn write(context: &NodeContext, key: &str, write: &CellWrite) -
     }
 }
 
-/// Puts an idle cell on its separate lease by this transaction.
 async fn put_idle(context: &NodeContext, on: CellLease, txn: impl Fn(i64) -> Txn) -> Result<TxnResult> {
     let sent = AtomicBool::new(false);
     in_time(&context.driver, &sent, context.cell_leases.put(on, txn, &sent)).await
 }
 
-/// Limits the time of a write of several requests. `sent`: whether its transaction may have been
-/// carried out.
+/// `sent`: whether the transaction may have been carried out.
 async fn in_time<T>(driver: &Driver, sent: &AtomicBool, write: impl Future<Output = Result<T>>) -> Result<T> {
     let begun = Instant::now();
     timeout(driver.request_timeout, write).await.unwrap_or_else(|_elapsed| {
@@ -71,9 +68,7 @@ async fn put_on_lease(
     outcome(write, answer.map_err(Failure::of_write)?)
 }
 
-/// Writes or deletes a cell while this node is in its queue: one request, and one more to find the
-/// reason if the node is gone. An ephemeral cell is put on the node's lease, which is the client's
-/// lease as long as the node exists.
+/// An ephemeral cell is put on the node's lease, which is the client's lease as long as the node exists.
 pub(crate) async fn write_held(node: &EtcdNode, key: &str, write: &CellWrite) -> Result<CellWritten> {
     if node.context.leases.is_closed() {
         return Err(Error::closed());
@@ -102,12 +97,10 @@ pub(crate) async fn write_held(node: &EtcdNode, key: &str, write: &CellWrite) ->
     outcome(write, result)
 }
 
-/// The life of the written cell. A deletion uses no lease.
 fn life(write: &CellWrite) -> CellLife {
     if write.value.is_some() { write.life } else { CellLife::Stays }
 }
 
-/// The transaction of a write that puts the cell on this lease (zero: no lease).
 fn request(key: &str, write: &CellWrite, lease: i64) -> Txn {
     let key = || key.to_owned();
     let compares = match write.expected {

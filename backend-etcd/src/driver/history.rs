@@ -11,28 +11,23 @@ use super::encode::signed;
 use super::request_kind::RequestKind;
 use crate::error::{Answer, Past, as_read, no_such_revision};
 
-/// How long the report of a loss waits for its reason.
 const REASON: Duration = Duration::from_secs(1);
 
 impl Driver {
-    /// Waits until the server is known to have forgotten the current lease, or the keys that were created on it
-    /// after an older copy of the data (see [`incarnation`](crate::incarnation)).
+    /// Waits until the server is known to have forgotten the current lease, or keys that were created on it.
     pub(crate) async fn forgotten(&self) {
         self.incarnations.changed().await;
     }
 
-    /// Returns why a key that was created at this revision, on the current lease, is gone.
     pub(crate) async fn why_gone(&self, key: &[u8], created: u64) -> LostReason {
         let forgotten = match tokio::time::timeout(REASON, self.has_created(key, created)).await {
             Ok(Ok(Some(has_created))) => !has_created,
-            // Not known, or not in time.
             Ok(_) | Err(_) => self.incarnations.has_changed(),
         };
         if forgotten { LostReason::Forgotten } else { LostReason::Revoked }
     }
 
-    /// Returns whether the server has created this key at this revision; `None` if it has compacted that part
-    /// of its history.
+    /// `None`: the server has compacted that part of its history.
     async fn has_created(&self, key: &[u8], created: u64) -> Answer<Option<bool>> {
         let options = GetOptions::new().with_revision(signed(created)).with_keys_only();
         let request = || {

@@ -1,5 +1,3 @@
-//! Streams of watches.
-
 use std::sync::Arc;
 
 use etcd_client::{Client, EventType, WatchFilterType, WatchOptions, WatchResponse, WatchResponseStream};
@@ -10,19 +8,17 @@ use super::encode::{signed, unsigned};
 use super::request_kind::RequestKind;
 use crate::error::Answer;
 
-/// One watch of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Watch {
-    /// The client chooses it. It never occurs twice within a stream.
+    /// Never occurs twice within a stream.
     pub(crate) id: i64,
     pub(crate) key: Arc<[u8]>,
     pub(crate) prefix: bool,
-    /// The first revision of interest; zero for "from now on".
+    /// Zero for "from now on".
     pub(crate) from: u64,
     pub(crate) only: EventKind,
 }
 
-/// The kinds of events that a watch receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EventKind {
     Deletes,
@@ -30,21 +26,28 @@ pub(crate) enum EventKind {
     Both,
 }
 
-/// A message of the server on a stream of watches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum StreamEvent {
     /// The watch sends events after `revision`, or from its own start on if that is later.
-    Created { id: i64, revision: u64 },
-    /// The keys that changed. Without keys: the server has sent all changes up to `revision`.
-    Changed { id: i64, revision: u64, changes: Vec<Change> },
+    Created {
+        id: i64,
+        revision: u64,
+    },
+    /// Without changes: the server has sent all changes up to `revision`.
+    Changed {
+        id: i64,
+        revision: u64,
+        changes: Vec<Change>,
+    },
     /// The server refuses the oldest start that has no answer yet, with this text. Not all servers name the
     /// watch.
     Refused(String),
-    /// The watch has ended.
-    Ended { id: i64, why: EndReason },
+    Ended {
+        id: i64,
+        why: EndReason,
+    },
 }
 
-/// One key that changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Change {
     pub(crate) key: Vec<u8>,
@@ -53,17 +56,14 @@ pub(crate) struct Change {
     pub(crate) revision: u64,
 }
 
-/// Why the server ended a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum EndReason {
     /// The server has compacted the revision at which the watch starts.
     Compacted,
-    /// Another reason, in the server's words.
     Refused(String),
 }
 
 impl Driver {
-    /// Opens a stream with its first watch.
     pub(crate) async fn watch(&self, first: Watch) -> Answer<(WatchRequests, WatchEvents)> {
         let open = |mut client: Client| {
             let (key, options) = (first.key.to_vec(), options(&first));
@@ -82,7 +82,6 @@ impl Driver {
                     WatchRequest::Stop(id) => requests.cancel(id).await,
                 };
                 if sent.is_err() {
-                    // The stream has ended, which its reader notices.
                     return;
                 }
             }
@@ -96,7 +95,7 @@ enum WatchRequest {
     Stop(i64),
 }
 
-/// Starts and stops watches on a stream. Dropping it ends the stream.
+/// Dropping it ends the stream.
 pub(crate) struct WatchRequests(mpsc::UnboundedSender<WatchRequest>);
 
 impl WatchRequests {
@@ -110,11 +109,9 @@ impl WatchRequests {
     }
 }
 
-/// The messages of a stream of watches.
 pub(crate) struct WatchEvents(WatchResponseStream);
 
 impl WatchEvents {
-    /// Returns the next message; `None` if the stream has ended.
     pub(crate) async fn next(&mut self) -> Option<StreamEvent> {
         match self.0.message().await {
             Ok(Some(response)) => Some(stream_event(&response)),
@@ -144,7 +141,7 @@ fn stream_event(response: &WatchResponse) -> StreamEvent {
         return StreamEvent::Created { id, revision: header };
     }
     let changes = response.events().iter().filter_map(|event| {
-        // The filter of the watch excludes the kind of events that it does not need.
+        // The filter of the watch excludes other events.
         debug_assert!(matches!(event.event_type(), EventType::Put | EventType::Delete));
         event.kv().map(|kv| Change {
             key: kv.key().to_vec(),

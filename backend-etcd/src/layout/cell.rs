@@ -1,11 +1,9 @@
-//! The key of a cell.
-
 use latchwork_core::{Address, encode};
 
 use super::EXACT;
 
-/// The key of a cell. It has no slash at its end or in its last part, and no queue has its kind. So
-/// it is in no queue, and no other cell is below it.
+/// Has no slash at its end or in its last part, and no queue has its kind. So it is in no queue, and no other
+/// cell is below it.
 pub(crate) fn cell_key(cell: &Address) -> String {
     let kind = cell.kind().as_str();
     match cell.namespace() {

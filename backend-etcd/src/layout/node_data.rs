@@ -1,5 +1,3 @@
-//! The value of a node, and the place of the data that its owner writes.
-
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -7,14 +5,14 @@ use latchwork_core::Claim;
 use latchwork_core::backend::QueueEntry;
 use serde::{Deserialize, Serialize};
 
-/// The value of a node, for listings only, never for admission.
+/// For listings only, never for admission.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct NodeData {
     pub(crate) claim: Claim,
     pub(crate) label: Arc<str>,
-    /// Milliseconds since 1970 on the client's wall clock: for display only.
+    /// Milliseconds since 1970 on the client's wall clock.
     pub(crate) joined: u64,
-    /// The node is admitted and has a successor (permits,  CHAIN-PERMITS-HEAD-AND-MARKS).
+    /// The node is admitted and has a successor (CHAIN-PERMITS-HEAD-AND-MARKS).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) marked: bool,
 }
@@ -22,16 +20,14 @@ pub(crate) struct NodeData {
 /// The place of the data that a node's owner writes (NODE-DATA).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DataPlace {
-    /// In the node's value, after the other fields.
     InValue,
-    /// The data are the whole value, as with Go's `concurrency.Election`.
+    /// As with Go's `concurrency.Election`.
     Alone,
-    /// In a separate key ([`beside`](super::beside)), because the number of writes of the node's
-    /// key says whether it was downgraded or marked.
+    /// [`beside`](super::beside): the number of writes of the node's key says whether it was downgraded or
+    /// marked.
     Beside,
 }
 
-/// A value with the owner's data, if it contains any.
 #[derive(Serialize, Deserialize)]
 struct WithData<N> {
     #[serde(flatten)]
@@ -40,7 +36,7 @@ struct WithData<N> {
     data: Option<Bytes>,
 }
 
-/// Bytes in JSON: as text if they are text.
+/// JSON text if they are text.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum Bytes {
@@ -68,7 +64,6 @@ impl From<Bytes> for Arc<[u8]> {
 }
 
 impl DataPlace {
-    /// The value of a node with this data.
     pub(crate) fn value(self, node: &NodeData, data: &[u8]) -> Vec<u8> {
         match self {
             Self::InValue => node.encode(data),
@@ -77,8 +72,7 @@ impl DataPlace {
         }
     }
 
-    /// Reads the value of a key, and the owner's data in it. If the data are the whole value, the
-    /// value is also the label.
+    /// If the data are the whole value, the value is also the label.
     pub(crate) fn read(self, key: &[u8], value: &[u8]) -> (NodeData, Arc<[u8]>) {
         match self {
             Self::InValue | Self::Beside => NodeData::read(key, value),
@@ -96,14 +90,12 @@ impl NodeData {
         matches!(self.claim, Claim::Permits(_))
     }
 
-    /// As JSON, with the owner's data.
     pub(crate) fn encode(&self, data: &[u8]) -> Vec<u8> {
         let value = WithData { node: self, data: Bytes::new(data) };
         serde_json::to_vec(&value).expect("numbers and strings are always JSON")
     }
 
-    /// Reads the value of a key. A key of another program, such as an `etcdctl lock` with its empty
-    /// value, has its key as label.
+    /// A key of another program, such as an `etcdctl lock` with its empty value, has its key as label.
     fn read(key: &[u8], value: &[u8]) -> (Self, Arc<[u8]>) {
         match serde_json::from_slice::<WithData<Self>>(value) {
             Ok(WithData { node, data }) => {
@@ -114,7 +106,6 @@ impl NodeData {
         }
     }
 
-    /// A node of another program, or in another program's layout.
     fn foreign(label: &[u8]) -> Self {
         Self { claim: Claim::Exclusive, label: QueueEntry::label_of(label).into(), joined: 0, marked: false }
     }
@@ -149,7 +140,6 @@ mod tests {
         assert!(data.is_empty());
     }
 
-    /// Clients of the previous version read and write this value.
     #[test]
     fn value_without_data_keeps_its_previous_layout() {
         for (marked, end) in [(false, ""), (true, r#","marked":true"#)] {

@@ -1,5 +1,3 @@
-//! A join under way.
-
 use std::sync::Arc;
 
 use latchwork_core::backend::{Join, NodeId};

@@ -1,12 +1,9 @@
-//! Tombstones: the end of an attempt whose join may still be under way
-//! (CHAIN-TOMBSTONE-FOR-UNKNOWN-JOIN).
+//! Tombstones: the end of an attempt whose join may still be under way (CHAIN-TOMBSTONE-FOR-UNKNOWN-JOIN).
 //!
-//! A tombstone exists for ten minutes, as on Redis, or until its lease ends. No request lasts that
-//! long: a client closes a connection that was silent for some seconds, and a server drops its
-//! clients' requests as soon. If a server is stopped for longer while it processes a request, and
-//! carries it out afterwards, it creates a node without an owner. That node exists until its lease
-//! ends, and admits no other node. Many tombstones are removed at a time, so they cost few
-//! requests.
+//! A tombstone exists for ten minutes or until its lease ends. No request lasts that long: a client closes a
+//! connection that was silent for some seconds, and a server drops its clients' requests as soon. A server
+//! that is stopped for longer while it processes a request may create a node without an owner, which exists
+//! until its lease ends and admits no other node.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,7 +20,6 @@ use crate::driver::{Driver, Op, Txn};
 use crate::error::{Answer, Failure};
 use crate::layout::Layout;
 
-/// The tombstones of this client.
 #[derive(Debug)]
 pub(crate) struct Tombstones {
     driver: Driver,
@@ -37,9 +33,8 @@ pub(crate) struct Tombstones {
 
 #[derive(Debug, Default)]
 struct Written {
-    // For each tombstone, when it may be removed, and its lease. The oldest first.
+    // The oldest first: when it may be removed, and its lease.
     tombstones: VecDeque<(Moment, i64, NodeId)>,
-    // Whether a task is removing tombstones.
     sweeping: bool,
 }
 
@@ -55,14 +50,12 @@ impl Tombstones {
         Arc::new(Self { driver, layout, clock, runtime, closed, stay, written: Mutex::default() })
     }
 
-    /// The key of the tombstone of an attempt.
     pub(crate) fn key(&self, lease: i64, attempt: NodeId) -> String {
         self.layout.tombstone(lease, attempt)
     }
 
-    /// Deletes the node of an attempt, by its name alone, and writes the attempt's tombstone. No
-    /// other attempt may have that name. `node`: its keys, the node's own key first. Returns
-    /// whether the node existed.
+    /// Deletes the node by its name alone, which no other attempt may have. `node`: its keys, the own key
+    /// first. Returns whether the node existed.
     pub(crate) async fn abandon(
         self: &Arc<Self>,
         lease: i64,
@@ -77,8 +70,7 @@ impl Tombstones {
                 Ok(result.deleted)
             }
             Err(Failure::Full(error)) => {
-                // A full server accepts only deletions. The node is deleted now, so that no waiter
-                // waits until the server has space for the tombstone.
+                // A full server accepts only deletions. No waiter waits until it has space for the tombstone.
                 self.driver.delete_each(&node).await?;
                 Err(Failure::Full(error))
             }
@@ -120,8 +112,6 @@ impl Tombstones {
         }
     }
 
-    /// The time when the oldest tombstone may be removed. `None`: no tombstone is left, and the
-    /// sweep ends.
     fn next(&self) -> Option<Moment> {
         let mut written = self.written.lock();
         let next = written.tombstones.front().map(|&(due, ..)| due);
@@ -131,7 +121,6 @@ impl Tombstones {
         next
     }
 
-    /// The keys of the tombstones that may be removed now, up to the limit of one request.
     fn due(&self) -> Vec<String> {
         let (written, now) = (self.written.lock(), self.clock.now());
         let due = written.tombstones.iter().take(OPS_PER_TXN).take_while(|&&(due, ..)| due <= now);
@@ -160,7 +149,6 @@ mod tests {
         let node = |key: &[u8]| vec![key.to_vec()];
         let (lasting, brief) = (tombstones(TOMBSTONE), tombstones(Duration::ZERO));
         lasting.abandon(lease, NodeId::random(), node(b"n/mutex/a/1")).await.unwrap();
-        // More tombstones than one request removes.
         for _ in 0..2 * OPS_PER_TXN {
             brief.abandon(lease, NodeId::random(), node(b"n/mutex/a/2")).await.unwrap();
         }

@@ -1,5 +1,3 @@
-//! The state that the nodes of a client share.
-
 use std::sync::Arc;
 
 use latchwork_core::backend::NamePool;
@@ -11,8 +9,7 @@ use crate::driver::Driver;
 use crate::lease::Leases;
 use crate::watch::Watches;
 
-/// The state that the nodes of a client share. The client's tasks run until the client and its last
-/// node are dropped.
+/// The client's tasks run until the client and its last node are dropped.
 #[derive(Debug)]
 pub(crate) struct NodeContext {
     pub(crate) driver: Driver,
@@ -21,7 +18,6 @@ pub(crate) struct NodeContext {
     pub(crate) cell_leases: CellLeases,
     pub(crate) names: NamePool,
     pub(crate) tombstones: Arc<Tombstones>,
-    /// Whether waits and leaves take the [fast path](super::fast_path).
     pub(crate) fast_path: bool,
     pub(crate) _tasks: DropGuard,
 }

@@ -1,16 +1,13 @@
 //! The data of nodes (NODE-DATA).
 //!
-//! *Protocol.* A node is joined with its data. Its owner replaces the data by one transaction: IF
-//! the node's key was created by the owner's join THEN put the new data on the node's lease. The
-//! data are in the node's value, are the whole value, or have a separate key ([`DataPlace`]).
+//! *Protocol.* The owner replaces the data by one transaction: IF the node's key was created by the owner's
+//! join THEN put the new data on the node's lease. [`DataPlace`] says where they are.
 //!
-//! *Why it is safe.* A create revision never occurs again, so a late write reaches no later node
-//! with the same name. Admission reads no values, and no place, token or create revision changes.
-//! For writers and permits, the number of writes of a node's key decides, so their data have a
-//! separate key. A write of data then neither downgrades nor marks the node, and a downgrade or
-//! mark, which rewrites the node's value, does not change the data, in any order of arrival.
-//! Separate data that were written before the node was created belong to an earlier node with the
-//! same name, and do not count.
+//! *Why it is safe.* A create revision never occurs again, so a late write reaches no later node with the
+//! same name. Admission reads no values. For writers and permits the number of writes of a node's key
+//! decides, so their data have a separate key: a write of data neither downgrades nor marks the node, and a
+//! downgrade or mark does not change the data, in any order of arrival. Separate data that were written
+//! before the node was created belong to an earlier node with the same name, and do not count.
 
 use std::sync::Arc;
 
@@ -19,28 +16,25 @@ use crate::driver::{Driver, Found, Op, StoredKey};
 use crate::error::Answer;
 use crate::layout::{DataPlace, NodeData, Queue, beside};
 
-/// The number of nodes that one request reads. A value is at most as large as a request may be.
+/// A value is at most as large as a request may be.
 pub(crate) const VALUES: usize = 32;
 
-/// Whether the data of a new node have a separate key.
 pub(super) fn is_beside(place: DataPlace, data: &[u8]) -> bool {
     place == DataPlace::Beside && !data.is_empty()
 }
 
-/// The write of a new node's data, if they have a separate key.
 pub(super) fn joined(place: DataPlace, node: &str, data: &[u8], lease: i64) -> Option<Op> {
     let key = || String::from_utf8_lossy(&beside(node.as_bytes())).into_owned();
     is_beside(place, data).then(|| Op::Put { key: key(), value: data.to_vec(), lease })
 }
 
-/// The keys of a node: its own first, then the key of its data if they may have one.
+/// The own key first.
 pub(super) fn keys(node: &[u8], has_beside: bool) -> Vec<Vec<u8>> {
     [node.to_vec()].into_iter().chain(has_beside.then(|| beside(node))).collect()
 }
 
-/// Reads the values and the data of at most [`VALUES`] nodes. `None`: the node has left since it
-/// was listed. Values of other programs are not read unless they are data, because they may be
-/// large and have no meaning here.
+/// Reads at most [`VALUES`] nodes. `None`: the node has left since it was listed. Values of other programs
+/// are not read unless they are data, because they may be large.
 pub(crate) async fn read(
     driver: &Driver,
     queue: &Queue,

@@ -8,8 +8,7 @@ use latchwork_core::backend::{EntryPage, QueueEntry};
 use crate::driver::Driver;
 use crate::error::Answer;
 
-/// Reads the lease of each holder, once if several holders share a lease, and at most
-/// [`EntryPage::MAX_LEASES`] leases. `leases`: the lease of each entry, 0 for none.
+/// `leases`: one for each entry, 0 for none.
 pub(crate) async fn tell(driver: &Driver, entries: &mut [QueueEntry], leases: &[i64]) -> Answer<()> {
     let mut asked = BTreeSet::new();
     for (entry, lease) in entries.iter().zip(leases) {

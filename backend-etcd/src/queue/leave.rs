@@ -1,10 +1,9 @@
-//! Leaving a queue: the leave of a node, and the end of an attempt whose join has an unknown
-//! outcome.
+//! Leaving a queue.
 //!
-//! A leave deletes the node. The condition is its create revision, because a later node may have
-//! the same name. The first leave needs no condition, because another node gets the name only after
-//! this leave was answered. If an earlier request of the join may still be under way, the leave
-//! also writes a tombstone, and that name is never used again.
+//! A leave deletes the node under its create revision, because a later node may have the same name. The first
+//! leave needs no condition: another node gets the name only after this leave was answered. If an earlier
+//! request of the join may still be under way, the leave also writes a tombstone, and that name is never used
+//! again.
 
 use latchwork_core::backend::{Join, Leave};
 use latchwork_core::{Error, LostReason, Result};
@@ -16,14 +15,12 @@ use crate::driver::{Op, Txn};
 use crate::error::{Answer, Failure};
 use crate::layout::Queue;
 
-/// Leaves the queue, and returns whether the node existed.
 pub(crate) async fn leave(node: &EtcdNode) -> Result<Leave> {
     node.context.watches.forget(&node.own);
     if node.context.leases.is_closed() {
         return Err(Error::closed());
     }
-    // Only for the first leave: the request of a second leave may arrive when another node has the
-    // name.
+    // The request of a second leave may arrive when another node has the name.
     let lent = {
         let mut name = node.name.lock();
         match *name {
@@ -49,7 +46,7 @@ pub(crate) async fn leave(node: &EtcdNode) -> Result<Leave> {
     }
 }
 
-/// Deletes the node, and returns whether it existed. `first`: no other node has its name yet.
+/// `first`: no other node has its name yet.
 async fn delete(node: &EtcdNode, first: bool) -> Answer<bool> {
     let context = &node.context;
     let handed_over = match node.handover() {
@@ -71,7 +68,6 @@ async fn delete(node: &EtcdNode, first: bool) -> Answer<bool> {
     }
 }
 
-/// Ends an attempt whose join has an unknown outcome.
 pub(crate) async fn abandon(context: &NodeContext, queue: &Queue, join: &Join) -> Result<()> {
     let session = context.leases.current();
     // Without its lease, neither a node nor a late one exists, and a lost lease is revoked.

@@ -1,5 +1,4 @@
-//! The mark of admitted permits, by which the next node in the queue knows that it is the head
-//! (CHAIN-PERMITS-HEAD-AND-MARKS, CHAIN-LIMIT-CHANGE-MARKS-HOLDERS).
+//! The mark of admitted permits (CHAIN-PERMITS-HEAD-AND-MARKS, CHAIN-LIMIT-CHANGE-MARKS-HOLDERS).
 
 use std::sync::Arc;
 
@@ -11,16 +10,14 @@ use crate::driver::{Driver, EventKind, Op, Txn};
 use crate::error::Failure;
 use crate::watch::{OwnNode, SHORT_HOLD, Watches};
 
-/// The time at which an admitted node is marked.
 pub(super) enum MarkWhen {
     Now,
-    /// When the limit with this key changes after this revision: from then on, the sums do not show
-    /// which nodes are admitted.
+    /// When the limit with this key changes after this revision: from then on, the sums do not show which
+    /// nodes are admitted.
     LimitChanges(String, u64),
 }
 
-/// Marks an own node by the write `mark`, in the background. The task lasts as long as the hold. It
-/// must not keep the client's tasks alive, because these would renew the lease of a hold that was
+/// The task must not keep the client's tasks alive, because these would renew the lease of a hold that was
 /// dropped.
 pub(super) fn mark_in_background(context: &NodeContext, own: &Arc<OwnNode>, mark: Op, when: MarkWhen) {
     let (driver, watches, own) = (context.driver.clone(), Arc::clone(&context.watches), Arc::clone(own));
@@ -41,9 +38,8 @@ pub(super) fn mark_in_background(context: &NodeContext, own: &Arc<OwnNode>, mark
     });
 }
 
-/// Writes the mark until the server confirms it, because the next node relies on it. A mark that
-/// arrives after the leave would create a node without an owner, so the write has a condition
-/// (CHAIN-MARK-GUARDED).
+/// Repeats the mark until the server confirms it, because the next node relies on it. A mark after the leave
+/// would create a node without an owner, hence the condition (CHAIN-MARK-GUARDED).
 async fn write(driver: &Driver, watches: &Watches, own: &OwnNode, mark: Op) {
     let mut backoff = Backoff::new(Pauses::OUTAGE);
     while watches.is_own(own) && own.state.lost().is_none() {

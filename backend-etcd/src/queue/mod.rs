@@ -1,5 +1,3 @@
-//! A queue of nodes: joining, waiting, leaving.
-
 mod attempt;
 pub(crate) mod cleanup;
 pub(crate) mod context;

@@ -1,5 +1,3 @@
-//! A node of this client in a queue.
-
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -20,15 +18,13 @@ use crate::error::Failure;
 use crate::layout::{DataPlace, NodeData, Queue, beside};
 use crate::watch::OwnNode;
 
-/// A node of this client. A client may have thousands of holds, so state that only a waiter needs
-/// is dropped at the admission.
+/// A client may have thousands of holds, so state that only a waiter needs is dropped at the admission.
 pub(crate) struct EtcdNode {
     pub(crate) context: Arc<NodeContext>,
     pub(crate) own: Arc<OwnNode>,
     pub(crate) data: NodeData,
     pub(crate) lease: i64,
     pub(super) place: DataPlace,
-    /// Whether its data may have a separate key, which is deleted when the node leaves.
     pub(super) has_beside: AtomicBool,
     pub(super) name: Mutex<NodeName>,
     // `None` for a hold that leaves without a release notice.
@@ -37,34 +33,30 @@ pub(crate) struct EtcdNode {
 
 enum Phase {
     Waiting(Arc<Waiting>),
-    /// The node is admitted, and its successor may rely on its release notice.
     Held(Handover),
 }
 
-// One more word would need the next size of the allocator: by measurement, this costs 130 bytes for
-// each hold, of a budget of 1,024.
+// One more word would need the next size of the allocator: measured, 130 bytes more for each hold, of a
+// budget of 1,024.
 #[cfg(target_pointer_width = "64")]
 const _: () = assert!(size_of::<EtcdNode>() <= 104);
 
-/// The state of a waiter.
 pub(crate) struct Waiting {
     pub(crate) queue: Queue,
-    /// The last limit that it has read (for permits).
     pub(crate) limit: AtomicU32,
     pub(crate) fast_path: Option<FastWait>,
-    // The listing of its join, for its first wait.
     listing: Mutex<Option<Listing>>,
 }
 
-/// Which node may get the name in a node's key after the node has left.
+/// Which node may get the name in a node's key next.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum NodeName {
     /// The next node, once the first leave is confirmed.
     Lent(NodeId),
     /// The next node may have it already: a leave was sent.
     Left,
-    /// No other node: a request of this attempt's join may still be under way, and must find the
-    /// tombstone that a leave writes (CHAIN-TOMBSTONE-FOR-UNKNOWN-JOIN).
+    /// No other node: a request of the join may still be under way, and must find the tombstone that a leave
+    /// writes (CHAIN-TOMBSTONE-FOR-UNKNOWN-JOIN).
     Repeated(NodeId),
 }
 
@@ -75,8 +67,6 @@ impl Waiting {
 }
 
 impl EtcdNode {
-    /// Registers the node that this attempt's join has created. From now on, its removal is
-    /// noticed.
     pub(super) fn register(of: &Attempt<'_>, name: NodeName, sequence: u64) -> Arc<Self> {
         let state = NodeWriter::new(of.session.lease.clone(), sequence);
         let left = of.data.is_of_permits().then(CancellationToken::new);
@@ -95,7 +85,6 @@ impl EtcdNode {
         })
     }
 
-    /// Makes the node wait for its admission, starting with the listing of its join.
     pub(crate) fn wait_in(&self, queue: Queue, limit: u32, listing: Option<Listing>) {
         let fast_path = self.context.fast_path.then(|| FastWait::new(&queue, listing.as_ref()));
         let limit = AtomicU32::new(limit);
@@ -103,7 +92,6 @@ impl EtcdNode {
         *self.phase.lock() = Some(Box::new(Phase::Waiting(Arc::new(waiting))));
     }
 
-    /// Its state as a waiter; `None` once it is admitted.
     pub(crate) fn waiting(&self) -> Option<Arc<Waiting>> {
         match self.phase.lock().as_deref() {
             Some(Phase::Waiting(waiting)) => Some(Arc::clone(waiting)),
@@ -111,8 +99,8 @@ impl EtcdNode {
         }
     }
 
-    /// Admits the node, by the state of the queue at `revision`. `mark`: a successor waits for its
-    /// mark (CHAIN-PERMITS-HEAD-AND-MARKS). `successors`: the known nodes after it.
+    /// `mark`: a successor waits for its mark (CHAIN-PERMITS-HEAD-AND-MARKS). `successors`: the known nodes
+    /// after it.
     pub(crate) fn admit(&self, queue: &Queue, mark: bool, revision: u64, successors: Vec<Successor>) {
         {
             let mut phase = self.phase.lock();
@@ -136,7 +124,6 @@ impl EtcdNode {
         }
     }
 
-    /// The leave by the fast path, if the successor may rely on a release notice.
     pub(super) fn handover(&self) -> Option<Handover> {
         match self.phase.lock().as_deref()? {
             Phase::Waiting(waiting) => waiting.fast_path.as_ref()?.given_up(&waiting.queue),
@@ -145,18 +132,16 @@ impl EtcdNode {
         }
     }
 
-    /// Turns a writer into a reader in its place (CHAIN-DOWNGRADE-IN-PLACE).
+    /// CHAIN-DOWNGRADE-IN-PLACE.
     pub(crate) async fn downgrade(&self) -> Result<()> {
         let shared = NodeData { claim: Claim::Shared, ..self.data.clone() };
         self.put_while_there(key(&self.own), self.rewritten(&shared)).await
     }
 
-    /// Replaces its data: one request.
     pub(crate) async fn replace_data(&self, data: &[u8]) -> Result<()> {
         let (key, value) = match self.place {
             DataPlace::Beside => {
-                // Set before the request is sent, because a write without an answer may have been
-                // carried out.
+                // Set before the send, because a write without an answer may have been carried out.
                 self.has_beside.store(true, Ordering::Release);
                 (beside(&self.own.key), data.to_vec())
             }
@@ -165,9 +150,7 @@ impl EtcdNode {
         self.put_while_there(String::from_utf8_lossy(&key).into_owned(), value).await
     }
 
-    /// Puts a value into the node's key or the key of its data, only while the node is in its
-    /// queue. Without this condition, a put after a leave would create a node without an owner
-    /// (CHAIN-MARK-GUARDED).
+    /// Without the condition, a put after a leave would create a node without an owner (CHAIN-MARK-GUARDED).
     async fn put_while_there(&self, key: String, value: Vec<u8>) -> Result<()> {
         self.check_lost()?;
         let put = self.put(key, value);
@@ -179,14 +162,13 @@ impl EtcdNode {
         }
     }
 
-    /// Records that the server does not know the lease of this node any more.
+    /// The server has reported that the lease is unknown.
     pub(crate) async fn lease_gone(&self) -> Error {
         self.context.leases.gone(self.own.state.lease_writer()).await;
         self.lost()
     }
 
-    /// Records that the node is not in its queue: another client has removed it, unless this client
-    /// has left in between.
+    /// Another client has removed the node, unless this client has left in between.
     pub(crate) async fn not_there(&self) -> Error {
         if self.context.watches.is_own(&self.own) {
             self.own.state.gone(self.why_gone().await);
@@ -198,24 +180,20 @@ impl EtcdNode {
         Error::lost(self.own.state.lost().unwrap_or(LostReason::Revoked))
     }
 
-    /// A put on the lease of this node.
     fn put(&self, key: String, value: Vec<u8>) -> Op {
         Op::Put { key, value, lease: self.lease }
     }
 
-    /// The value of a node that is downgraded or marked. Its owner's data have a separate key.
     fn rewritten(&self, node: &NodeData) -> Vec<u8> {
         debug_assert_eq!(self.place, DataPlace::Beside);
         self.place.value(node, b"")
     }
 
-    /// The keys that a leave deletes: the node's own key first, then the key of its data if it may
-    /// have one.
+    /// The own key first.
     pub(super) fn keys(&self) -> Vec<Vec<u8>> {
         data::keys(&self.own.key, self.has_beside.load(Ordering::Acquire))
     }
 
-    /// The reason why the node is not in its queue any more, although the client has not left.
     pub(crate) async fn why_gone(&self) -> LostReason {
         self.context.driver.why_gone(&self.own.key, self.own.state.sequence()).await
     }

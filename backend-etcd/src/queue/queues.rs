@@ -1,26 +1,21 @@
 //! The queues that have nodes (NODE-QUEUES).
 //!
-//! *Protocol.* The keys of all queues of a kind are one ordered range, and the keys of one queue
-//! are adjacent in it. A request reads a number of names, and no values. A queue is listed at its
-//! first node. The unread rest of a listed queue is skipped: the next request begins after the last
-//! key that the queue may have. Foreign keys do not list a queue.
-//!
-//! A page ends with enough queues, or after enough requests. The next page continues after its last
-//! queue, whose encoded key is the token. Each request reads the current state, so a queue that
-//! appears or disappears in between may be missed.
+//! *Protocol.* The keys of all queues of a kind are one ordered range, and the keys of one queue are adjacent
+//! in it. A queue is listed at its first node, and its other keys are skipped: the next request begins after
+//! the last key that the queue may have. Foreign keys do not list a queue. A page ends with enough queues, or
+//! after enough requests. Its token is the encoded key of its last queue. A queue that appears or disappears
+//! between two requests may be missed.
 
 use crate::driver::{Driver, StoredKey, end_of};
 use crate::layout::{Layout, Queue};
 use crate::walk;
 use latchwork_core::{Address, ListedKey, Page, QueuePrefix, Result};
 
-/// The least and the largest number of keys that one request reads.
 const FEWEST: usize = 32;
 const MOST: usize = 1000;
 /// After this number of requests, a page ends with the next listed queue.
 const REQUESTS: usize = 16;
 
-/// Reads a page of at most `most` queues, after the end of the previous page.
 pub(crate) async fn page(
     driver: &Driver,
     layout: &Layout,
@@ -51,7 +46,6 @@ pub(crate) async fn page(
     Ok(scan.page(false))
 }
 
-/// The position in the keys of a kind.
 struct Scan<'a> {
     layout: &'a Layout,
     of: &'a QueuePrefix,
@@ -61,15 +55,14 @@ struct Scan<'a> {
     queues: Vec<Address>,
 }
 
-/// The queue of the last key that belonged to a queue.
 struct Within {
     coded: String,
-    // `None`: the queue is not requested, or is listed already.
+    // `None`: not requested, or listed already.
     unlisted: Option<(Address, Queue)>,
 }
 
 impl Scan<'_> {
-    /// Takes the next key in order. Returns `false` if it would list one queue more than requested.
+    /// `false`: the key would list one queue more than requested.
     fn take(&mut self, stored: &StoredKey) -> Result<bool> {
         let tail = stored.key.strip_prefix(self.root.as_bytes());
         let tail = tail.and_then(|tail| std::str::from_utf8(tail).ok());
@@ -90,13 +83,11 @@ impl Scan<'_> {
         Ok(true)
     }
 
-    /// Whether no more keys of the last key's queue must be read, and a queue was listed.
     fn is_listed(&self) -> bool {
         let is_over = self.within.as_ref().is_none_or(|within| within.unlisted.is_none());
         is_over && !self.queues.is_empty()
     }
 
-    /// The beginning of the next request, if this was the last key.
     fn next(&self, last: &[u8]) -> Vec<u8> {
         let after = [last, b"\0"].concat();
         match &self.within {
@@ -105,7 +96,6 @@ impl Scan<'_> {
         }
     }
 
-    /// The page; the next one begins after its last queue.
     fn page(self, is_cut: bool) -> Page<ListedKey> {
         let next = self.queues.last().filter(|_| is_cut).map(|last| last.coded().to_owned());
         Page::new(self.queues.into_iter().map(ListedKey::queue).collect(), next)

@@ -1,17 +1,12 @@
 //! Waiting for admission.
 //!
-//! *Protocol.* Core decides about a node by a listing that must contain it. A waiter watches its
-//! own node and the node that core names: its predecessor, or the nearest earlier writer. At the
-//! head of a queue of permits it watches every node ahead, and the limit. An event means "list
-//! again" (CHAIN-EVENT-LISTS-AGAIN).
+//! *Protocol.* Core decides about a node by a listing that must contain it. A waiter watches its own node and
+//! the node that core names. At the head of a queue of permits it watches every node ahead, and the limit. An
+//! event means "list again" (CHAIN-EVENT-LISTS-AGAIN). The [fast path](super::fast_path) admits an exclusive
+//! node without another listing, after a check of the own deadline (CHAIN-OWN-NODE-AND-DEADLINE).
 //!
-//! *The fast path* ([`fast_path`](super::fast_path)) admits an exclusive node without another
-//! listing if it knows that all nodes ahead have left. The deadline of the own lease is checked in
-//! this case too (CHAIN-OWN-NODE-AND-DEADLINE). An admission by a release notice is verified
-//! afterwards.
-//!
-//! *Why it ends.* Every wait ends by an event, by the loss of the lease or the node, or by the
-//! re-check once a TTL, in case the server or the network lost an event (NODE-NO-LOST-WAKE).
+//! Every wait ends by an event, by the loss of the lease or the node, or by the re-check once a TTL, in case
+//! an event was lost (NODE-NO-LOST-WAKE).
 
 use std::sync::atomic::Ordering;
 
@@ -67,7 +62,7 @@ pub(crate) async fn until_admitted(node: &EtcdNode) -> Result<()> {
     }
 }
 
-/// Waits for the listed node at index `watch`. `sole`: no other node is ahead.
+/// `sole`: no other node is ahead.
 async fn behind(node: &EtcdNode, waiting: &Waiting, listing: &Listing, watch: usize, sole: bool) -> Woken {
     let (watches, own, target) = (&node.context.watches, &*node.own, &listing.members[watch]);
     let exclusive = node.data.claim == Claim::Exclusive;
@@ -79,8 +74,8 @@ async fn behind(node: &EtcdNode, waiting: &Waiting, listing: &Listing, watch: us
         }
         None => (None, Some(deletion(&own.key)), Some(deletion(&target.key))),
     };
-    // A writer may become a reader, and a holder of permits may be marked, in their places
-    // (CHAIN-PERMITS-HEAD-AND-MARKS, CHAIN-DOWNGRADE-IN-PLACE).
+    // In their places, a writer may become a reader, and permits may be marked (CHAIN-PERMITS-HEAD-AND-MARKS,
+    // CHAIN-DOWNGRADE-IN-PLACE).
     let mut change = (!exclusive).then(|| watches.key(target.key.clone(), EventKind::Puts, listing.revision));
     tokio::select! {
         biased;
@@ -89,12 +84,11 @@ async fn behind(node: &EtcdNode, waiting: &Waiting, listing: &Listing, watch: us
         _ = or_pending(removal.as_mut().map(Subscription::notified)) => Woken::List,
         _ = or_pending(departure.as_mut().map(Subscription::notified)) => Woken::List,
         _ = or_pending(change.as_mut().map(Subscription::notified)) => Woken::List,
-        // In the same `select!` as the events, so that it delays no event.
+        // In the same `select!`, so that it delays no event.
         () = no_more_behind(node, target) => Woken::List,
     }
 }
 
-/// Waits at the head of a queue of permits until a node ahead leaves or the limit changes.
 async fn at_head(node: &EtcdNode, queue: &Queue, listing: &Listing, ahead: usize) {
     let (watches, lease) = (&node.context.watches, node.own.state.lease());
     let keys = listing.members[..ahead].iter().map(|member| member.key.clone()).collect();
@@ -110,7 +104,7 @@ async fn at_head(node: &EtcdNode, queue: &Queue, listing: &Listing, ahead: usize
     }
 }
 
-/// Waits until a re-check, once a TTL, finds a change without an event.
+/// The re-check.
 async fn no_more_behind(node: &EtcdNode, target: &Member) {
     let lease = node.own.state.lease();
     loop {
@@ -121,15 +115,14 @@ async fn no_more_behind(node: &EtcdNode, target: &Member) {
     }
 }
 
-/// The re-check: whether the own and the watched node are unchanged. It reads their keys, because a
-/// listing costs the server a sort. Permits list instead, because they also wait for the limit and
-/// for all nodes ahead.
+/// Reads the two keys, because a listing costs the server a sort. Permits list instead: they also wait for
+/// the limit and for all nodes ahead.
 async fn still_behind(node: &EtcdNode, target: &Member) -> bool {
     if node.data.is_of_permits() {
         return false;
     }
     let key = |key: &[u8]| Op::GetKey(key.to_vec());
-    // A read that fails counts as a change, because the listing that follows is retried.
+    // A failed read counts as a change: the listing that follows is retried.
     let Ok(read) = node.context.driver.read(vec![key(&node.own.key), key(&target.key)]).await else {
         return false;
     };
@@ -142,7 +135,6 @@ async fn still_behind(node: &EtcdNode, target: &Member) -> bool {
     unchanged
 }
 
-/// Lists the queue, until there is an answer or the lease is lost.
 async fn list(node: &EtcdNode, waiting: &Waiting) -> Result<Listing> {
     let mut backoff = Backoff::new(Pauses::OUTAGE);
     loop {
@@ -157,7 +149,7 @@ async fn list(node: &EtcdNode, waiting: &Waiting) -> Result<Listing> {
                 match stored {
                     StoredLimit::Permits(limit) => waiting.limit.store(limit, Ordering::Release),
                     StoredLimit::Foreign(_) => return Err(node.data.claim.outweighs(&stored)),
-                    // The last limit that it has read counts.
+                    // The last known limit counts.
                     StoredLimit::Absent => {}
                 }
                 return Ok(listing);

@@ -1,16 +1,13 @@
 //! Watching a cell or an observed queue.
 //!
-//! *Protocol.* The watch starts at the current revision, and its creation by the server is the
-//! first answer. Each event of the key, or of a key of the queue, is another answer. When the watch
-//! ends, for example with its stream, the key is read: this shows an outage or a lost permission,
-//! which the watch returns. Otherwise the watch starts again, and its creation is an answer,
-//! because the key may have changed in the gap.
+//! *Protocol.* The creation of the watch by the server, and each event of the key or of a key of the queue,
+//! is an answer. When the watch ends, the key is read: this shows an outage or a lost permission, which the
+//! watch returns. Otherwise the watch starts again, and its creation is an answer, because the key may have
+//! changed in the gap.
 //!
-//! *Why no change is missed.* The server sends every event after the revision at which it has
-//! created the watch, and a read after the creation sees all earlier changes. Events between two
-//! calls are kept as one. Every change of a queue is an event of one of its keys: a join, a leave,
-//! a downgrade, new data, and the end of a lease. An admission is not a separate event: it follows
-//! one of these.
+//! *Why no change is missed.* The server sends every event after the revision at which it has created the
+//! watch, and a read after the creation sees all earlier changes. Every change of a queue is an event of one
+//! of its keys. An admission is not: it follows one of these.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,33 +22,29 @@ use super::armed::Notify;
 use super::watches::Watches;
 use crate::driver::{Driver, EventKind};
 
-/// A watch of one cell or queue. It does not keep the client alive.
+/// Does not keep the client alive.
 #[derive(Debug)]
 pub(crate) struct EtcdChangeWatch {
     // An error if the address cannot have such a cell or queue.
     of: Result<Watched>,
     driver: Driver,
     watches: Arc<Watches>,
-    // Cancelled when the client is closed or dropped.
     closed: CancellationToken,
     armed: Option<Subscribed>,
 }
 
-/// The subject of a watch.
 #[derive(Clone, Debug)]
 pub(crate) struct Watched {
     pub(crate) key: String,
-    /// Whether all keys with this prefix are watched.
     pub(crate) is_prefix: bool,
 }
 
-/// A watch that was requested from the server. Dropping it ends the watch on the server.
+/// Dropping it ends the watch on the server.
 #[derive(Debug)]
 struct Subscribed {
     news: watch::Receiver<()>,
     watches: Arc<Watches>,
     watch: i64,
-    // Whether the server has created the watch.
     created: bool,
 }
 
@@ -83,9 +76,8 @@ impl EtcdChangeWatch {
 }
 
 impl Subscribed {
-    /// Waits for a change since the last call: a key was written or deleted, or the server has
-    /// created the watch, which must happen `within` this time. `false`: the watch has ended, and
-    /// may have missed a change.
+    /// Waits for a change since the last call. The creation by the server counts too, and must happen
+    /// `within` this time. `false`: the watch has ended, and may have missed a change.
     async fn news(&mut self, within: Duration) -> Result<bool> {
         if self.created {
             return Ok(self.news.changed().await.is_ok());
@@ -99,18 +91,15 @@ impl Subscribed {
 
 impl Drop for Subscribed {
     fn drop(&mut self) {
-        // This is the only subscriber.
         self.watches.unsubscribe(self.watch, 0);
     }
 }
 
 impl Watches {
-    /// Watches for writes and deletions, from the creation of the watch on.
     fn changes(self: &Arc<Self>, of: &Watched) -> Subscribed {
         let (sender, news) = watch::channel(());
         let mut state = self.state.lock();
-        // From now on, because a start in the past is served late, and the reader reads after the
-        // creation.
+        // A start in the past is served late, and the reader reads after the creation.
         let watch = state.watch(of.key.as_bytes().into(), of.is_prefix, 0, EventKind::Both);
         let watch = self.arm(&mut state, watch, Notify::Change(sender));
         Subscribed { news, watches: Arc::clone(self), watch, created: false }

@@ -14,7 +14,6 @@ use super::watches::{Command, IDLE_KEPT, Watches};
 use crate::driver::{Change, EndReason, EventKind, StreamEvent, Watch};
 
 impl Watches {
-    /// The watch that the server refused, if it is still needed.
     pub(super) fn refused(&self, event: &StreamEvent) -> Option<i64> {
         match event {
             StreamEvent::Ended { id, why: EndReason::Refused(_) } => {
@@ -24,13 +23,11 @@ impl Watches {
         }
     }
 
-    /// The watch with an id, unless it has ended.
     pub(super) fn armed(&self, id: i64) -> Option<Watch> {
         self.state.lock().armed.get(&id).map(|armed| armed.watch(id))
     }
 
-    /// Applies an event of the stream. Returns an own node whose watch the server ended: the caller
-    /// must check that the node exists.
+    /// Returns an own node whose watch the server ended: the caller must check that the node exists.
     pub(super) fn apply(&self, event: StreamEvent) -> Option<Arc<OwnNode>> {
         let mut state = self.state.lock();
         match event {
@@ -60,7 +57,7 @@ impl Watches {
     fn changed(&self, state: &mut State, id: i64, revision: u64, changes: &[Change]) {
         let Some(armed) = state.armed.get_mut(&id) else { return };
         if changes.is_empty() {
-            // The server has sent all earlier events, so a new stream need not start earlier.
+            // All earlier events have arrived, so a new stream need not start earlier.
             let from = match armed {
                 ArmedWatch::OwnNode(_, from) => from,
                 ArmedWatch::Waiters(waiters) => &mut waiters.watch.from,
@@ -73,8 +70,7 @@ impl Watches {
             ArmedWatch::Waiters(waiters) => waiters.watch.only == EventKind::Deletes,
         };
         if of_deletes {
-            // Own nodes first: a waiter whose own node left before its predecessor must notice that
-            // first.
+            // A waiter whose own node left before its predecessor must notice that first.
             for Change { key, revision, .. } in changes {
                 if let Some(node) = state.own(key)
                     && *revision > node.state.sequence()
@@ -103,7 +99,7 @@ impl Watches {
         }
     }
 
-    /// Records the end of the stream. Returns the watches that continue in the next stream.
+    /// Returns the watches that continue in the next stream.
     pub(super) fn stream_ended(&self) -> VecDeque<i64> {
         let mut state = self.state.lock();
         let over: Vec<_> =
@@ -119,14 +115,12 @@ impl Watches {
         state.armed.keys().copied().collect()
     }
 
-    /// Whether a command to start this watch still counts. A command from before the end of a
-    /// stream does not count: its watch has ended, or continues in the next stream, which would
-    /// refuse a second start with the same id.
+    /// A command from before the end of a stream does not count: its watch has ended, or continues in the
+    /// next stream, which would refuse a second start with the same id.
     pub(super) fn is_to_start(&self, id: i64) -> bool {
         id > self.state.lock().resumed
     }
 
-    /// Watches an own node that existed at `revision`, from that revision on.
     pub(crate) fn watch_own_from(&self, node: &Arc<OwnNode>, revision: u64) {
         let mut state = self.state.lock();
         if !state.is_own(node) {
@@ -141,28 +135,25 @@ impl Watches {
         self.command(Command::Start(id));
     }
 
-    /// The own nodes that are watched.
     pub(super) fn watched(&self) -> Vec<Arc<OwnNode>> {
         let state = self.state.lock();
         let watched = state.own.iter().filter(|(_, watch)| **watch != 0);
         watched.map(|(ByKey(node), _)| Arc::clone(node)).collect()
     }
 
-    /// The time of the next timer.
     pub(super) fn next_timer(&self) -> Option<Instant> {
         let state = self.state.lock();
         let (own, idle) = (state.own_due.front().map(|due| due.0), state.idle_due.front().map(|due| due.0));
         own.into_iter().chain(idle).min()
     }
 
-    /// Acts on due timers.
     pub(super) fn on_timer(&self, now: Instant) {
         let mut state = self.state.lock();
         let mut due = Vec::new();
         while state.own_due.front().is_some_and(|(at, _)| *at <= now) {
             due.extend(state.own_due.pop_front().map(|(_, node)| node));
         }
-        // Nodes that were forgotten before their time need no timer.
+        // Nodes that were forgotten early need no timer.
         while state.own_due.front().is_some_and(|(_, node)| !state.is_own(node)) {
             state.own_due.pop_front();
         }

@@ -9,18 +9,16 @@ use crate::driver::EventKind;
 use crate::layout::Inbox;
 
 impl Watches {
-    /// Waits for a message in an inbox after this revision.
     pub(crate) fn inbox(self: &Arc<Self>, inbox: &Inbox, after: u64) -> Subscription {
         let mut state = self.state.lock();
-        // It starts now, like a watch of departures.
         let new = QueueWatch::default();
         let id = self.shared(&mut state, &inbox.prefix, true, EventKind::Puts, new);
         self.subscribe(&mut state, id, vec![inbox.key.clone().into_bytes()], Until::All, after)
     }
 
-    /// Waits for the departure of one key, far from the head, that was listed at revision `after`.
-    /// The last such watch of a queue is kept: if the same clients take turns, the same neighbours
-    /// and names return, and a kept watch is prompt and costs no request.
+    /// Waits for the departure of one key, which was listed at revision `after`. The last such watch of a
+    /// queue is kept: if the same clients take turns, the same neighbours and names return, and a kept watch
+    /// is prompt.
     pub(crate) fn departure_of_key(self: &Arc<Self>, prefix: &str, key: &[u8], after: u64) -> Subscription {
         let Ok(name) = std::str::from_utf8(key) else {
             return self.key(key.to_vec(), EventKind::Deletes, after);
@@ -29,7 +27,7 @@ impl Watches {
         let new = QueueWatch::after(after);
         let id = self.shared(&mut state, name, false, EventKind::Deletes, new);
         if state.queue_watch(id).and_then(|watch| watch.complete_after) > Some(after) {
-            // The watch of another waiter, which started later.
+            // Another waiter's watch, which started later.
             drop(state);
             return self.key(key.to_vec(), EventKind::Deletes, after);
         }
@@ -39,8 +37,7 @@ impl Watches {
         self.subscribe(&mut state, id, vec![key.to_vec()], Until::All, after)
     }
 
-    /// Records that this client waits far from the head of this queue: the watch on the whole queue
-    /// is not kept without a subscriber.
+    /// The watch on the whole queue is not kept without a subscriber.
     pub(crate) fn far_from_head(&self, prefix: &str) {
         let mut state = self.state.lock();
         if let Some(&id) = state.shared.get(prefix) {

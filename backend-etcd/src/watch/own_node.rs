@@ -1,5 +1,3 @@
-//! A node of this client, for its watches.
-
 use std::borrow::Borrow;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -9,38 +7,34 @@ use tokio_util::sync::CancellationToken;
 
 use crate::driver::{Compare, Found};
 
-/// A node of this client on the server.
 #[derive(Debug)]
 pub(crate) struct OwnNode {
     pub(crate) key: Arc<[u8]>,
     pub(crate) state: NodeWriter,
-    /// Cancelled when the client leaves. Only for permits, where a task waits for this.
+    /// Only permits have a task that waits for the leave.
     pub(crate) left: Option<CancellationToken>,
 }
 
 impl OwnNode {
-    /// The prefix of its queue. Its key is this prefix and a name without a slash.
+    /// Ends with a slash.
     pub(crate) fn queue(&self) -> &str {
         queue_of(std::str::from_utf8(&self.key).unwrap_or_default()).unwrap_or_default()
     }
 
-    /// Whether this read of its key has found exactly this node.
     pub(crate) fn is_in(&self, read: &Found) -> bool {
         read.keys.first().is_some_and(|stored| stored.created == self.state.sequence())
     }
 
-    /// The condition that this node exists, and not a later one with the same name.
+    /// Excludes a later node with the same name.
     pub(crate) fn exists(&self) -> Compare {
         Compare::Created(self.key.to_vec(), self.state.sequence())
     }
 }
 
-/// The prefix of the queue of a key with this name.
 pub(super) fn queue_of(name: &str) -> Option<&str> {
     name.rfind('/').map(|slash| &name[..=slash])
 }
 
-/// An own node, as the key of a map.
 pub(super) struct ByKey(pub(super) Arc<OwnNode>);
 
 impl Borrow<[u8]> for ByKey {

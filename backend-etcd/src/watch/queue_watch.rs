@@ -1,41 +1,31 @@
-//! One long-lived watch that several waiters of this client share: on a whole queue, on one key of
-//! it, or on the inboxes of its nodes.
+//! One long-lived watch that several waiters of this client share: on a whole queue, on one key of it, or on
+//! the inboxes of its nodes.
 //!
-//! etcd serves a watch that starts in the past, even by a race of a millisecond, only at its next
-//! 100 ms sync. A watch that has existed for a while is prompt. So a queue watch is kept between
-//! waits. It stores the last events, for a waiter that listed the queue a moment ago and subscribes
-//! now.
+//! It stores the last events, for a waiter that listed the queue a moment ago and subscribes now.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
 
 use tokio::sync::oneshot;
 
-/// The one notification of a waiter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Notified {
-    /// A watched key was deleted, or was written with this value, after the revision of the
-    /// waiter's listing.
+    /// Was deleted, or written with this value, after the revision of the waiter's listing.
     Event(Vec<u8>),
-    /// The waiter may have missed an event: it must list again.
+    /// The waiter must list again: it may have missed an event.
     Missed,
 }
 
-/// The condition that ends a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Until {
-    /// One of the keys was deleted.
     Any,
-    /// All keys were deleted.
     All,
 }
 
-/// The number of stored events.
 const REMEMBERED: usize = 256;
 
 pub(super) type SubscriberId = u64;
 
-/// The subscribers and the last events of a watch, as a pure state.
 #[derive(Debug, Default)]
 pub(super) struct QueueWatch {
     // Every event after this revision arrives here or is in `past`. `None` until the server has
@@ -44,13 +34,12 @@ pub(super) struct QueueWatch {
     past: VecDeque<PastEvent>,
     by_key: HashMap<Vec<u8>, Vec<SubscriberId>>,
     subscribers: HashMap<SubscriberId, Subscriber>,
-    /// The instant since which the watch has no subscriber.
+    /// The watch has had no subscriber since then.
     pub(super) idle_since: Option<Instant>,
-    /// Whether a timer will check that the watch is idle.
     pub(super) timer_set: bool,
 }
 
-/// An event of a key. The value is empty if the key was deleted.
+/// The value is empty if the key was deleted.
 #[derive(Debug)]
 struct PastEvent {
     at: u64,
@@ -60,7 +49,7 @@ struct PastEvent {
 
 #[derive(Debug)]
 pub(super) struct Subscriber {
-    // The keys without an event so far.
+    // They had no event so far.
     keys: Vec<Vec<u8>>,
     until: Until,
     after: u64,
@@ -68,12 +57,11 @@ pub(super) struct Subscriber {
 }
 
 impl QueueWatch {
-    /// A watch that starts after this revision, independent of when the server creates it.
     pub(super) fn after(revision: u64) -> Self {
         Self { complete_after: Some(revision), ..Self::default() }
     }
 
-    /// Notifies `sender` when `keys`, which were listed at revision `after`, are deleted.
+    /// `keys` were listed at revision `after`.
     pub(super) fn subscribe(
         &mut self,
         id: SubscriberId,
@@ -83,7 +71,7 @@ impl QueueWatch {
         sender: oneshot::Sender<Notified>,
     ) {
         let notified = match self.complete_after {
-            // Notified when the watch is created.
+            // `created` notifies the subscriber.
             None => None,
             Some(start) if after < start => Some(Notified::Missed),
             Some(_) => {
@@ -110,8 +98,8 @@ impl QueueWatch {
         self.idle_since = None;
     }
 
-    /// Records that the server has created the watch. A watch without its own start sends events
-    /// after `revision`, so a subscriber that listed before that may have missed one.
+    /// Without its own start, a watch sends events after `revision`, so a subscriber that listed before that
+    /// may have missed one.
     pub(super) fn created(&mut self, revision: u64) {
         if self.complete_after.is_some() {
             return;
@@ -128,10 +116,9 @@ impl QueueWatch {
         }
     }
 
-    /// Records that a key was deleted, or was written with this value.
     pub(super) fn event(&mut self, key: &[u8], value: &[u8], revision: u64) {
         for id in self.by_key.get(key).cloned().unwrap_or_default() {
-            // An event from before the listing is of an earlier node of the same name.
+            // An earlier event is of an earlier node of the same name.
             let Some(waiter) = self.subscribers.get_mut(&id).filter(|waiter| revision > waiter.after) else {
                 continue;
             };
@@ -148,12 +135,10 @@ impl QueueWatch {
         }
     }
 
-    /// Whether this key is known to be deleted after that revision.
     pub(super) fn has_left(&self, key: &[u8], after: u64) -> bool {
         self.past.iter().rev().take_while(|past| past.at > after).any(|past| past.key == key)
     }
 
-    /// Ends the watch.
     pub(super) fn end(mut self) {
         for (_, waiter) in self.subscribers.drain() {
             let _ = waiter.sender.send(Notified::Missed);
@@ -166,7 +151,6 @@ impl QueueWatch {
         }
     }
 
-    /// Ends the wait of a subscriber.
     pub(super) fn take(&mut self, id: SubscriberId) -> Option<Subscriber> {
         let waiter = self.subscribers.remove(&id)?;
         for key in &waiter.keys {
@@ -178,7 +162,6 @@ impl QueueWatch {
         Some(waiter)
     }
 
-    /// Removes this key from the keys of the subscriber.
     fn unwatch(&mut self, key: &[u8], id: SubscriberId) {
         if let Some(ids) = self.by_key.get_mut(key) {
             ids.retain(|other| *other != id);

@@ -1,6 +1,5 @@
-//! A re-check, once a TTL, of the nodes that this client has held for longer than one. A watch
-//! notices their removal. The re-check finds it if the server or the network lost the event
-//! (NODE-GONE).
+//! A re-check, once a TTL, of the nodes that this client has held for longer than one: it finds a removal
+//! whose event was lost (NODE-GONE).
 
 use std::sync::Arc;
 
@@ -12,10 +11,10 @@ use super::watches::Watches;
 use crate::config::OPS_PER_TXN;
 use crate::driver::{Driver, Op};
 
-/// Runs until it is cancelled, at the pace of this lease. Later leases have the same TTL.
+/// Later leases have the same TTL.
 pub(crate) async fn run(driver: Driver, watches: Arc<Watches>, lease: Lease) {
     let (ttl, clock) = (lease.ttl(), lease.clock());
-    // The newest node of the last round was created at this revision.
+    // The highest create revision of the last round.
     let mut before = 0;
     loop {
         clock.sleep_until(clock.now() + ttl).await;
@@ -34,7 +33,6 @@ pub(crate) async fn run(driver: Driver, watches: Arc<Watches>, lease: Lease) {
     }
 }
 
-/// Checks until the server answers or refuses.
 async fn check_until_answered(
     driver: &Driver,
     watches: &Watches,
@@ -61,7 +59,7 @@ async fn check(driver: &Driver, watches: &Watches, held: &[Arc<OwnNode>]) -> Res
     let keys = held.iter().map(|own| Op::Get(own.key.to_vec())).collect();
     let outcome = driver.read(keys).await?;
     let gone = held.iter().zip(outcome.reads).filter(|(own, read)| !own.is_in(read));
-    // One read shows all of them gone, so they have one reason.
+    // One read shows all of them, so they have one reason.
     let mut why = None;
     for (own, _) in gone {
         let why = match why {
@@ -87,8 +85,7 @@ mod tests {
     use super::*;
     use crate::driver::Txn;
 
-    /// A client's nodes on a server, without a stream of watches: only the re-check can notice a
-    /// removal.
+    /// Without a stream of watches: only the re-check can notice a removal.
     struct Held {
         driver: Driver,
         watches: Arc<Watches>,
@@ -116,10 +113,8 @@ mod tests {
             own
         }
 
-        /// Checks all nodes over this connection, until these are lost.
         async fn until_lost(&self, driver: Driver, removed: &[&OwnNode]) {
             let clock = Clock::system();
-            // Only its TTL counts.
             let pace = LeaseWriter::new(clock.clone(), Duration::from_millis(50), clock.now());
             let checks = tokio::spawn(run(driver, Arc::clone(&self.watches), pace.into()));
             for removed in removed {
@@ -141,7 +136,6 @@ mod tests {
         let found = || recorder.sum("latchwork_rechecks_found_total", &[("what", "hold")]);
         assert_eq!(found(), 0.0);
         let mut held = Vec::new();
-        // More nodes than one request checks.
         for number in 0..2 * OPS_PER_TXN {
             held.push(client.hold(&format!("q/{number}")).await);
         }
@@ -149,7 +143,6 @@ mod tests {
         for removed in removed {
             client.driver.delete(&removed.key).await.unwrap();
         }
-        // Another node of the same name.
         client.put("q/3").await;
         client.until_lost(client.driver.clone(), &removed).await;
         assert_eq!(client.watches.watched().len(), 2 * OPS_PER_TXN - 3, "no other watch has ended");

@@ -1,5 +1,3 @@
-//! The current watches of a client.
-
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,16 +10,15 @@ use crate::driver::{EventKind, Watch};
 #[derive(Default)]
 pub(super) struct State {
     pub(super) last_id: i64,
-    // Watches up to this id existed at the last end of a stream, and were returned to continue in
-    // the next.
+    // Watches up to this id continue from the stream before.
     pub(super) resumed: i64,
     pub(super) last_subscriber: SubscriberId,
     pub(super) armed: HashMap<i64, ArmedWatch>,
-    // The shared watches, by the prefix of a queue or of inboxes, or the key of a node.
+    // By the prefix of a queue or of inboxes, or the key of a node.
     pub(super) shared: HashMap<String, i64>,
-    // The shared watch of the last predecessor far from the head, by its queue.
+    // The watch on the last predecessor far from the head, by queue.
     pub(super) far: HashMap<String, i64>,
-    // The own nodes, each with its watch (zero: not requested yet).
+    // Zero: no watch was requested yet.
     pub(super) own: HashMap<ByKey, i64>,
     // All with the same delay, so the first is always the next.
     pub(super) own_due: VecDeque<(Instant, Arc<OwnNode>)>,
@@ -43,7 +40,6 @@ impl State {
         }
     }
 
-    /// Ends the watch of these waiters.
     pub(super) fn end(&mut self, id: i64, notify: Notify) {
         if let Notify::Shared(name, _) = &notify {
             self.shared.remove(name);
@@ -56,18 +52,15 @@ impl State {
         notify.end();
     }
 
-    /// The own node with this key.
     pub(super) fn own(&self, key: &[u8]) -> Option<&Arc<OwnNode>> {
         self.own.get_key_value(key).map(|(ByKey(node), _)| node)
     }
 
-    /// Whether exactly this node must still be notified of its removal: a later node may have its
-    /// key.
+    /// A later node may have its key.
     pub(super) fn is_own(&self, node: &OwnNode) -> bool {
         self.own(&node.key).is_some_and(|own| own.state.sequence() == node.state.sequence())
     }
 
-    /// Creates a watch with a new id.
     pub(super) fn watch(&mut self, key: Arc<[u8]>, prefix: bool, from: u64, only: EventKind) -> Watch {
         self.last_id += 1;
         Watch { id: self.last_id, key, prefix, from, only }

@@ -1,4 +1,4 @@
-//! The task that owns the stream of watches: it opens the stream, and opens it again after its end.
+//! The task that owns the stream of watches.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,7 +14,6 @@ use super::watches::{Command, Watches};
 use crate::driver::{Driver, EndReason, Op, StreamEvent, Watch, WatchEvents, WatchRequests};
 use crate::error::Answer;
 
-/// Runs until it is cancelled, or the client's [`Watches`] are dropped.
 pub(crate) async fn run(
     driver: Driver,
     watches: Arc<Watches>,
@@ -23,7 +22,6 @@ pub(crate) async fn run(
 ) {
     let mut stream: Option<WatchStream> = None;
     let mut to_start: VecDeque<i64> = VecDeque::new();
-    // Whether the current stream was opened with a new login.
     let mut logged_in = false;
     let mut backoff = Backoff::new(Pauses::OUTAGE);
     loop {
@@ -62,10 +60,9 @@ pub(crate) async fn run(
                         tokio::spawn(look_for(driver.clone(), Arc::clone(&watches), node));
                     }
                     match refused {
-                        // A watch that continued with the new login is itself forbidden.
+                        // It continued with the new login, so it is itself forbidden.
                         Some(id) if logged_in && !watches.is_to_start(id) => {}
-                        // A stream keeps the login with which it was opened. etcd may have dropped
-                        // that login since.
+                        // A stream keeps its login, which etcd may have dropped since.
                         Some(_) => {
                             stream = None;
                             to_start = watches.stream_ended();
@@ -86,7 +83,6 @@ pub(crate) async fn run(
     }
 }
 
-/// An open stream of watches.
 struct WatchStream {
     requests: WatchRequests,
     events: WatchEvents,
@@ -121,10 +117,10 @@ impl WatchStream {
     }
 }
 
-/// Logs in again by a read: the client crate does this for a read with an expired login, but not
-/// for a stream. Returns whether the server has checked the login.
+/// A read logs in again if its login has expired. A stream does not. Returns whether the server has checked
+/// the login.
 async fn log_in_anew(driver: &Driver, watches: &Watches, armed: &VecDeque<i64>) -> bool {
-    // If no watch is left, the waiters list again, and so log in.
+    // Without a watch, the waiters list again, and so log in.
     let Some(watch) = armed.front().and_then(|&id| watches.armed(id)) else { return false };
     match driver.read(vec![Op::Get(watch.key.to_vec())]).await.map_err(Error::from) {
         Ok(_) => true,
@@ -135,8 +131,7 @@ async fn log_in_anew(driver: &Driver, watches: &Watches, armed: &VecDeque<i64>) 
     }
 }
 
-/// Checks that an own node exists whose watch the server ended, because its start was compacted or
-/// the key is forbidden.
+/// The server ended the watch, because its start was compacted or the key is forbidden.
 async fn look_for(driver: Driver, watches: Arc<Watches>, node: Arc<OwnNode>) {
     let lease = node.state.lease();
     let mut backoff = Backoff::new(Pauses::of_watch(lease.ttl()));

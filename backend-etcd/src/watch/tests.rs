@@ -1,4 +1,4 @@
-//! Watches without a server: the tests send the events of the stream.
+//! Watches without a server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +29,6 @@ fn leaves(watches: &Watches, key: &[u8], revision: u64) {
 #[tokio::test]
 async fn a_node_that_was_removed_before_its_join_was_answered_is_lost() {
     let (watches, _commands) = Watches::new();
-    // Another waiter of this client watches the queue.
     let _other = watches.departure("q/", vec![b"q/other".to_vec()], Until::Any, 5);
     watches.apply(StreamEvent::Created { id: 1, revision: 5 });
     leaves(&watches, b"q/later", 9);
@@ -55,7 +54,7 @@ async fn a_watch_that_goes_on_in_the_next_stream_is_not_started_twice() {
     watches.register(Arc::clone(&held));
     watches.watch_own_from(&held, 10);
     let _wait = watches.key(b"q/other".to_vec(), EventKind::Deletes, 10);
-    // The stream ends before it has read the commands to start them.
+    // Before the stream has read the commands to start them.
     assert_eq!(watches.stream_ended(), [1]);
     let later = own(b"q/later", 20);
     watches.register(Arc::clone(&later));
@@ -67,7 +66,6 @@ async fn a_watch_that_goes_on_in_the_next_stream_is_not_started_twice() {
     assert_eq!(asked, [(1, false), (2, false), (3, true)]);
 }
 
-/// The server serves a start in the past late.
 #[tokio::test]
 async fn watch_of_a_queue_starts_once_and_from_now_on() {
     let (watches, mut commands) = Watches::new();
@@ -93,7 +91,7 @@ async fn the_watch_of_the_last_predecessor_is_kept_for_the_next_wait() {
     drop(watches.departure_of_key("q/", b"q/a", 5));
     let again = watches.departure_of_key("q/", b"q/a", 9);
     assert_eq!(started(), 1);
-    // The kept watch began too late for a waiter that listed before.
+    // It began too late for a waiter that listed before.
     let _early = watches.departure_of_key("q/", b"q/a", 4);
     assert_eq!(started(), 1);
     drop(again);
@@ -101,8 +99,7 @@ async fn the_watch_of_the_last_predecessor_is_kept_for_the_next_wait() {
     assert!(watches.armed(1).is_none(), "no waiter is left");
 }
 
-/// A notice from before the answer to the join counts, and one to an earlier node of the name does
-/// not.
+/// A notice from before the answer to the join counts.
 #[tokio::test]
 async fn inbox_reports_notices_written_after_the_listing() {
     let (watches, _commands) = Watches::new();

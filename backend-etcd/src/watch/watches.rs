@@ -1,5 +1,3 @@
-//! The watches of a client: waits for events, and the removal of own nodes.
-
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,28 +12,23 @@ use super::queue_watch::{Notified, QueueWatch, SubscriberId, Until};
 use super::state::State;
 use crate::driver::{EventKind, Watch};
 
-/// A hold that ends within this time needs no watch. The watch starts at the revision of the join,
-/// so it misses no event.
+/// A shorter hold needs no watch. The watch starts at the revision of the join, so it misses no event.
 pub(crate) const SHORT_HOLD: Duration = Duration::from_millis(200);
-/// How long a shared watch without a subscriber is kept.
 pub(super) const IDLE_KEPT: Duration = Duration::from_secs(10);
 
-/// The watches of a client.
 pub(crate) struct Watches {
     pub(super) state: Mutex<State>,
     commands: mpsc::UnboundedSender<Command>,
 }
 
-/// A command to the task that owns the stream.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Command {
     Start(i64),
     Stop(i64),
-    /// A timer was set.
     Timer,
 }
 
-/// A wait for one notification. Dropping it ends the wait.
+/// Dropping it ends the wait.
 pub(crate) struct Subscription {
     receiver: oneshot::Receiver<Notified>,
     watches: Arc<Watches>,
@@ -44,7 +37,7 @@ pub(crate) struct Subscription {
 }
 
 impl Subscription {
-    /// Waits for the notification. Cancel-safe.
+    /// Cancel-safe.
     pub(crate) async fn notified(&mut self) -> Notified {
         (&mut self.receiver).await.unwrap_or(Notified::Missed)
     }
@@ -62,7 +55,7 @@ impl Watches {
         (Arc::new(Self { state: Mutex::default(), commands }), receiver)
     }
 
-    /// Waits for departures from a queue in which `keys` were listed at revision `after`.
+    /// `keys` were listed at revision `after`.
     pub(crate) fn departure(
         self: &Arc<Self>,
         prefix: &str,
@@ -71,16 +64,15 @@ impl Watches {
         after: u64,
     ) -> Subscription {
         let mut state = self.state.lock();
-        // It starts now and not at the listing, because a start in the past is served late. A
-        // waiter that listed before the server created the watch lists again.
+        // Starts now, because a start in the past is served late. A waiter that listed before the server
+        // created the watch lists again.
         let new = QueueWatch::default();
         let id = self.shared(&mut state, prefix, true, EventKind::Deletes, new);
         self.subscribe(&mut state, id, keys, until, after)
     }
 
-    /// Waits for the first event of one kind on one key after revision `after`. It is prompt if the
-    /// server creates the watch before it reaches that revision. Otherwise it comes with the
-    /// server's next sync.
+    /// The first event after revision `after`. It is prompt if the server creates the watch before it reaches
+    /// that revision, and otherwise comes with the server's next sync.
     pub(crate) fn key(self: &Arc<Self>, key: Vec<u8>, only: EventKind, after: u64) -> Subscription {
         let (sender, receiver) = oneshot::channel();
         let mut state = self.state.lock();
@@ -89,7 +81,6 @@ impl Watches {
         Subscription { receiver, watches: Arc::clone(self), watch: id, subscriber: 0 }
     }
 
-    /// Returns the shared watch with this name, or this new one.
     pub(super) fn shared(
         &self,
         state: &mut State,
@@ -107,7 +98,6 @@ impl Watches {
         self.arm(state, watch, Notify::Shared(name.to_owned(), new))
     }
 
-    /// Requests a watch from the server.
     pub(super) fn arm(&self, state: &mut State, watch: Watch, notify: Notify) -> i64 {
         let id = watch.id;
         state.armed.insert(id, ArmedWatch::Waiters(Box::new(Waiters { watch, notify })));
@@ -115,7 +105,6 @@ impl Watches {
         id
     }
 
-    /// Waits for the events of `keys` after this revision, on a shared watch.
     pub(super) fn subscribe(
         self: &Arc<Self>,
         state: &mut State,
@@ -133,9 +122,9 @@ impl Watches {
         Subscription { receiver, watches: Arc::clone(self), watch, subscriber }
     }
 
-    /// Registers a new own node: an event that removes it ends its hold, until it is
-    /// [forgotten](Watches::forget). An event that overtook the answer to the join counts too, so a
-    /// later departure of another node proves that this one still exists.
+    /// An event that removes the node ends its hold, until it is [forgotten](Watches::forget). An event that
+    /// overtook the answer to the join counts too, so a later departure of another node proves that this one
+    /// still exists.
     pub(crate) fn register(&self, node: Arc<OwnNode>) {
         let mut state = self.state.lock();
         let name = std::str::from_utf8(&node.key).unwrap_or_default();
@@ -152,7 +141,6 @@ impl Watches {
         state.own.insert(ByKey(node), 0);
     }
 
-    /// Watches an own node, unless it is forgotten soon.
     pub(crate) fn watch_own(&self, node: &Arc<OwnNode>) {
         let mut state = self.state.lock();
         let first = state.own_due.is_empty();
@@ -162,10 +150,10 @@ impl Watches {
         }
     }
 
-    /// Records that the client leaves with this node: later events on its key do not concern it.
+    /// Later events on its key do not concern it.
     pub(crate) fn forget(&self, node: &OwnNode) {
         let mut state = self.state.lock();
-        // A later node may have the key by now.
+        // A later node may have the key.
         if state.is_own(node) {
             self.forget_key(&mut state, &node.key);
         }
@@ -182,13 +170,11 @@ impl Watches {
         }
     }
 
-    /// Whether a node must still be watched.
     pub(crate) fn is_own(&self, node: &OwnNode) -> bool {
         self.state.lock().is_own(node)
     }
 
-    /// Records that another client has removed an own node, unless this client has left with it in
-    /// between.
+    /// The client may have left with the node in between.
     pub(crate) fn removed(&self, node: &OwnNode, why: LostReason) {
         let mut state = self.state.lock();
         if state.is_own(node) {

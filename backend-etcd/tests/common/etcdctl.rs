@@ -1,5 +1,3 @@
-//! etcdctl: the keys on a server, and the actions of an operator.
-
 use std::ffi::OsStr;
 use std::process::Stdio;
 use std::time::Duration;
@@ -11,14 +9,12 @@ use tokio::process::{Child, ChildStdout, Command};
 
 use super::soon;
 
-/// The lease, in hex, of the only node of a mutex.
 pub(crate) async fn lease_of(server: &Server, key: &str) -> String {
     let node = until_keys(server, &format!("latchwork/mutex/{key}/"), 1).await.remove(0);
     node.rsplit('/').next().unwrap().split('-').next().unwrap().to_owned()
 }
 
-/// Makes a server require a login: `root:secret` may do everything, `app:hunter2` may use the
-/// namespace, and `stranger:hunter2` may log in.
+/// `root:secret` may do everything, `app:hunter2` may use the namespace, `stranger:hunter2` may only log in.
 pub(crate) async fn require_log_in(server: &Server) {
     for arguments in [
         &["user", "add", "root:secret"][..],
@@ -34,12 +30,10 @@ pub(crate) async fn require_log_in(server: &Server) {
     }
 }
 
-/// Runs etcdctl as `root:secret`.
 pub(crate) async fn as_root(server: &Server, arguments: &[&str]) -> String {
     etcdctl(server, &[&["--user", "root:secret"], arguments].concat()).await
 }
 
-/// An etcdctl, not started.
 pub(crate) fn command<A: AsRef<OsStr>>(server: &Server, arguments: &[A]) -> Command {
     let mut command = Command::new("etcdctl");
     // The default timeouts are too short.
@@ -48,14 +42,12 @@ pub(crate) fn command<A: AsRef<OsStr>>(server: &Server, arguments: &[A]) -> Comm
     command
 }
 
-/// Runs etcdctl, and returns its output.
 pub(crate) async fn etcdctl<A: AsRef<OsStr>>(server: &Server, arguments: &[A]) -> String {
     let output = soon(command(server, arguments).output()).await.unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// An etcdctl that runs until it is dropped, and the lines that it prints.
 pub(crate) struct Running(Child, Lines<BufReader<ChildStdout>>);
 
 impl Running {
@@ -65,7 +57,6 @@ impl Running {
         Self(child, lines)
     }
 
-    /// The next line that it prints.
     pub(crate) async fn line(&mut self) -> String {
         soon(self.1.next_line()).await.unwrap().expect("it prints")
     }
@@ -75,7 +66,7 @@ impl Running {
         assert!(printed.is_err(), "{printed:?}");
     }
 
-    /// Ends it like an operator: it releases its hold.
+    /// The interrupted program releases its hold.
     pub(crate) async fn interrupt(mut self) {
         let pid = Pid::from_raw(self.0.id().unwrap().cast_signed()).unwrap();
         kill_process(pid, Signal::INT).unwrap();
@@ -83,14 +74,14 @@ impl Running {
     }
 }
 
-/// All keys with a prefix, except keys of connected clients and of the layout.
+/// Keys of connected clients and of the layout do not count.
 pub(crate) async fn keys(server: &Server, prefix: &str) -> Vec<String> {
     let listed = etcdctl(server, &["get", "--prefix", "--keys-only", prefix]).await;
     let of_clients = |line: &str| line.contains("/clients/all/") || line.ends_with("/layout/stamp");
     listed.lines().filter(|line| !line.is_empty() && !of_clients(line)).map(str::to_owned).collect()
 }
 
-/// Waits until this number of keys have the prefix. No client reports this, so it polls the server.
+/// No client reports this, so it polls.
 pub(crate) async fn until_keys(server: &Server, prefix: &str, count: usize) -> Vec<String> {
     soon(async {
         loop {
@@ -103,19 +94,16 @@ pub(crate) async fn until_keys(server: &Server, prefix: &str, count: usize) -> V
     .await
 }
 
-/// The value of a key.
 pub(crate) async fn value(server: &Server, key: &str) -> String {
     etcdctl(server, &["get", "--print-value-only", key]).await.trim_end_matches('\n').to_owned()
 }
 
-/// A number in etcdctl's answer about a key.
 pub(crate) async fn field(server: &Server, key: &str, name: &str) -> Option<u64> {
     let fields = etcdctl(server, &["get", "-w", "fields", key]).await;
     let value = fields.lines().find_map(|line| line.strip_prefix(&format!("\"{name}\" : ")));
     value.map(|value| value.parse().unwrap())
 }
 
-/// The server's revision, which rises with every write.
 pub(crate) async fn revision(server: &Server) -> u64 {
     field(server, "nothing", "Revision").await.expect("a revision")
 }

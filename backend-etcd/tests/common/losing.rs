@@ -1,5 +1,4 @@
-//! A relay in front of a server that loses single messages to a client, like a broken server or
-//! middlebox, while the connection remains.
+//! Loses single messages to a client, like a broken middlebox, while the connection remains.
 
 use std::io;
 use std::sync::Arc;
@@ -11,10 +10,8 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
 /// The header of a frame of HTTP/2: length, type, flags, stream.
 const HEADER: usize = 9;
-/// The type of a frame with a part of a message.
 const DATA: u8 = 0;
 
-/// Whether these data are lost.
 type Loses = Arc<dyn Fn(&[u8]) -> bool + Send + Sync>;
 
 /// The messages in these tests are small, so each is the data of one frame.

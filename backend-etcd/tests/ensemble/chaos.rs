@@ -1,5 +1,4 @@
-//! Chaos over three servers that are cut off from each other, and killed, at random: two clients
-//! must never hold at once.
+//! Servers are cut off from each other, and killed, at random.
 
 use std::sync::Arc;
 

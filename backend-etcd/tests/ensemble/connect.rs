@@ -1,5 +1,3 @@
-//! Connecting to a cluster.
-
 use std::time::{Duration, Instant};
 
 use latchwork_conformance::mistakes::Mistakes;
@@ -9,7 +7,6 @@ use latchwork_core::Config;
 use crate::common::at;
 use crate::connect::refused;
 
-/// For example during an election.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connect_waits_until_its_cluster_has_a_leader() {
     let cluster = Ensemble::etcd(3).await.unwrap();

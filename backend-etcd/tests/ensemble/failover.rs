@@ -1,5 +1,3 @@
-//! Servers of a cluster are killed and cut off while processes contend.
-
 use latchwork_conformance::ensemble_faults::failover;
 use latchwork_conformance::servers::Ensemble;
 use latchwork_conformance::testbeds::etcd_cluster_testbed;

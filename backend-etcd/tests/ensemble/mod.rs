@@ -1,4 +1,4 @@
-//! Tests on a cluster of three servers.
+//! A cluster of three servers.
 
 mod chaos;
 mod connect;

@@ -1,5 +1,3 @@
-//! Chaos on a server that is killed and started again, and stopped for a while, at random.
-
 use latchwork_conformance::child::SoakKind;
 use latchwork_conformance::server_faults::{chaos_beside, restarts_and_stalls};
 use latchwork_conformance::servers::{Kind, Options, Server};

@@ -1,4 +1,4 @@
-//! Tests that take long: a server that fails at random, and default clocks.
+//! Tests that take long.
 
 mod chaos;
 mod default_clocks;

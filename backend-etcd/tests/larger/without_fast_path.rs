@@ -1,5 +1,3 @@
-//! The suite on clients without the fast path, which use the plain protocol alone.
-
 use latchwork_conformance::once_more::{play_all, without_fast_path};
 use latchwork_conformance::servers::{Kind, Options, Server};
 use latchwork_conformance::testbeds::etcd_testbed;
@@ -19,7 +17,7 @@ fn cases_pass_over_the_plain_protocol() {
     play_all(&runtime, testbed, without_fast_path());
 }
 
-/// Whether this process runs the test above, or is one of its client processes.
+/// A client process of the test counts too.
 pub(crate) fn started_this_process() -> bool {
     own_process_test().is_some_and(|test| test.starts_with("larger::without_fast_path::"))
 }

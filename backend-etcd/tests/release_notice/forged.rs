@@ -1,13 +1,9 @@
-//! Release notices and successors that other programs create.
-
 use super::{Crowd, NODES, last_inbox};
 use crate::common::{etcdctl, keys, soon, still_waits};
 use latchwork_conformance::actions::take_a_turn;
 use latchwork_core::LostReason;
 use latchwork_core::backend::Leave;
 
-/// Any program that may write in the namespace can forge a notice. The check after the admission
-/// detects it.
 #[tokio::test]
 async fn hold_by_forged_notice_is_lost_and_admits_no_waiter() {
     let mut crowd = Crowd::new(20).await;
@@ -33,7 +29,7 @@ async fn hold_by_forged_notice_is_lost_and_admits_no_waiter() {
     crowd.end().await;
 }
 
-/// The notice for the successor would need that lease.
+/// The notice would need that lease.
 #[tokio::test]
 async fn node_leaves_although_its_successor_has_no_lease() {
     let mut crowd = Crowd::new(1).await;
@@ -47,7 +43,6 @@ async fn node_leaves_although_its_successor_has_no_lease() {
     crowd.end().await;
 }
 
-/// A text that is not a notice, or is for another node, admits no node.
 #[tokio::test]
 async fn notice_without_admission_for_this_node_admits_no_waiter() {
     let mut crowd = Crowd::new(20).await;

@@ -1,6 +1,3 @@
-//! Release notices far from the head of a mutex' queue: a node that leaves notifies its successor,
-//! and no other.
-
 mod forged;
 
 use std::sync::Arc;
@@ -15,23 +12,20 @@ use latchwork_core::backend::Node;
 use latchwork_core::{Claim, Coordinator, ErrorKind, Kind, LostReason};
 use tokio::task::JoinHandle;
 
-/// This number of nodes watch the queue. A node that joins after them and one more node is far from
-/// the head.
+/// This number of nodes watch the queue. A node after them and one more is far from the head.
 const NEAR: usize = 17;
 const NODES: &str = "latchwork/mutex/a/";
-/// A part of the key of every inbox.
 const INBOX: &str = "/next/";
 
 type Waiting = JoinHandle<latchwork_core::Result<()>>;
 
-/// A queue of other nodes, and a client that has waited far from its head, so that it watches its
-/// inboxes.
+/// A client that has waited far from the head, so that it watches its inboxes.
 struct Crowd {
     server: Server,
     proxy: Proxy,
     others: Coordinator,
     client: Coordinator,
-    /// In the order of the queue. All of them joined far from the head.
+    /// All of them joined far from the head.
     ahead: Vec<Arc<dyn Node>>,
 }
 
@@ -51,14 +45,14 @@ impl Crowd {
         let node = place(&crowd.client).await;
         let waiting = wait(&node);
         soon(watches.fired()).await.unwrap();
-        // The watch misses notices from before its start, so the client lists.
+        // The watch misses earlier notices, so the client lists.
         soon(lists.fired()).await.unwrap();
         gives_up(node, waiting).await;
         leave_all(near).await;
         crowd
     }
 
-    /// Acquires and releases another lock this number of times, which raises the server's revision.
+    /// Raises the server's revision.
     async fn others_go_on(&self, times: usize) {
         let elsewhere = self.others.mutex("elsewhere").unwrap();
         for _ in 0..times {
@@ -66,7 +60,6 @@ impl Crowd {
         }
     }
 
-    /// The client joins and waits.
     async fn waits(&self) -> (Arc<dyn Node>, Waiting) {
         let node = place(&self.client).await;
         let mut waiting = wait(&node);
@@ -74,7 +67,6 @@ impl Crowd {
         (node, waiting)
     }
 
-    /// Fires when a waiter of the client lists the queue.
     fn lists(&self) -> Event {
         // The end of the range of all keys with the prefix, by create revision descending.
         let (end, descending) = (b"latchwork/mutex/a0", [0x28, 2, 0x30, 2]);
@@ -85,13 +77,11 @@ impl Crowd {
         })
     }
 
-    /// Fires when the client sends a request about a key.
     fn asks(&self, key: &'static str) -> Event {
         self.proxy.request(move |chunk| contains(chunk, key))
     }
 
-    /// Delivers the departure and its release notice to the client at once. The server sends them
-    /// one after another, and if the machine stops in between, the client lists, as intended.
+    /// If the machine stops between the two messages, the client lists, as intended.
     async fn delivers_at_once(&self, release: impl Future<Output = ()>) {
         let event = |prefix: &'static str| self.proxy.reply(move |chunk| contains(chunk, prefix));
         let (mut departed, mut notice) = (event(NODES), event(INBOX));
@@ -105,7 +95,6 @@ impl Crowd {
         tokio::join!(release, then);
     }
 
-    /// All nodes ahead except the last hold in turn.
     async fn all_but_the_last(&mut self) -> Arc<dyn Node> {
         let last = self.ahead.pop().unwrap();
         for node in self.ahead.drain(..) {
@@ -114,7 +103,6 @@ impl Crowd {
         last
     }
 
-    /// All nodes ahead hold in turn, and then the client's waiter, without a listing.
     async fn admits_without_a_listing(mut self, node: Arc<dyn Node>, mut waiting: Waiting) {
         let lists = self.lists();
         let last = self.all_but_the_last().await;
@@ -135,7 +123,6 @@ impl Crowd {
     }
 }
 
-/// Joins the queue.
 async fn place(client: &Coordinator) -> Arc<dyn Node> {
     join(client, Kind::Mutex, Claim::Exclusive, None).await.1
 }
@@ -146,7 +133,6 @@ async fn gives_up(node: Arc<dyn Node>, waiting: Waiting) {
     node.leave().await.unwrap();
 }
 
-/// The inbox of the node that joined last, and its create revision.
 async fn last_inbox(server: &Server) -> (String, u64) {
     let node = first_node(server, "DESCEND").await;
     let created = field(server, &node, "CreateRevision").await.unwrap();
@@ -172,7 +158,6 @@ async fn the_next_node_is_notified_and_does_not_list() {
     crowd.end().await;
 }
 
-/// The successor lists once. Later releases admit as before.
 #[tokio::test]
 async fn node_that_gives_up_costs_its_successor_one_listing() {
     let mut crowd = Crowd::new(20).await;
@@ -180,13 +165,12 @@ async fn node_that_gives_up_costs_its_successor_one_listing() {
     let mut lists = crowd.lists();
     crowd.ahead.pop().unwrap().leave().await.unwrap();
     soon(lists.fired()).await.unwrap();
-    // A node in the middle gives up too, which affects only its successor.
     crowd.ahead.remove(3).leave().await.unwrap();
     still_waits(&mut waiting).await;
     crowd.admits_without_a_listing(node, waiting).await;
 }
 
-/// The server serves a new watch late. The holder still finds its successor.
+/// The server serves a new watch late, but the holder finds its successor.
 #[tokio::test]
 async fn node_that_gives_up_at_once_delays_no_waiter() {
     let mut crowd = Crowd::new(20).await;
@@ -204,7 +188,7 @@ async fn node_that_gives_up_at_once_delays_no_waiter() {
     crowd.end().await;
 }
 
-/// The nodes after the last one that watches the queue may rely only on its notice.
+/// The nodes after it may rely only on its notice.
 #[tokio::test]
 async fn the_last_node_that_watches_the_queue_notifies_when_it_gives_up() {
     let crowd = Crowd::new(0).await;
@@ -226,8 +210,6 @@ async fn the_last_node_that_watches_the_queue_notifies_when_it_gives_up() {
     crowd.end().await;
 }
 
-/// A hold whose node was removed by another client writes no notice that admits, and neither does a
-/// waiter that gives up.
 #[tokio::test]
 async fn revoked_holder_and_leaving_waiter_admit_no_successor() {
     let mut crowd = Crowd::new(20).await;
@@ -247,7 +229,7 @@ async fn revoked_holder_and_leaving_waiter_admit_no_successor() {
     crowd.end().await;
 }
 
-/// The waiter lists long after its join, when the server has compacted the history since.
+/// It lists long after its join, when the history since is compacted.
 #[tokio::test]
 async fn a_waiter_that_reconnects_is_notified_all_the_same() {
     let crowd = Crowd::new(20).await;
@@ -262,7 +244,6 @@ async fn a_waiter_that_reconnects_is_notified_all_the_same() {
     crowd.admits_without_a_listing(node, waiting).await;
 }
 
-/// A node that is gone gets no notice, and its successor is admitted.
 #[tokio::test]
 async fn a_removed_waiter_is_not_admitted() {
     let mut crowd = Crowd::new(20).await;
@@ -277,7 +258,6 @@ async fn a_removed_waiter_is_not_admitted() {
     crowd.end().await;
 }
 
-/// The first key of the queue, in this order of creation.
 async fn first_node(server: &Server, order: &str) -> String {
     let order = format!("--order={order}");
     let first = ["get", "--prefix", "--keys-only", "--limit=1", "--sort-by=CREATE", &order, NODES];

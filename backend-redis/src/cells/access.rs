@@ -1,5 +1,3 @@
-//! Reading, writing and counting: one script each.
-
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
@@ -19,10 +17,9 @@ pub(crate) async fn read(client: &Client, cell: &Address) -> Result<Option<Versi
     scripts::cell_read(reply)
 }
 
-/// Writes a cell. With a `holder`, the write happens only while its node exists. `None`: the node
-/// is gone. A node exists as long as its entries are in the queue and have not expired by the
-/// server's time. A script that admits another node removes them first, so a later write does not
-/// find them.
+/// With a `holder`, writes only while its node is in the queue and has not expired by the server's time.
+/// `None`: the node is gone. A script that admits another node removes expired nodes first, so a later write
+/// does not find them.
 pub(crate) async fn write(
     client: &Arc<Client>,
     cell: &Address,
@@ -66,8 +63,8 @@ async fn made(client: &Client, call: &Call) -> Result<(Moment, Option<CellWritte
     Ok((sent, answer))
 }
 
-/// Changes a count on the server: one script and one round trip, for any number of writers. Another
-/// client that changes a count by compare-and-set finds the same text in the cell.
+/// One round trip for any number of writers. Another client that changes the count by compare-and-set finds
+/// the same text in the cell.
 pub(crate) async fn change_count(
     client: &Client,
     cell: &Address,
@@ -81,13 +78,12 @@ pub(crate) async fn change_count(
     Ok(decided?)
 }
 
-/// The random half of a version. With it no version occurs twice, even if the server's clock is set
-/// back.
+/// With it no version occurs twice, even if the server's clock is set back.
 fn nonce() -> u64 {
     RandomState::new().hash_one(NodeId::random())
 }
 
-/// Runs a script. A close ends a request that is under way, and the server may have carried it out.
+/// A close ends a request that is under way, which the server may have carried out.
 async fn run(client: &Client, call: &Call) -> Result<(Moment, Reply)> {
     if client.closing.is_cancelled() {
         return Err(Error::closed());

@@ -1,13 +1,11 @@
 //! The ephemeral cells of a client (CELL-EPHEMERAL).
 //!
-//! A cell that was written with [`CellLife::Lease`](latchwork_core::CellLife) expires on the
-//! server, like a node. The client renews it with its nodes as long as the lease under which it was
-//! written. A round that missed a cell counts like a round that missed a node: the client's lease
-//! is late. A cell has no separate state. If it is gone (another client wrote or deleted it, or its
-//! renewals failed for a TTL), its readers and watchers see that.
+//! The client renews them with its nodes, as long as the lease under which they were written. A round that
+//! missed a cell makes the lease late, like a round that missed a node. A cell has no separate state: its
+//! readers and watchers see when it is gone.
 //!
-//! The nonce of a write shows whether the cell still has the version of that write. So this list
-//! may contain writes that were not carried out or were overwritten: the next renewal finds that.
+//! The nonce of a write shows whether the cell still has its version. So this list may contain writes that
+//! were not carried out or were overwritten: the next renewal finds that.
 
 use std::collections::HashMap;
 
@@ -16,10 +14,8 @@ use parking_lot::Mutex;
 
 use crate::layout::CellKey;
 
-/// A cell, and the nonce of a write of it.
 pub(crate) type Written = (CellKey, u64);
 
-/// The writes that may have made ephemeral cells.
 #[derive(Debug, Default)]
 pub(crate) struct LeasedCells(Mutex<HashMap<CellKey, Vec<Write>>>);
 
@@ -27,29 +23,25 @@ pub(crate) struct LeasedCells(Mutex<HashMap<CellKey, Vec<Write>>>);
 struct Write {
     nonce: u64,
     lease: Lease,
-    // The number of its version; `None` when the outcome is unknown.
+    // `None` when the outcome is unknown.
     number: Option<u64>,
-    // The request is under way.
     asked: bool,
     // When the outcome became known. A renewal that was sent earlier says nothing about the write.
     settled: Moment,
-    // When the last renewal that found the cell was sent.
+    // The send time of the last renewal that found the cell.
     renewed: Option<Moment>,
-    // The last renewal of the cell got no answer.
     missed: bool,
 }
 
 impl Write {
-    /// Whether the cell must be removed because its lease is lost. A request under way may open the
-    /// next lease.
+    /// A request under way may open the next lease.
     fn is_lost(&self) -> bool {
         !self.asked && self.lease.lost().is_some()
     }
 }
 
 impl LeasedCells {
-    /// Records a write that is about to be sent. Until its outcome is known, the cell may have its
-    /// version.
+    /// Before the send. Until its outcome is known, the cell may have its version.
     pub(crate) fn begin(&self, cell: CellKey, nonce: u64, lease: Lease) -> Asked<'_> {
         let settled = Moment::PAST;
         let write = Write { nonce, lease, number: None, asked: true, settled, renewed: None, missed: false };
@@ -57,14 +49,12 @@ impl LeasedCells {
         Asked { cells: self, cell, nonce }
     }
 
-    /// Forgets earlier writes: a write of this client has made the version with this number.
     pub(crate) fn overwritten(&self, cell: &CellKey, number: u64) {
         self.retain(cell, |write| write.number.is_none_or(|earlier| earlier >= number));
     }
 
-    /// The writes to renew that were not renewed since then. Writes whose renewal got no answer
-    /// come last: if there are very many in slots that are being moved, they would delay the others
-    /// in each round.
+    /// Not renewed since then. Writes whose renewal got no answer come last: very many of them, in slots that
+    /// are being moved, would delay the others in each round.
     pub(crate) fn to_renew(&self, since: Moment) -> Vec<Written> {
         let due = |write: &Write| !write.is_lost() && write.renewed.is_none_or(|renewed| renewed < since);
         let mut cells = self.all(|write| due(write) && !write.missed);
@@ -72,33 +62,28 @@ impl LeasedCells {
         cells
     }
 
-    /// Records that a renewal, sent at `sent`, has found these writes.
     pub(crate) fn renewed<'a>(&self, found: impl IntoIterator<Item = &'a Written>, sent: Moment) {
         for (cell, nonce) in found {
             self.change(cell, *nonce, |write| (write.renewed, write.missed) = (Some(sent), false));
         }
     }
 
-    /// Records that a renewal of these writes got no answer.
     pub(crate) fn missed(&self, asked: &[Written]) {
         for (cell, nonce) in asked {
             self.change(cell, *nonce, |write| write.missed = true);
         }
     }
 
-    /// The writes whose cells must be removed because their lease is lost.
     pub(crate) fn lost(&self) -> Vec<Written> {
         self.all(Write::is_lost)
     }
 
-    /// The writes whose cells a close removes.
     pub(crate) fn every(&self) -> Vec<Written> {
         self.all(|_| true)
     }
 
-    /// Forgets writes: a request that was sent at `sent` has found that the cell does not have
-    /// their versions. It keeps writes that were under way at that time, because they may have been
-    /// carried out since, or may still be carried out.
+    /// A request that was sent at `sent` has not found their versions. Keeps writes that were under way then,
+    /// because they may have been carried out since.
     pub(crate) fn forget<'a>(&self, gone: impl IntoIterator<Item = &'a Written>, sent: Moment) {
         for (cell, nonce) in gone {
             self.retain(cell, |write| write.nonce != *nonce || write.asked || write.settled > sent);
@@ -130,7 +115,7 @@ impl LeasedCells {
     }
 }
 
-/// A write that is under way. If it is dropped, its outcome is unknown.
+/// A dropped write has an unknown outcome.
 #[derive(Debug)]
 pub(crate) struct Asked<'a> {
     cells: &'a LeasedCells,
@@ -139,14 +124,12 @@ pub(crate) struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// Records that the write has made the version with this number, under this lease.
     pub(crate) fn made(self, number: u64, lease: Lease) {
         self.cells.change(&self.cell, self.nonce, |write| {
             (write.number, write.lease) = (Some(number), lease);
         });
     }
 
-    /// Records that the write was not carried out, and never will be.
     pub(crate) fn not_made(self) {
         self.cells.retain(&self.cell, |write| write.nonce != self.nonce);
     }
@@ -212,7 +195,6 @@ mod tests {
         cells.renewed(&[(cell.clone(), 3)], sent);
         assert!(cells.to_renew(sent).is_empty(), "a repeated round leaves the cell out");
         assert_eq!(nonces(cells.to_renew(sent + Duration::from_millis(1))), [3], "the next round renews it");
-        // A late answer: the version is an earlier one.
         cells.overwritten(&cell, 11);
         assert_eq!(nonces(cells.every()), [3]);
         let asked = begin(5);
@@ -222,8 +204,7 @@ mod tests {
         assert_eq!((nonces(cells.to_renew(clock.now())), nonces(cells.lost())), (vec![], vec![3, 5]));
     }
 
-    /// A renewal that was sent while the write was under way may have reached the server before the
-    /// write.
+    /// The renewal may have reached the server before the write.
     #[tokio::test(start_paused = true)]
     async fn a_renewal_that_was_sent_before_a_write_was_made_forgets_it_not() {
         let clock = Clock::tokio();

@@ -1,7 +1,5 @@
-//! A bound on the size of a server's reply.
-//!
-//! The client crate collects a whole reply before it processes it, and believes announced lengths: a bulk of 1
-//! GB costs the process 2.1 GB. This stream fails before that.
+//! A bound on the size of a server's reply, because the client crate believes announced lengths: a bulk of 1
+//! GB costs the process 2.1 GB.
 
 use std::io;
 use std::pin::Pin;
@@ -9,17 +7,14 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Bytes of one reply or message. The largest answer to a script of this crate is a page of a listing: 500
-/// labels of 4 KiB.
+/// Of one reply or message. The largest answer to a script of this crate is a page of a listing: 500 labels
+/// of 4 KiB.
 const MOST_BYTES: u64 = 16 << 20;
-/// Values in one reply. Each may take only three bytes there, and takes more of the client's memory.
+/// In one reply. A value may take only three bytes there, and takes more of the client's memory.
 const MOST_VALUES: u64 = 1 << 16;
-/// The depth of nested values.
 const MOST_DEPTH: usize = 32;
-/// The longest line with a length.
 const LONGEST_LENGTH: usize = 24;
 
-/// A connection whose replies have a bound.
 #[derive(Debug)]
 pub(super) struct BoundedStream<S> {
     stream: S,
@@ -75,15 +70,11 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for BoundedStream<S> {
     }
 }
 
-/// Follows the lengths of RESP2 and RESP3, and keeps no content.
 #[derive(Debug, Default)]
 struct Frames {
-    // For each level the number of values that are still missing, and whether the level is an attribute. An
-    // attribute is not a value: a value follows it.
+    // For each level the missing values, and whether it is an attribute, which a value follows.
     open: Vec<(u64, bool)>,
-    // The beginning of a line.
     line: Vec<u8>,
-    // Bytes of a text that are still missing.
     skip: u64,
     bytes: u64,
     values: u64,
@@ -141,7 +132,6 @@ impl Frames {
         let length: i64 =
             digits.and_then(|digits| digits.parse().ok()).ok_or("a length that is not a number")?;
         let Ok(length) = u64::try_from(length) else {
-            // A null, which has no content.
             self.end_of_value();
             return Ok(());
         };

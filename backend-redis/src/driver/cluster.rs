@@ -1,6 +1,5 @@
-//! Requests to a cluster: each script goes to the server that has its keys now.
-//!
-//! `docs/protocol/redis-cluster.md` has the protocol, and the reason for a separate map.
+//! Requests to a cluster: each script goes to the server that has its keys now
+//! (`docs/protocol/redis-cluster.md`).
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,32 +20,28 @@ use crate::config::Host;
 use crate::error::{Again, closed};
 use crate::scripts::{Call, Reply};
 
-/// The number of redirections that are followed without a pause.
 const PROMPT: usize = 2;
 
-/// The servers of a cluster, and the server of each slot.
 pub(super) struct Cluster {
     pub(super) setup: Setup,
     pub(super) map: watch::Sender<Map>,
-    /// Notified when the map must be read again.
     pub(super) stale: Arc<Notify>,
-    /// The client's runtime. A request may come from another runtime that ends earlier.
+    /// A request may come from a runtime that ends earlier than the client's.
     runtime: Handle,
     lost: mpsc::UnboundedSender<Arc<Host>>,
 }
 
 impl Cluster {
-    /// Returns a cluster without servers, and the hosts whose connections are lost from now on.
+    /// Also returns the hosts whose connections are lost from now on.
     pub(super) fn new(setup: Setup) -> (Self, mpsc::UnboundedReceiver<Arc<Host>>) {
         let (lost, losses) = mpsc::unbounded_channel();
         let (map, stale) = (watch::Sender::new(Map::new()), Arc::default());
         (Self { setup, map, stale, runtime: Handle::current(), lost }, losses)
     }
 
-    /// Runs a script.
-    ///
     /// # Errors
-    /// As a request to one server. `Unavailable` also while the script's slot is being moved, or has no server.
+    /// As a request to one server. `Unavailable` also while the script's slot is being moved, or has no
+    /// server.
     pub(super) async fn run(&self, call: &Call, within: Duration) -> Result<(Moment, Reply)> {
         let slot = slot_of_call(call);
         let until = Instant::now() + within;
@@ -58,7 +53,7 @@ impl Cluster {
                 Some(host) => self.importing(host, until).await?,
                 None => Some(self.owner(slot, until).await?),
             };
-            // The map may name another server by now.
+            // The map names another server.
             let Some((server, wire)) = found else { continue };
             let from = Arc::clone(&wire.host);
             let chosen = Chosen { wire, asks: asking.is_some(), until };
@@ -66,7 +61,7 @@ impl Cluster {
                 Ok(answer) => return Ok(answer),
                 Err(failure) => failure,
             };
-            // After neither kind of failure was the request carried out.
+            // Neither kind of failure carried the request out.
             match &failure.again {
                 Some(Again::Moved(host)) => self.moved(slot, &Host::named(host, &from)?),
                 Some(Again::Ask(host)) => asks = Some(Host::named(host, &from)?),
@@ -84,7 +79,7 @@ impl Cluster {
         }
     }
 
-    /// The server to which a slot is being moved; `None` if the map drops this server during the wait.
+    /// `None` if the map drops this server during the wait.
     async fn importing(&self, host: &Host, until: Instant) -> Result<Option<(Arc<Server>, Wire)>> {
         let server = self.server(host);
         match timeout_at(until, server.up()).await {
@@ -98,7 +93,6 @@ impl Cluster {
         }
     }
 
-    /// Returns the server of a slot, when a server with a connection has it.
     pub(super) async fn owner(&self, slot: u16, until: Instant) -> Result<(Arc<Server>, Wire)> {
         let mut map = self.map.subscribe();
         loop {
@@ -113,7 +107,6 @@ impl Cluster {
                 biased;
                 wire = or_pending(server.as_ref().map(|server| server.up())) => match (wire, server) {
                     (Ok(wire), Some(server)) => return Ok((server, wire)),
-                    // The server has left the cluster: the new map names its successor.
                     _ => match timeout_at(until, map.changed()).await {
                         Ok(changed) => changed.map_err(|_| Error::closed())?,
                         Err(_) => return Err(closed()),
@@ -129,7 +122,6 @@ impl Cluster {
         }
     }
 
-    /// Returns the server at this host, and dials it if it is new.
     pub(super) fn server(&self, host: &Host) -> Arc<Server> {
         let known = self.map.borrow().server(host);
         known.unwrap_or_else(|| {
@@ -139,14 +131,13 @@ impl Cluster {
         })
     }
 
-    /// Handles the answer of a server that another server has this slot.
     fn moved(&self, slot: u16, host: &Host) {
         let master = host.clone();
         self.apply(&[Range { first: slot, last: slot, master }], false);
         self.stale.notify_one();
     }
 
-    /// Sets the masters of these slots. `all`: a server that has none of them is not needed any more.
+    /// `all`: a server that has none of the slots is not needed any more.
     pub(super) fn apply(&self, ranges: &[Range], all: bool) {
         let now = self.setup.clock.now();
         let mut gone = Vec::new();
@@ -174,7 +165,7 @@ impl Cluster {
         server
     }
 
-    /// Asks for the map when this server's connection is lost, because a replica may take over.
+    /// A replica may take over, so a lost connection asks for the map.
     pub(super) fn watch_over(&self, host: &Host, server: &Server) {
         let (mut losses, lost) = (server.losses(), self.lost.clone());
         let (host, stale) = (Arc::new(host.clone()), Arc::clone(&self.stale));
@@ -188,12 +179,10 @@ impl Cluster {
         });
     }
 
-    /// Returns all servers with slots.
     pub(super) fn servers(&self) -> Vec<Arc<Server>> {
         self.map.borrow().servers()
     }
 
-    /// Disconnects, and sends no further request.
     pub(super) fn cut(&self) {
         let mut servers = Vec::new();
         self.map.send_modify(|map| {
@@ -222,14 +211,13 @@ mod tests {
         Setup { settings, clock, on_message: Arc::new(|_, _| {}), reconnected: Arc::default() }
     }
 
-    /// The answer to one request (`MOVED`) is about one slot, and not about other servers.
     #[tokio::test]
     async fn a_server_without_slots_is_disconnected_by_a_whole_map_alone() {
         let (cluster, _losses) = Cluster::new(setup(Clock::tokio()));
         let [old, new] = [1, 2].map(|port| Host { name: "127.0.0.1".to_owned(), port });
         let all_of = |master: &Host| [Range { first: 0, last: 16_383, master: master.clone() }];
         cluster.apply(&all_of(&old), true);
-        // The test must not keep a server in use.
+        // The test must not keep the server in use.
         let link = cluster.server(&old).link.subscribe();
         cluster.apply(&all_of(&new), false);
         assert!(!link.borrow().is_closed());
@@ -239,7 +227,7 @@ mod tests {
         assert_eq!(ports, [2]);
     }
 
-    /// Without this, the connection would end with that runtime, and the client would not dial again.
+    /// Otherwise the connection would end with that runtime, without another dial.
     #[test]
     fn a_server_that_a_request_has_learnt_of_is_dialled_on_the_clients_runtime() {
         let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -1,28 +1,23 @@
-//! Script calls and replies, in the client crate's types.
-
 use latchwork_core::{Error, ErrorKind, Result};
 use redis::{Cmd, Value};
 
 use crate::scripts::{Call, Reply, Script};
 
-/// A call by the script's hash. `life` is the last argument of every script.
+/// `life` is the last argument of every script.
 pub(crate) fn by_hash(call: &Call, life: &str) -> Cmd {
     invocation("EVALSHA", sha1(call.script), call, life)
 }
 
-/// A call with the script's text, for a server that does not know the script.
 pub(crate) fn by_text(call: &Call, life: &str) -> Cmd {
     invocation("EVAL", call.script.text(), call, life)
 }
 
-/// A step of a walk over all keys.
 pub(crate) fn by_pattern(cursor: u64, pattern: &str, count: usize) -> Cmd {
     let mut command = Cmd::new();
     command.arg("SCAN").arg(cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(count);
     command
 }
 
-/// The answer of such a step: where the next one begins, and the keys.
 pub(crate) fn scanned(reply: Reply) -> Result<(u64, Vec<Vec<u8>>)> {
     let malformed = || Error::new(ErrorKind::Misconfigured, "the server's answer to SCAN is not valid");
     let Reply::List(parts) = reply else { return Err(malformed()) };
@@ -45,7 +40,6 @@ fn invocation(how: &str, script: &str, Call { keys, args, .. }: &Call, life: &st
     command
 }
 
-/// The name under which the server keeps a script.
 pub(crate) fn sha1(script: &'static Script) -> &'static str {
     script.hash.get_or_init(|| redis::Script::new(script.text()).get_hash().to_owned())
 }

@@ -1,5 +1,5 @@
-//! A separate connection for confirmations by replicas. `WAIT` blocks its connection, so on the shared one it
-//! would delay renewals. It also covers only the writes of its own connection.
+//! A separate connection for confirmations by replicas: `WAIT` blocks its connection (QUEUE-CONFIRM-APART),
+//! and covers only the writes of its own connection.
 
 use std::time::Duration;
 
@@ -17,30 +17,23 @@ use crate::error::{Again, Failure, from_redis, timed_out};
 use crate::layout::life;
 use crate::scripts::{Call, Reply};
 
-/// Writes, and waits until replicas have the writes. A drop closes the connection.
 #[derive(Debug)]
 pub(crate) struct ConfirmingConnection {
     connection: MultiplexedConnection,
     clock: Clock,
     address: String,
-    // The last argument of every script.
     life: String,
     run_id: Option<String>,
 }
 
-/// The answers to one burst.
 pub(crate) struct Burst {
-    /// When the burst was sent.
     pub(crate) sent: Moment,
-    /// The answer of each script.
     pub(crate) replies: Vec<Result<Reply>>,
-    /// The number of replicas that have all writes of this connection so far.
     pub(crate) replicas: u64,
 }
 
 impl ConfirmingConnection {
-    /// Connects, logs in as the client does, and checks that a master answers. No answer takes
-    /// longer than `bound`.
+    /// No answer takes longer than `bound`.
     pub(crate) async fn dial(settings: &Settings, clock: &Clock, bound: Duration) -> Result<Self> {
         let failed = |failure: Failure| only_unavailable(failure.error);
         let (host, mut connection) = reach(settings, within(bound), bound).await.map_err(failed)?;
@@ -50,14 +43,12 @@ impl ConfirmingConnection {
         Ok(Self { connection, clock: clock.clone(), address: host.to_string(), life, run_id })
     }
 
-    /// The run id of the connection's server, if the server reports it.
     pub(crate) fn run_id(&self) -> Option<&str> {
         self.run_id.as_deref()
     }
 
-    /// Runs scripts, and then waits until `replicas` replicas have the writes of these scripts and of earlier
-    /// ones on this connection, for at most `wait`. It sends all as one burst, so no script can come after the
-    /// `WAIT`. No answer takes longer than `bound` more.
+    /// Sends scripts and a `WAIT` as one burst, so that no script comes after the `WAIT`, which also covers
+    /// earlier scripts on this connection. No answer takes longer than `wait` and `bound`.
     ///
     /// # Errors
     /// The error of the connection, which is unusable then; `Forbidden` naming `WAIT`.
@@ -88,7 +79,7 @@ impl ConfirmingConnection {
             Value::Int(replicas) => u64::try_from(replicas).unwrap_or(0),
             _ => 0,
         };
-        // If a slot has moved, or is being moved, the caller tries again on its new server.
+        // The caller tries again on the slot's new server.
         let only_said = |value| {
             said(value).map(reply).map_err(|failure| match failure.again {
                 Some(Again::Moved(_) | Again::Ask(_)) => {
@@ -103,7 +94,7 @@ impl ConfirmingConnection {
     }
 }
 
-/// A renewal without an answer does no harm, and is repeated: only the confirmation is missing.
+/// A renewal without an answer does no harm: only the confirmation is missing.
 fn only_unavailable(error: Error) -> Error {
     error.of_harmless("no answer to a confirmation")
 }

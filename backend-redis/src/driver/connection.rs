@@ -1,5 +1,3 @@
-//! Requests to one server, on its current connection.
-
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
@@ -24,18 +22,15 @@ use crate::error::{Again, Answer, Failure, closed, given_up};
 use crate::layout::life;
 use crate::scripts::{self, Call, Reply};
 
-/// The requests that are not scripts.
 const OWN: [&str; 8] =
     ["CLUSTER SLOTS", "CONFIG GET", "INFO", "PING", "SCAN", "SUBSCRIBE", "TIME", "UNSUBSCRIBE"];
 
-/// A connection that is replaced when it breaks, until the driver is dropped.
 pub(super) struct Server {
     pub(super) clock: Clock,
     pub(super) link: Arc<watch::Sender<Link>>,
-    // Host and port, or the Sentinels that name the host.
+    // The Sentinels name the host, if there are any.
     address: String,
     inbox: String,
-    // The last argument of every script.
     life: String,
     pub(super) silence: Silence,
     pub(super) incarnation: Arc<Incarnation>,
@@ -43,7 +38,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Dials, and returns whether the server evicts locks. From then on a broken connection is replaced.
+    /// Also returns whether the server evicts locks.
     pub(super) async fn connect(setup: Setup) -> Answer<(Self, Eviction)> {
         let (server, dialler) = Self::new(setup);
         let (wire, eviction) = dialler.dial(0, Duration::MAX).await?;
@@ -52,7 +47,6 @@ impl Server {
         Ok((server, eviction))
     }
 
-    /// Returns a server without a connection: it dials in the background.
     pub(super) fn dialling(setup: Setup) -> Self {
         let (server, dialler) = Self::new(setup);
         server.begin(dialler);
@@ -62,7 +56,7 @@ impl Server {
     fn new(setup: Setup) -> (Self, Dialler) {
         let link = Arc::new(watch::Sender::new(Link::Down(closed())));
         let Setup { settings, clock, .. } = &setup;
-        // An unanswered renewal takes this long. Then another one has time on a new connection.
+        // An unanswered renewal takes this long, and another one then has time on a new connection.
         let patience = settings.request_timeout.min(renewal_period(settings.ttl));
         let server = Self {
             clock: clock.clone(),
@@ -95,12 +89,10 @@ impl Server {
         Losses(self.link.subscribe())
     }
 
-    /// Sends a request that is not a script.
     pub(super) async fn ask(&self, name: &'static str, command: &Cmd, within: Duration) -> Result<Reply> {
         Ok(self.request(Request::Command(name, command), None, within).await?.1)
     }
 
-    /// Returns the reason if no connection exists.
     pub(super) fn why_down(&self) -> Option<Error> {
         self.link.borrow().why()
     }
@@ -109,7 +101,6 @@ impl Server {
         self.up_now().is_some()
     }
 
-    /// Unsubscribes and disconnects.
     pub(super) async fn close(&self, within: Duration) {
         if let Some(mut wire) = self.up_now() {
             let answer = timeout(within, wire.connection.unsubscribe(&self.inbox)).await;
@@ -119,14 +110,13 @@ impl Server {
         self.cut();
     }
 
-    /// Disconnects, and sends no further request.
     pub(super) fn cut(&self) {
         self.link.send_replace(Link::Closed);
     }
 
-    /// Sends a request, on the chosen connection or on the current or next one. Returns also when the request
-    /// was sent: a proof by the reply counts from there. `within` is the time that the call had at its start.
-    /// Redirections may have used most of it. It determines whether the server counts as silent.
+    /// Returns also when the request was sent: a proof by the reply counts from there. `within` is the time
+    /// that the call had at its start, of which redirections may have used most. It decides whether the
+    /// server counts as silent.
     ///
     /// # Errors
     /// `Unavailable` if the request was certainly not carried out, `OutcomeUnknown` if it may have been,
@@ -141,7 +131,7 @@ impl Server {
             Request::Script(call) => (call.script.name, Some(call), Cow::Owned(by_hash(call, &self.life))),
             Request::Command(name, command) => (name, None, Cow::Borrowed(command)),
         };
-        // Before the bound is set: the whole time of a request that times out counts as silence.
+        // Before the bound is set: the whole time of a request counts as silence.
         let mut asked = self.clock.now();
         let (wire, asks, until) = match chosen {
             Some(Chosen { wire, asks, until }) => (Some(wire), asks, until),
@@ -165,8 +155,7 @@ impl Server {
             let answer = tokio::select! {
                 biased;
                 answer = wire.answer(&command, asks, until) => answer,
-                // The request goes to the next connection at once, before its time is over. If the driver
-                // itself has ended, there is no reason.
+                // The request goes to the next connection before its time is over.
                 down = link.wait_for(|link| !link.is_up(generation)) => {
                     Err(given_up(down.ok().and_then(|link| link.why())))
                 }
@@ -179,8 +168,7 @@ impl Server {
                 Err(failure) => failure,
             };
             if let (Some(Again::WithText), Some(call)) = (&failure.again, script.take()) {
-                // A flushed or a new server. The request is sent again with the text, so it needs no third
-                // trip.
+                // A flushed or a new server. With the text, the request needs no third trip.
                 command = Cow::Owned(by_text(call, &self.life));
                 sent = self.clock.now();
                 self.silence.end(sent);
@@ -197,8 +185,7 @@ impl Server {
         }
     }
 
-    /// Includes the reason that the dialling has found. For example, waiting does not help if the server is a
-    /// replica now.
+    /// With the reason of the failed dial: waiting does not help if the server is a replica now.
     pub(super) fn not_connected(&self) -> Error {
         Error::new(ErrorKind::Unavailable, "not connected").because_of(self.link.borrow().why())
     }
@@ -210,7 +197,6 @@ impl Server {
         }
     }
 
-    /// Returns the current connection, or the next one.
     pub(super) async fn up(&self) -> Result<Wire> {
         let mut link = self.link.subscribe();
         match link.wait_for(|link| !matches!(link, Link::Down(_))).await.as_deref() {
@@ -220,20 +206,17 @@ impl Server {
     }
 }
 
-/// The text of a request.
 pub(super) enum Request<'a> {
-    /// A script, which the server may not have.
     Script(&'a Call),
-    /// Another command, with its name in errors and metrics.
+    /// The name is for errors and metrics.
     Command(&'static str, &'a Cmd),
 }
 
-/// The connection to the server that a cluster's map names for a request.
+/// A cluster's map names this connection.
 pub(super) struct Chosen {
     pub(super) wire: Wire,
     /// The slot is being moved to this server.
     pub(super) asks: bool,
-    /// The end of the request's time.
     pub(super) until: Instant,
 }
 

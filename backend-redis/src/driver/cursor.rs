@@ -1,10 +1,9 @@
-//! The position of a walk over all keys, across servers.
+//! A position of a walk over all keys, across servers.
 
 use std::fmt;
 
 use crate::config::Host;
 
-/// The position of a walk over all keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cursor {
     pub(super) at: u64,
@@ -12,7 +11,6 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
-    /// Parses the text that the page before returned.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (at, host) = match text.split_once('@') {
             Some((at, host)) => (at, Some(Host::parse(host).ok()?)),

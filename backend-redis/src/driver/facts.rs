@@ -1,5 +1,3 @@
-//! The answers of a server about itself.
-
 use std::time::{Duration, SystemTime};
 
 use latchwork_core::facts::ClockDifference;
@@ -9,20 +7,16 @@ use redis::Cmd;
 use super::connection::Server;
 use crate::scripts::Reply;
 
-/// TIME answers in microseconds.
 const RESOLUTION: Duration = Duration::from_micros(1);
 
-/// The answers of one server.
 #[derive(Debug)]
 pub(crate) struct Said {
-    /// The complete INFO.
     pub(crate) info: Result<String>,
     /// `appendfsync` and `save`.
     pub(crate) settings: Result<(String, String)>,
     pub(crate) clock: Result<ClockDifference>,
 }
 
-/// Asks one server.
 pub(super) async fn said(server: &Server, within: Duration) -> Said {
     let info = server.ask("INFO", &redis::cmd("INFO"), within).await;
     let settings =

@@ -1,5 +1,4 @@
-//! The identity of the connection's server, and when it changed last: a restarted or another server may have
-//! forgotten nodes.
+//! A restarted or another server may have forgotten nodes.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -11,7 +10,7 @@ use crate::config::NAME;
 #[derive(Debug)]
 pub(super) struct Incarnation {
     run_id: Mutex<Option<String>>,
-    // Whether the current server has reported its run id.
+    // The current server has reported it.
     said: AtomicBool,
     since: AtomicU64,
 }
@@ -22,13 +21,12 @@ impl Incarnation {
         Self { run_id: Mutex::new(None), said: AtomicBool::new(false), since }
     }
 
-    /// Returns when the current server was met first; `Moment::PAST` for the client's first server.
+    /// `Moment::PAST` for the client's first server.
     pub(super) fn since(&self) -> Moment {
         Moment::from_nanos(self.since.load(Ordering::Acquire))
     }
 
-    /// Returns whether a connection to this run of a server leads to the current server. A connection without a
-    /// run id counts as the same.
+    /// A connection without a run id counts as the same.
     pub(super) fn is(&self, run_id: Option<&str>) -> bool {
         match (self.run_id.lock().as_deref(), run_id) {
             (Some(present), Some(run_id)) => present == run_id,
@@ -36,14 +34,13 @@ impl Incarnation {
         }
     }
 
-    /// Returns the run id of the current server; `None` if the server does not report it.
+    /// `None` if the server does not report it.
     pub(super) fn run_id(&self) -> Option<String> {
         let known = self.run_id.lock();
         known.clone().filter(|_| self.said.load(Ordering::Acquire))
     }
 
-    /// Records the server of a new connection, before the first request on it. Without a run id the server
-    /// counts as the same.
+    /// Before the first request on the connection. Without a run id the server counts as the same.
     pub(super) fn met(&self, host: &str, run_id: Option<String>, now: Moment) {
         let mut known = self.run_id.lock();
         self.said.store(run_id.is_some(), Ordering::Release);

@@ -1,5 +1,3 @@
-//! The content of INFO, and whether locks may be on this server.
-
 use std::borrow::Cow;
 
 use latchwork_core::{Error, ErrorKind, Eviction, Result};
@@ -7,8 +5,7 @@ use latchwork_core::{Error, ErrorKind, Eviction, Result};
 /// The oldest version with all commands of the scripts.
 const OLDEST: (u32, u32) = (6, 2);
 
-/// Judges a server, of a cluster or not, by its INFO (`None` if INFO is forbidden). Returns whether it evicts
-/// locks under memory pressure.
+/// Returns whether the server evicts locks under memory pressure. `info`: `None` if INFO is forbidden.
 ///
 /// # Errors
 /// `Misconfigured` for a version that is too old, a node of a cluster, a Sentinel, or a replica. If `strict`,
@@ -34,12 +31,11 @@ pub(crate) fn judge(info: Option<&str>, strict: bool, in_cluster: bool) -> Resul
     }
 }
 
-/// Returns whether this is the INFO of a replica.
 pub(crate) fn is_replica(info: &str) -> bool {
     Info(info).get("role") == Some("slave")
 }
 
-/// Returns the id of this run of the server. Each server has a new one after each restart.
+/// New after each restart.
 pub(crate) fn run_id(info: &str) -> Option<String> {
     Info(info).get("run_id").filter(|id| !id.is_empty()).map(str::to_owned)
 }
@@ -48,7 +44,6 @@ fn misconfigured<T>(what: impl Into<Cow<'static, str>>) -> Result<T> {
     Err(Error::new(ErrorKind::Misconfigured, what))
 }
 
-/// The text of INFO.
 #[derive(Clone, Copy)]
 pub(crate) struct Info<'a>(pub(crate) &'a str);
 

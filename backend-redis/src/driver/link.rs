@@ -1,5 +1,3 @@
-//! The state of the connection: up, down or closed.
-
 use std::fmt;
 use std::sync::Arc;
 
@@ -14,7 +12,6 @@ use crate::error::{Answer, from_redis, timed_out};
 
 pub(super) enum Link {
     Up(Wire),
-    /// The reason. The last failed dial replaces it.
     Down(Error),
     Closed,
 }
@@ -38,7 +35,6 @@ impl Link {
         matches!(self, Link::Closed)
     }
 
-    /// Returns why the connection is down.
     pub(super) fn why(&self) -> Option<Error> {
         match self {
             Link::Down(why) => Some(why.clone()),
@@ -47,12 +43,11 @@ impl Link {
     }
 }
 
-/// Takes the connection of this generation down. A newer one stays up.
+/// A newer one stays up.
 pub(super) fn take_down(link: &watch::Sender<Link>, generation: u64, why: &Error) {
     take_down_if(link, why, |wire| wire.generation == generation);
 }
 
-/// Takes the connection down if it is `useless`.
 pub(super) fn take_down_if(link: &watch::Sender<Link>, why: &Error, useless: impl Fn(&Wire) -> bool) {
     link.send_if_modified(|link| {
         let is_useless = matches!(link, Link::Up(wire) if useless(wire));
@@ -63,23 +58,21 @@ pub(super) fn take_down_if(link: &watch::Sender<Link>, why: &Error, useless: imp
     });
 }
 
-/// An established connection.
 #[derive(Clone)]
 pub(super) struct Wire {
     pub(super) generation: u64,
-    /// The host of its server.
     pub(super) host: Arc<Host>,
     pub(super) connection: MultiplexedConnection,
 }
 
 impl Wire {
-    /// The client crate keeps the bound: a timer here would be a second one for each request.
+    /// The client crate keeps the bound: a timer here would be a second one.
     pub(super) async fn answer(&mut self, command: &Cmd, asks: bool, until: Instant) -> Answer<Value> {
         self.connection.set_response_timeout(until.saturating_duration_since(Instant::now()));
         let answer = match asks {
             false => self.connection.send_packed_command(command).await,
             true => {
-                // One write: no other request comes between them.
+                // One write, so that no other request comes between.
                 let mut both = redis::pipe();
                 both.cmd("ASKING").ignore().add_command(command.clone());
                 let answers = self.connection.send_packed_commands(&both, 1, 1).await;
@@ -91,47 +84,37 @@ impl Wire {
     }
 }
 
-/// One connection, as a value that shows whether the connection is still in use. It does not keep the
-/// connection open.
+/// Does not keep the connection open.
 #[derive(Clone, Debug)]
 pub(crate) struct LiveConnection {
     pub(super) link: watch::Receiver<Link>,
-    /// The number of the connection: a later one to its server has a higher number.
     pub(super) generation: u64,
     pub(super) host: Arc<Host>,
 }
 
 impl LiveConnection {
-    /// Returns whether both are the same connection.
     pub(crate) fn is(&self, other: &LiveConnection) -> bool {
         self.generation == other.generation && self.link.same_channel(&other.link)
     }
 
-    /// Returns whether the connection is still in use.
     pub(crate) fn is_up(&self) -> bool {
         self.link.borrow().is_up(self.generation)
     }
 
-    /// Waits until the connection is not in use any more.
-    ///
-    /// # Cancel safety
     /// Cancel-safe.
     pub(crate) async fn ended(&mut self) {
         let generation = self.generation;
-        // An error means that the driver itself has ended.
+        // The driver itself has ended.
         let _ = self.link.wait_for(|link| !link.is_up(generation)).await;
     }
 }
 
-/// The losses of a connection.
 pub(crate) struct Losses(pub(super) watch::Receiver<Link>);
 
 impl Losses {
-    /// Waits until a connection is established, and then until it is lost; `None` once the driver is closed or
-    /// dropped.
+    /// Waits for a connection, and then for its loss; `None` once the driver is closed or dropped.
     ///
-    /// # Cancel safety
-    /// Not cancel-safe: a loss between two calls may be missed. The task that calls it does no other work.
+    /// Not cancel-safe: a loss between two calls may be missed, so the calling task does no other work.
     pub(crate) async fn next(&mut self) -> Option<()> {
         self.0.wait_for(|link| !matches!(link, Link::Down(_))).await.ok()?;
         let closed = self.0.wait_for(|link| !matches!(link, Link::Up(_))).await.ok()?;

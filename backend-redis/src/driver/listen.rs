@@ -1,5 +1,3 @@
-//! Subscriptions on the connection to one server, in addition to the inbox.
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,10 +9,6 @@ use super::link::{LiveConnection, Wire, take_down};
 use crate::error::{closed, from_redis, only_read, timed_out};
 
 impl Server {
-    /// Returns the current connection, or the next one.
-    ///
-    /// # Errors
-    /// `Unavailable` if no connection exists in time, and `Closed`.
     pub(super) async fn standing(&self, within: Duration) -> Result<LiveConnection> {
         match timeout(within, self.up()).await {
             Ok(wire) => Ok(self.standing_on(&wire?)),
@@ -27,11 +21,7 @@ impl Server {
         LiveConnection { link, generation: wire.generation, host }
     }
 
-    /// Subscribes to a channel on this connection, which must still be up. With `listen` false it unsubscribes.
-    /// After the answer no message is lost while the connection is up.
-    ///
-    /// # Errors
-    /// `Unavailable`, `Forbidden`, or the server's own error.
+    /// With `listen` false it unsubscribes. After the answer no message is lost while the connection is up.
     pub(super) async fn listen(
         &self,
         on: &LiveConnection,

@@ -1,5 +1,3 @@
-//! The server of each slot of a cluster.
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -10,11 +8,9 @@ use super::connection::Server;
 use super::slots::SLOTS;
 use crate::config::Host;
 
-/// The servers, and the owner of each slot if it is known.
 pub(super) struct Map {
     servers: BTreeMap<Arc<Host>, Arc<Server>>,
     owners: Vec<Option<Owner>>,
-    /// The client is closed.
     pub(super) closed: bool,
 }
 
@@ -34,7 +30,6 @@ impl Map {
         self.servers.get(host).cloned()
     }
 
-    /// Returns the server at this host, or adds a new one.
     pub(super) fn server_or(&mut self, host: &Host, new: impl FnOnce() -> Arc<Server>) -> Arc<Server> {
         if let Some(server) = self.server(host) {
             return server;
@@ -52,12 +47,11 @@ impl Map {
         self.server(&*self.host(slot)?)
     }
 
-    /// Returns when the slot got its current owner.
     pub(super) fn since(&self, slot: u16) -> Moment {
         self.owners[usize::from(slot)].as_ref().map_or(Moment::PAST, |owner| owner.since)
     }
 
-    /// Assigns slots to a known server. Returns whether that is a change.
+    /// Returns whether that is a change.
     pub(super) fn set(&mut self, slots: RangeInclusive<u16>, host: &Host, now: Moment) -> bool {
         let Some((host, _)) = self.servers.get_key_value(host) else { return false };
         let mut changed = false;
@@ -73,8 +67,7 @@ impl Map {
         changed
     }
 
-    /// Removes the servers without slots that no request uses. A server in use may be about to get its first
-    /// slot.
+    /// A server in use may be about to get its first slot.
     pub(super) fn without_slots(&mut self) -> Vec<Arc<Server>> {
         let used: BTreeSet<_> = self.owners.iter().flatten().map(|owner| Arc::clone(&owner.host)).collect();
         let mut gone = Vec::new();
@@ -88,24 +81,20 @@ impl Map {
         gone
     }
 
-    /// Returns the servers in the order of their hosts.
     pub(super) fn servers(&self) -> Vec<Arc<Server>> {
         self.servers.values().cloned().collect()
     }
 
-    /// Returns the servers with their hosts.
     pub(super) fn hosts(&self) -> Vec<(Arc<Host>, Arc<Server>)> {
         self.servers.iter().map(|(host, server)| (Arc::clone(host), Arc::clone(server))).collect()
     }
 
-    /// Returns the server at this host, otherwise the first server; and its host.
     pub(super) fn server_or_first(&self, host: Option<&Host>) -> Option<(Arc<Host>, Arc<Server>)> {
         let found = host.and_then(|host| self.servers.get_key_value(host));
         let found = found.or_else(|| self.servers.first_key_value());
         found.map(|(host, server)| (Arc::clone(host), Arc::clone(server)))
     }
 
-    /// Returns the first server after this host.
     pub(super) fn behind(&self, host: &Host) -> Option<Arc<Host>> {
         self.servers.keys().find(|known| ***known > *host).cloned()
     }
@@ -121,7 +110,6 @@ mod tests {
 
     const NOW: Moment = Moment::from_nanos(1);
 
-    /// Adds a server at this port, which no request uses.
     fn added(map: &mut Map, port: u16) -> Host {
         let host = Host { name: "127.0.0.1".to_owned(), port };
         let settings = Settings::of(&"redis-cluster://127.0.0.1:1".parse().unwrap()).unwrap();
@@ -131,7 +119,7 @@ mod tests {
         host
     }
 
-    /// The server that has taken over may be before it in the order.
+    /// The successor may be before it in the order.
     #[tokio::test]
     async fn walk_from_a_removed_server_starts_at_the_first() {
         let mut map = Map::new();

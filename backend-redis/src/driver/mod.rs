@@ -1,9 +1,7 @@
-//! The one connection to each server, for commands and messages. Only this module calls the client crate. A
-//! client whose acquisitions are confirmed by replicas opens a second connection at the first of them.
+//! The one connection to each server, for commands and messages. Only this module calls the client crate.
 //!
-//! When the connection breaks, or its server is not a master any more, the driver dials again, with name
-//! resolution, login, checks and subscription. (The crate's connection manager stays with a demoted master for
-//! ever, and ignores a refused subscription.)
+//! A broken connection is dialled again, with name resolution, login, checks and subscription. (The crate's
+//! connection manager stays with a demoted master for ever, and ignores a refused subscription.)
 
 mod bounded;
 mod cluster;

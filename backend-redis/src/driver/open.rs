@@ -1,5 +1,3 @@
-//! A connection to one host.
-
 use std::time::Duration;
 
 use latchwork_core::Credentials;
@@ -13,10 +11,8 @@ use tokio::net::TcpStream;
 use super::bounded::BoundedStream;
 use crate::config::Host;
 
-/// The silence after which the system checks whether a connection still works.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
-/// Returns the login of a connection: `given`, if there is one.
 pub(super) fn login(given: Option<Credentials>, database: i64) -> RedisConnectionInfo {
     let mut login = RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP3).set_db(database);
     if let Some(given) = given {
@@ -28,12 +24,10 @@ pub(super) fn login(given: Option<Credentials>, database: i64) -> RedisConnectio
     login
 }
 
-/// Returns the settings of a connection that is made, and answers, within `bound`.
 pub(super) fn within(bound: Duration) -> AsyncConnectionConfig {
     AsyncConnectionConfig::new().set_connection_timeout(Some(bound)).set_response_timeout(Some(bound))
 }
 
-/// Connects to one host and logs in. The connection bounds the size of replies.
 pub(super) async fn connect(
     host: &Host,
     login: &RedisConnectionInfo,
@@ -47,14 +41,13 @@ pub(super) async fn connect(
     let stream = TcpStream::connect((host.name.as_str(), host.port)).await?;
     // Small requests must not wait for the answers to others.
     stream.set_nodelay(true)?;
-    // With a long TTL the connection is silent for minutes. A middlebox must not drop it, and a waiter must not
-    // listen on a dropped connection.
+    // With a long TTL the connection is silent for minutes: a middlebox must not drop it, and the client must
+    // notice a dropped one.
     let probes = TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE / 6);
     SockRef::from(&stream).set_tcp_keepalive(&probes)?;
     over(transport.secure(stream, &host.name).await?, login, config).await
 }
 
-/// Logs in over this stream.
 async fn over(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     login: &RedisConnectionInfo,
@@ -62,7 +55,7 @@ async fn over(
 ) -> redis::RedisResult<MultiplexedConnection> {
     let (connection, work) =
         MultiplexedConnection::new_with_config(login, BoundedStream::new(stream), config).await?;
-    // Ends with the last handle of the connection.
+    // Ends with the connection's last handle.
     tokio::spawn(work);
     Ok(connection)
 }

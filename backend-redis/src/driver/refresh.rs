@@ -1,5 +1,5 @@
-//! Reads the map of a cluster: at the start from the first host that answers, and later, whenever it may have
-//! changed, from most masters. A master that is cut off from the others answers with an old map.
+//! Reads the map of a cluster: at the start from the first host that answers, and later from most masters,
+//! because a master that is cut off answers with an old map.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -24,13 +24,12 @@ use crate::config::{Host, NAME, Settings, share_of};
 use crate::error::{Answer, Failure, from_redis};
 use crate::scripts::Reply;
 
-/// The interval of the check if the cluster shows no problem.
+/// The pause while all servers are up.
 const CALM: Duration = Duration::from_secs(10);
-/// Requests for the map within this time share one answer.
+/// Requests within this time share one answer.
 const TOGETHER: Duration = Duration::from_millis(20);
 
-/// Connects to a cluster that these hosts know. Returns the cluster, the hosts whose connections are lost from
-/// then on, and whether a server evicts locks.
+/// Also returns the hosts whose connections are lost from then on, and whether a server evicts locks.
 pub(super) async fn connect(
     setup: Setup,
     seeds: Arc<[Host]>,
@@ -53,7 +52,7 @@ pub(super) async fn connect(
                     map.server_or(master, || Arc::new(server));
                 });
             }
-            // A shard that is down does not prevent the use of the others. A refusal is for all of them.
+            // A shard that is down does not prevent the use of the others. A refusal concerns all.
             Err(failure) if failure.is_replica || failure.error.kind() == ErrorKind::Unavailable => {
                 seen::shard_down(NAME, &master.to_string(), &failure.error);
                 refused = Some(failure);
@@ -70,7 +69,6 @@ pub(super) async fn connect(
     Ok((cluster, losses, eviction))
 }
 
-/// Returns the masters of the cluster that these hosts know.
 pub(super) async fn masters(settings: &Settings, seeds: &[Host]) -> Answer<Vec<Host>> {
     let bound = settings.request_timeout.min(settings.connect_timeout / 2);
     Ok(masters_of(&first_map(settings, seeds, bound).await?))
@@ -107,7 +105,6 @@ async fn first_map(settings: &Settings, seeds: &[Host], bound: Duration) -> Answ
     Err(refused.unwrap_or_else(none))
 }
 
-/// Asks a host on a separate connection.
 async fn asked(settings: &Settings, host: &Host, bound: Duration) -> Answer<Vec<Range>> {
     let (_, mut connection) = reach(&settings.of_shard(host.clone()), within(bound), bound).await?;
     let said = question().query_async(&mut connection).await.map_err(|error| {
@@ -127,8 +124,7 @@ async fn asked(settings: &Settings, host: &Host, bound: Duration) -> Answer<Vec<
     whole(reply(said), host).map_err(Failure::said)
 }
 
-/// Returns the map of an answer, if it has all slots. A server that was emptied, or has left the cluster, knows
-/// none.
+/// With all slots: a server that was emptied, or has left the cluster, knows none.
 fn whole(said: Reply, host: &Host) -> Result<Vec<Range>> {
     let mut known = ranges(said, host)?;
     // Servers list ranges in different orders.
@@ -147,7 +143,6 @@ fn question() -> Cmd {
     question
 }
 
-/// The task: asks for the map when a request finds it stale, and while a server is down.
 async fn keep_fresh(cluster: Weak<Cluster>, stale: Arc<Notify>, seeds: Arc<[Host]>) {
     let mut pauses = Backoff::new(Pauses::FAILOVER);
     let is_down = |cluster: Arc<Cluster>| {
@@ -158,7 +153,6 @@ async fn keep_fresh(cluster: Weak<Cluster>, stale: Arc<Notify>, seeds: Arc<[Host
         if !down {
             pauses.reset();
         }
-        // An error means that the pause is over.
         drop(timeout(if down { pauses.next() } else { CALM }, stale.notified()).await);
         let Some(cluster) = cluster.upgrade() else { return };
         match fresh(&cluster, &seeds).await {
@@ -169,7 +163,7 @@ async fn keep_fresh(cluster: Weak<Cluster>, stale: Arc<Notify>, seeds: Arc<[Host
     }
 }
 
-/// Returns the map of most servers, each asked on its connection; otherwise of the configured hosts.
+/// Asks most servers, and otherwise the configured hosts.
 async fn fresh(cluster: &Cluster, seeds: &[Host]) -> Result<Vec<Range>> {
     let bound = cluster.setup.settings.request_timeout.min(renewal_period(cluster.setup.settings.ttl)) / 2;
     let servers: Vec<_> =
@@ -190,8 +184,8 @@ async fn fresh(cluster: &Cluster, seeds: &[Host]) -> Result<Vec<Range>> {
     }
 }
 
-/// Returns the answer that more than half of the `asked` servers give, when it is known. Otherwise it returns
-/// the most frequent answer, and of equally frequent ones the earliest. If all fail, it returns the last error.
+/// The answer of more than half of the `asked` servers, when it is known. Otherwise the most frequent answer,
+/// of equally frequent ones the earliest; if all fail, the last error.
 async fn agreed<T: PartialEq>(
     asked: usize,
     mut answers: impl Stream<Item = Result<T>> + Unpin,
@@ -256,7 +250,6 @@ mod tests {
         assert_eq!(agreed(3, answers).await.expect("most have answered"), 'a');
     }
 
-    /// An answer to `CLUSTER SLOTS`: the first and the last slot of each master.
     fn said(masters: &[(i64, i64, &str)]) -> Reply {
         let range = |(first, last, name): &(i64, i64, &str)| {
             let master = Reply::List(vec![Reply::Text((*name).into()), Reply::Int(7)]);

@@ -1,5 +1,3 @@
-//! Finds the server of each key: the only server, or a server of the cluster.
-
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,11 +20,9 @@ use crate::config::{Host, Servers};
 use crate::error::{Answer, closed};
 use crate::scripts::{Call, Reply};
 
-/// The connections of a client.
 #[derive(Debug)]
 pub(crate) struct Driver {
     route: Route,
-    // Whether Sentinels name the server.
     watched: bool,
 }
 
@@ -36,13 +32,12 @@ enum Route {
     Cluster(Arc<Cluster>),
 }
 
-/// The servers whose connections are lost, until the driver is closed or dropped.
+/// Ends when the driver is closed or dropped.
 pub(crate) type Lost = BoxStream<'static, Place>;
 
-/// One of a client's servers: the only one, or the one at this host, if it is known.
+/// The server at this host; the only server, or the host is unknown.
 pub(crate) type Place = Option<Arc<Host>>;
 
-/// Groups these by their server.
 pub(crate) fn by_server<T>(
     items: impl IntoIterator<Item = T>,
     place: impl Fn(&T) -> Place,
@@ -55,8 +50,7 @@ pub(crate) fn by_server<T>(
 }
 
 impl Driver {
-    /// Dials. Returns also the losses of connections, and whether a server evicts locks. From then on broken
-    /// connections are replaced.
+    /// Returns also the losses of connections, and whether a server evicts locks.
     pub(crate) async fn connect(setup: Setup) -> Answer<(Self, Lost, Eviction)> {
         let watched = matches!(setup.settings.servers, Servers::Watched(_));
         Ok(match setup.settings.servers.clone() {
@@ -77,7 +71,6 @@ impl Driver {
         })
     }
 
-    /// Returns all known servers.
     fn servers(&self) -> Vec<Arc<Server>> {
         match &self.route {
             Route::One(server) => vec![Arc::clone(server)],
@@ -85,7 +78,7 @@ impl Driver {
         }
     }
 
-    /// Runs a script, and returns also when it was sent: a proof by the reply counts from there.
+    /// Returns also when the script was sent: a proof by the reply counts from there.
     ///
     /// # Errors
     /// `Unavailable` if the script was certainly not carried out, `OutcomeUnknown` if it may have been,
@@ -97,7 +90,6 @@ impl Driver {
         }
     }
 
-    /// Runs scripts in one burst, and returns one answer for each.
     pub(crate) async fn run_all<'a>(
         &self,
         calls: impl IntoIterator<Item = &'a Call>,
@@ -106,32 +98,27 @@ impl Driver {
         join_all(calls.into_iter().map(|call| self.run(call, within))).await
     }
 
-    /// Returns whether the keys are on several servers.
     pub(crate) fn is_cluster(&self) -> bool {
         matches!(self.route, Route::Cluster(_))
     }
 
-    /// Returns whether Sentinels name the server.
     pub(crate) fn is_watched(&self) -> bool {
         self.watched
     }
 
-    /// Asks each server about itself.
     pub(crate) async fn said(&self, within: Duration) -> Vec<Said> {
         join_all(self.servers().iter().map(|server| facts::said(server, within))).await
     }
 
-    /// Returns the slot of these keys; `None` if all keys are on one server.
+    /// `None` if all keys are on one server.
     pub(crate) fn slot(&self, key: &str) -> Option<u16> {
         self.is_cluster().then(|| slot_of(key.as_bytes()))
     }
 
-    /// Returns the current server of these keys.
     pub(crate) fn place(&self, key: &str) -> Place {
         self.place_by(|| slot_of(key.as_bytes()))
     }
 
-    /// Returns the current server of this script's keys.
     pub(crate) fn place_of(&self, call: &Call) -> Place {
         self.place_by(|| slot_of_call(call))
     }
@@ -143,12 +130,11 @@ impl Driver {
         }
     }
 
-    /// Returns the server at which a walk continues: the named one, or the first.
     pub(crate) fn place_of_step(from: &Cursor) -> Place {
         from.host.clone().map(Arc::new)
     }
 
-    /// Returns when the server of these keys was met first; `Moment::PAST` for the first server.
+    /// When the server of these keys was met first; `Moment::PAST` for the first server.
     pub(crate) fn incarnation_since(&self, key: &str) -> Moment {
         match &self.route {
             Route::One(server) => server.incarnation.since(),
@@ -160,7 +146,6 @@ impl Driver {
         }
     }
 
-    /// Returns whether a connection to this run of a server leads to the server at this place.
     pub(crate) fn leads_to(&self, place: &Place, run_id: Option<&str>) -> bool {
         match (&self.route, place) {
             (Route::One(server), _) => server.incarnation.is(run_id),
@@ -171,8 +156,8 @@ impl Driver {
         }
     }
 
-    /// Returns the run ids of the servers of all connections, the current or else the last ones; `None` if a
-    /// server does not report it. The client sends no request to a server before it knows its run id.
+    /// Of the current or else the last connections; `None` if a server does not report its run id. The client
+    /// sends no request to a server before it knows its run id.
     pub(crate) fn run_id(&self) -> Option<String> {
         let ids = self.servers().iter().map(|server| server.incarnation.run_id()).collect::<Option<Vec<_>>>();
         // All clients have the same result, independent of the names by which they reach the servers.
@@ -181,7 +166,7 @@ impl Driver {
         Some(ids.join("+"))
     }
 
-    /// Checks that a server answers. In a cluster one answer is enough.
+    /// In a cluster one answer is enough.
     pub(crate) async fn ping(&self, within: Duration) -> Result<Moment> {
         let command = redis::cmd("PING");
         let servers = self.servers();
@@ -196,8 +181,6 @@ impl Driver {
         Ok(sent)
     }
 
-    /// Makes a step of a walk over all keys: returns the keys that match the pattern, and the start of the next
-    /// step.
     pub(crate) async fn scan(
         &self,
         from: &Cursor,
@@ -214,8 +197,7 @@ impl Driver {
             Route::Cluster(cluster) => {
                 let found = cluster.map.borrow().server_or_first(from.host.as_ref());
                 let Some((host, server)) = found else { return Ok((None, Vec::new())) };
-                // If the server of this position has left, the walk begins again at the first: any server may
-                // have its slots now.
+                // If this server has left, the walk begins again at the first: any server may have its slots.
                 let begun = from.host.as_ref().is_none_or(|from| *from == *host);
                 let command = if begun { command } else { by_pattern(0, pattern, count) };
                 let (next, keys) = scanned(server.ask("SCAN", &command, within).await?)?;
@@ -232,10 +214,6 @@ impl Driver {
         }
     }
 
-    /// Returns the current connection to the server of this channel's keys, or the next one.
-    ///
-    /// # Errors
-    /// `Unavailable` if no connection exists in time, and `Closed`.
     pub(crate) async fn standing(&self, channel: &str, within: Duration) -> Result<LiveConnection> {
         match &self.route {
             Route::One(server) => server.standing(within).await,
@@ -247,11 +225,7 @@ impl Driver {
         }
     }
 
-    /// Subscribes to a channel on this connection, which must still be up. With `listen` false it unsubscribes.
-    /// After the answer no message is lost while the connection is up.
-    ///
-    /// # Errors
-    /// `Unavailable`, `Forbidden`, or the server's own error.
+    /// With `listen` false it unsubscribes. After the answer no message is lost while the connection is up.
     pub(crate) async fn listen(
         &self,
         on: &LiveConnection,
@@ -268,13 +242,11 @@ impl Driver {
         }
     }
 
-    /// Unsubscribes and disconnects.
     pub(crate) async fn close(&self, within: Duration) {
         join_all(self.servers().iter().map(|server| server.close(within))).await;
         self.cut();
     }
 
-    /// Disconnects, and sends no further request.
     pub(crate) fn cut(&self) {
         match &self.route {
             Route::One(server) => server.cut(),
@@ -282,8 +254,7 @@ impl Driver {
         }
     }
 
-    /// Groups these by the slot of their keys, which share a `tag`. On one server all are in one group. All
-    /// keys of one script must be in one slot.
+    /// All keys of one script must be in one slot: `tag`. On one server all are in one group.
     pub(crate) fn by_slot<T>(
         &self,
         all: impl IntoIterator<Item = T>,
@@ -296,7 +267,6 @@ impl Driver {
         slots.into_values()
     }
 
-    /// Asks for a new map, because a server has redirected a request.
     pub(crate) fn is_stale(&self) {
         if let Route::Cluster(cluster) = &self.route {
             cluster.stale.notify_one();
@@ -304,7 +274,6 @@ impl Driver {
     }
 }
 
-/// Returns the refusal of a write under a hold whose keys are in another slot than the value.
 pub(crate) fn of_two_slots() -> Error {
     let why = "on a Redis Cluster, write_while needs a hold of the same key as the value, so that one server has both";
     Error::unsupported("held_writes", why)

@@ -1,13 +1,5 @@
-//! Finds the master of a service by its Sentinels.
-//!
-//! The client asks all Sentinels at once, at every dial. The master is the host that a majority of all
-//! Sentinels names. Without a majority, it is the host that most of the answering Sentinels name. If two hosts
-//! have equally many votes, the vote of the Sentinel that is first in the URL decides. So a single Sentinel
-//! that a partition has left with an old master is outvoted.
-//!
-//! A Sentinel may name a master although this client has just heard that it was replaced. Such a vote counts
-//! only if no Sentinel names another host: at the start of a failover one Sentinel knows of it, and the others
-//! do not yet. The named server itself reports whether it *is* a master (see `info`).
+//! Finds the master of a service by its Sentinels: `docs/protocol/redis-sentinel.md` has the steps and the
+//! reasons.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,12 +15,11 @@ use super::open::{connect, login, within};
 use crate::config::{Host, Sentinels, share_of};
 use crate::error::{Answer, Failure, from_redis, timed_out};
 
-/// The time for which a Sentinel may name a replaced master. Sentinels exchange their knowledge every 2 s.
+/// A Sentinel may name a replaced master for this time. Sentinels exchange their knowledge every 2 s.
 const BEHIND: Duration = Duration::from_secs(10);
-/// The time that other Sentinels have after the first answer.
+/// The time of the other Sentinels after the first answer.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Returns the master that the Sentinels name, within `bound`. Silent Sentinels do not use up that time.
 pub(super) async fn master(sentinels: &Sentinels, bound: Duration) -> Answer<Host> {
     let hosts = &sentinels.hosts;
     let each = share_of(bound, hosts);
@@ -42,7 +33,7 @@ pub(super) async fn master(sentinels: &Sentinels, bound: Duration) -> Answer<Hos
         match answer {
             Ok((_, master)) => {
                 votes[place] = Some(master);
-                // A silent Sentinel must not delay the client for long.
+                // A silent Sentinel must not delay the client.
                 until = until.min(Instant::now() + PATIENCE);
             }
             Err(failure) => {
@@ -69,7 +60,6 @@ pub(super) async fn master(sentinels: &Sentinels, bound: Duration) -> Answer<Hos
     }
 }
 
-/// Masters that were replaced, as this client has heard recently.
 #[derive(Debug, Default)]
 pub(crate) struct Replaced(Mutex<Vec<(Host, Instant)>>);
 
@@ -80,21 +70,20 @@ impl Replaced {
         replaced.push((old, Instant::now()));
     }
 
-    /// Returns the replaced masters that a Sentinel with old knowledge may still name.
     pub(super) fn lately(&self) -> Vec<Host> {
         let replaced = self.0.lock();
         replaced.iter().filter(|(_, at)| at.elapsed() < BEHIND).map(|(host, _)| host.clone()).collect()
     }
 }
 
-/// Returns the host that more than half of all Sentinels name, if it is not a replaced one.
+/// More than half of all Sentinels must name it, and it must not be a replaced host.
 pub(super) fn named_by_most<'a>(votes: &'a [Option<Host>], replaced: &[Host]) -> Option<&'a Host> {
     let master = named_by_some(votes, replaced)?;
     let for_it = votes.iter().flatten().filter(|vote| *vote == master).count();
     (for_it * 2 > votes.len() && !replaced.contains(master)).then_some(master)
 }
 
-/// Returns the host with most votes, from the Sentinels that name a host.
+/// Counts the Sentinels that name a host.
 fn named_by_some<'a>(votes: &'a [Option<Host>], replaced: &[Host]) -> Option<&'a Host> {
     let votes = || votes.iter().flatten();
     let backed = |master: &Host| votes().filter(|vote| *vote == master).count();
@@ -106,13 +95,12 @@ fn named_by_some<'a>(votes: &'a [Option<Host>], replaced: &[Host]) -> Option<&'a
         .or_else(|| first_of_most(votes().collect()))
 }
 
-/// Receives a Sentinel's pushed messages, on the connection's task.
+/// It runs on the connection's task.
 pub(super) type OnPush = Arc<dyn Fn(PushInfo) + Send + Sync>;
 
-/// The channel on which a Sentinel announces another master of a service.
 pub(super) const SWITCH: &str = "+switch-master";
 
-/// Parses a message on [`SWITCH`]: returns the replaced master and the new one, if it is about this service.
+/// Returns the replaced master and the new one, if the message is about this service.
 pub(super) fn switched(message: &[u8], service: &str) -> Option<[Host; 2]> {
     let text = std::str::from_utf8(message).ok()?;
     let mut words = text.strip_prefix(service)?.strip_prefix(' ')?.split(' ');
@@ -121,8 +109,7 @@ pub(super) fn switched(message: &[u8], service: &str) -> Option<[Host; 2]> {
     words.next().is_none().then_some(named)
 }
 
-/// Connects to the Sentinel at this host, and returns the master that it names. `on_push` receives changes of
-/// the master from before the question on. All of it takes at most `bound`.
+/// `on_push` receives changes from before the question on. All of it takes at most `bound`.
 pub(super) async fn ask(
     sentinels: &Sentinels,
     place: usize,
@@ -154,7 +141,7 @@ async fn ask_at(
     let connecting = connect(sentinel, &login, &transport, config).await;
     let mut connection = connecting.map_err(failed)?;
     if listens {
-        // Before the question, so a change after the answer is received.
+        // Before the question, so that no change is missed.
         connection.subscribe(SWITCH).await.map_err(failed)?;
     }
     let service = &sentinels.service;
@@ -169,8 +156,7 @@ async fn ask_at(
     }
 }
 
-/// Returns the master that a Sentinel names on this connection; `None` if it watches no such service. It is an
-/// error if the answer has no host and port.
+/// `None` if the Sentinel watches no such service.
 pub(super) async fn named(
     connection: &mut MultiplexedConnection,
     service: &str,
@@ -182,7 +168,6 @@ pub(super) async fn named(
     Ok(named.map(|named| named.map(|(name, port)| Host { name, port })))
 }
 
-/// Adds the Sentinel's name to its failure.
 fn explain(failure: Failure, sentinel: &Host) -> Failure {
     let words = failure.error.to_string();
     let what = format!("the Sentinel at {sentinel}");
@@ -221,7 +206,7 @@ mod tests {
         }
     }
 
-    /// One letter for each Sentinel; `-` is a Sentinel without an answer.
+    /// `-`: no answer.
     fn votes(said: &str) -> Vec<Option<Host>> {
         said.chars().map(|name| (name != '-').then(|| host(name))).collect()
     }
@@ -245,7 +230,7 @@ mod tests {
             ("noo", Some('o'), None, Some('n')),
             ("-oo", Some('o'), None, Some('o')),
             ("nno", Some('o'), Some('n'), Some('n')),
-            // All Sentinels name a master that has just been replaced.
+            // All Sentinels name a replaced master.
             ("ooo", Some('o'), None, Some('o')),
         ] {
             let (votes, replaced) = (votes(said), Vec::from_iter(replaced.map(host)));

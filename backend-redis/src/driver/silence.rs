@@ -1,5 +1,4 @@
-//! Detects a silent server. A server that answers other requests is only slow. A connection without any answer
-//! must be replaced.
+//! A server that answers other requests is only slow. A connection without any answer must be replaced.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -8,11 +7,9 @@ use latchwork_core::Moment;
 
 #[derive(Debug)]
 pub(super) struct Silence {
-    /// The silence after which another connection is tried.
     pub(super) patience: Duration,
-    // When the first request since the last answer was sent that timed out.
+    // When the first request since the last answer that timed out was sent.
     since: AtomicU64,
-    // When the last answer came.
     answered: AtomicU64,
 }
 
@@ -22,14 +19,11 @@ impl Silence {
         Self { patience, since, answered: AtomicU64::new(now.as_nanos()) }
     }
 
-    /// The server has answered.
     pub(super) fn end(&self, now: Moment) {
         self.answered.store(now.as_nanos(), Ordering::Relaxed);
         self.since.store(Moment::NEVER.as_nanos(), Ordering::Relaxed);
     }
 
-    /// Records that a request, sent at `sent`, had no answer for `within`. Returns whether the silence has
-    /// lasted too long.
     pub(super) fn is_too_long(&self, sent: Moment, within: Duration, now: Moment) -> bool {
         let before = self.since.fetch_min(sent.as_nanos(), Ordering::Relaxed);
         let since = Moment::from_nanos(before)

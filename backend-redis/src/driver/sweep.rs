@@ -12,10 +12,10 @@ use super::refresh::masters;
 use crate::config::{Servers, Settings};
 use crate::error::from_redis;
 
-/// The number of keys that one request visits. Other requests to the server must not wait for long.
+/// One request is small, so that other requests do not wait for long.
 const AT_ONCE: usize = 500;
 
-/// Deletes all keys of a namespace, on each server that has some. Returns their number.
+/// Returns the number of deleted keys.
 pub(crate) async fn sweep(settings: &Settings, namespace: &str) -> Result<usize> {
     settings.transport.prepare().await?;
     let servers = match &settings.servers {
@@ -25,7 +25,7 @@ pub(crate) async fn sweep(settings: &Settings, namespace: &str) -> Result<usize>
         }
         Servers::One(_) | Servers::Watched(_) | Servers::Shard(_) => vec![settings.clone()],
     };
-    // A namespace, as core encodes it, has no character with a meaning in patterns.
+    // An encoded namespace has no character with a meaning in patterns.
     let pattern = format!("{}:*", encode(namespace));
     let deleted = try_join_all(servers.iter().map(|server| of_server(server, &pattern))).await?;
     Ok(deleted.into_iter().sum())
@@ -36,7 +36,7 @@ async fn of_server(settings: &Settings, pattern: &str) -> Result<usize> {
     let (_, mut connection) = reach(settings, within(bound), bound).await?;
     let (mut cursor, mut deleted) = (0, 0);
     loop {
-        // A walk may show a key twice, so the server counts the deleted keys.
+        // A walk may show a key twice, so the server counts.
         let scan = by_pattern(cursor, pattern, AT_ONCE);
         let found = scan.query_async(&mut connection).await.map_err(|error| from_redis(error, false))?;
         let (next, keys) = scanned(reply(found))?;
@@ -48,8 +48,7 @@ async fn of_server(settings: &Settings, pattern: &str) -> Result<usize> {
     }
 }
 
-/// Deletes each key by a separate request, since a server of a cluster accepts no keys of two slots in one. All
-/// are one trip.
+/// A server of a cluster accepts no keys of two slots in one request.
 async fn unlink(connection: &mut MultiplexedConnection, keys: &[Vec<u8>]) -> RedisResult<usize> {
     if keys.is_empty() {
         return Ok(0);

@@ -1,7 +1,5 @@
-//! Gives up the connection to a master when Sentinels announce another one.
-//!
-//! A master that Sentinels have demoted closes its connections when one of them reaches it. Until then it
-//! considers itself a master, and without this module its clients would too.
+//! Gives up the connection to a master when Sentinels announce another one, because a demoted master
+//! considers itself a master until a Sentinel reaches it.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -18,8 +16,7 @@ use super::link::{Link, take_down_if};
 use super::sentinels::{ask, named, named_by_most, switched};
 use crate::config::{Host, Sentinels};
 
-/// The last master that the Sentinels announced, and how often this has changed. A dial may have begun before
-/// the last change.
+/// The last announced master, and how often it has changed: a dial may have begun before.
 #[derive(Debug, Default)]
 pub(super) struct Word(Mutex<(u64, Option<Host>)>);
 
@@ -31,12 +28,10 @@ impl Word {
         }
     }
 
-    /// Returns the number of changes.
     pub(super) fn count(&self) -> u64 {
         self.0.lock().0
     }
 
-    /// Returns why a connection to this server is not usable, if another master was announced after `since`.
     pub(super) fn against(&self, host: &Host, since: u64) -> Option<Error> {
         let word = self.0.lock();
         match &*word {
@@ -50,7 +45,6 @@ fn elsewhere(master: &Host) -> Error {
     Error::new(ErrorKind::Unavailable, format!("a Sentinel reports that {master} is the master now"))
 }
 
-/// The parts of the client that need the new master.
 #[derive(Clone)]
 pub(super) struct Followed {
     pub(super) link: Weak<watch::Sender<Link>>,
@@ -58,10 +52,9 @@ pub(super) struct Followed {
 }
 
 impl Followed {
-    /// Records this master. A connection to another host is not usable, even if it is still being made.
     fn leads(&self, master: &Host) {
-        // In this order: a connection is published under the link's lock, and only if the last announcement
-        // allows it then.
+        // In this order: a connection is published under the link's lock, if the last announcement allows it
+        // then.
         self.word.hear(master);
         if let Some(link) = self.link.upgrade() {
             take_down_if(&link, &elsewhere(master), |wire| *wire.host != *master);
@@ -69,7 +62,6 @@ impl Followed {
     }
 }
 
-/// Listens to all Sentinels, until the driver is closed or dropped. It is a task of the driver.
 pub(super) async fn follow(sentinels: Sentinels, bound: Duration, followed: Followed) {
     let Some(mut closed) = followed.link.upgrade().map(|link| link.subscribe()) else { return };
     let voices = Mutex::new(vec![Voice::Unheard; sentinels.hosts.len()]);
@@ -81,18 +73,15 @@ pub(super) async fn follow(sentinels: Sentinels, bound: Duration, followed: Foll
     }
 }
 
-/// The knowledge about one Sentinel.
 #[derive(Clone)]
 enum Voice {
-    /// It was not heard yet, or not since its connection broke.
+    /// The connection may have broken since.
     Unheard,
-    /// It could not be reached at the last dial.
     Gone,
-    /// The master that it names.
     Names(Host),
 }
 
-/// Listens to all Sentinels, because a single one may be left with an old master.
+/// A single Sentinel may be left with an old master.
 struct Listener {
     sentinels: Sentinels,
     bound: Duration,
@@ -101,16 +90,14 @@ struct Listener {
 }
 
 impl Listener {
-    /// Handles an announced change. This Sentinel has newer knowledge than those that still name the old
-    /// master.
     fn switches(&self, place: usize, [old, new]: [Host; 2]) {
         self.sentinels.replaced.heard(old, &new);
         self.voices.lock()[place] = Voice::Names(new.clone());
         self.followed.leads(&new);
     }
 
-    /// Handles the answer of a Sentinel. A Sentinel that has started with an old file may name an old master.
-    /// So the answer counts if more than half of the reachable Sentinels agree.
+    /// A Sentinel that has started with an old file may name an old master, so the answer counts if more than
+    /// half of the reachable Sentinels agree.
     fn names(&self, place: usize, master: Host) {
         let mut voices = self.voices.lock();
         voices[place] = Voice::Names(master);
@@ -139,8 +126,8 @@ impl Listener {
         }
     }
 
-    /// Listens to one Sentinel until its connection ends, or it does not answer within the bound: a silent
-    /// Sentinel announces no new master either. Returns whether it was reached.
+    /// Until the connection ends, or an answer misses the bound: a silent Sentinel announces no master
+    /// either. Returns whether it was reached.
     async fn listen(self: &Arc<Self>, place: usize) -> bool {
         let ended = Arc::new(Notify::new());
         let (listener, ending) = (Arc::clone(self), Arc::clone(&ended));
@@ -161,7 +148,7 @@ impl Listener {
                 return false;
             }
         };
-        // The master may have changed while no connection existed.
+        // The master may have changed before this connection.
         self.names(place, master);
         loop {
             tokio::select! {

@@ -1,5 +1,3 @@
-//! The command `WAIT`, and the meaning of its refusal.
-
 use std::time::Duration;
 
 use latchwork_core::{Error, ErrorKind};
@@ -8,14 +6,14 @@ use redis::aio::MultiplexedConnection;
 
 use crate::error::{Answer, Failure, from_redis};
 
-/// `WAIT`. Its time is in milliseconds, and zero means no limit.
+/// Zero milliseconds would mean no limit.
 pub(super) fn wait_for(replicas: u32, wait: Duration) -> Cmd {
     let mut command = redis::cmd("WAIT");
     command.arg(replicas).arg(wait.as_millis().max(1));
     command
 }
 
-/// Checks whether this user may call `WAIT`. With zero replicas it answers at once.
+/// With zero replicas it answers at once.
 pub(super) async fn may_wait(connection: &mut MultiplexedConnection) -> Answer<()> {
     let answer = wait_for(0, Duration::ZERO).exec_async(connection).await;
     answer.map_err(|error| wait_forbidden(from_redis(error, false)))

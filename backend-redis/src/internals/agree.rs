@@ -1,6 +1,5 @@
-//! The same random histories for the scripts on a real server and for their twin in core: every
-//! answer, every message and every listing must agree. So the models may explore core's queue in
-//! place of the scripts.
+//! The scripts on a real server and their twin in core must agree on every answer, message and listing of
+//! random histories, so that the models may explore the twin.
 
 use latchwork_core::backend::{Join, Patience};
 use latchwork_core::{Claim, Kind, Limit};
@@ -9,7 +8,7 @@ use super::fixture::{Fixture, TICK};
 use super::forms::Forms;
 use super::history::{Contender, History, TTLS};
 
-/// With `LATCHWORK_LONG`, it plays twenty-five times as many histories, as in core's models.
+/// With `LATCHWORK_LONG`, twenty-five times as many, as in core's models.
 async fn histories(kind: Kind, seeds: std::ops::Range<u64>, steps: usize) {
     let long = std::env::var_os("LATCHWORK_LONG").is_some_and(|value| value != "0");
     let seeds = if long { seeds.start..seeds.start + 1000 } else { seeds };
@@ -45,15 +44,13 @@ async fn permit_histories_agree_with_the_twin() {
     histories(Kind::Semaphore, 2000..2040, 150).await;
 }
 
-/// Changes of observed queues are published, and the data of their nodes are written.
 #[tokio::test]
 async fn observed_histories_agree_with_the_twin() {
     histories(Kind::Election, 3000..3030, 150).await;
     histories(Kind::Group, 4000..4030, 150).await;
 }
 
-/// The server's clock is set back, another client sends a request, and the clock is corrected: that
-/// request has shortened the node's life.
+/// The clock is corrected again: the request has shortened the node's life.
 #[tokio::test]
 async fn a_question_while_the_clock_is_back_shortens_a_folded_node_too() {
     let fixture = Fixture::start().await;
@@ -86,7 +83,7 @@ async fn a_question_while_the_clock_is_back_shortens_a_folded_node_too() {
     }
 }
 
-/// Each repetition comes within the TTL, and all together take longer.
+/// Each repetition comes within the TTL.
 #[tokio::test]
 async fn a_repeated_join_renews_a_folded_node() {
     let fixture = Fixture::start().await;
@@ -108,7 +105,6 @@ async fn a_repeated_join_renews_a_folded_node() {
     }
 }
 
-/// More nodes expire at once than one script drops: the others count as gone too.
 #[tokio::test]
 async fn a_crowd_that_expires_at_once_agrees_with_the_twin() {
     let fixture = Fixture::start().await;
@@ -116,7 +112,7 @@ async fn a_crowd_that_expires_at_once_agrees_with_the_twin() {
         let mut history = History::new(&fixture, Fixture::queue(kind, "agree"), 7);
         history.ttls = &TTLS[..1];
         for _ in 0..1500 {
-            // One after another, so that both agree on the oldest expiry.
+            // Both then agree on the oldest expiry.
             history.now += 1;
             history.join_new().await;
         }

@@ -1,5 +1,3 @@
-//! The random choices of a history.
-
 /// SplitMix64: the seed determines a history.
 pub(crate) struct Dice(pub(crate) u64);
 

@@ -1,5 +1,3 @@
-//! A connection that runs scripts and collects the messages that they publish.
-
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,13 +14,11 @@ use crate::error::from_redis;
 use crate::layout::{QueueKeys, life};
 use crate::scripts::{self, Call, Reply};
 
-/// The unit of a history's times, in microseconds. The history sets the scripts' time, but keys
-/// expire by the server's clock: a TTL of ten seconds or more tolerates a machine that stops for a
-/// while.
+/// Microseconds. The history sets the scripts' time, but keys expire by the server's clock: a TTL of ten
+/// seconds or more tolerates a machine that stops for a while.
 pub(crate) const TICK: u64 = 10_000_000;
-/// A TTL at which every node waits equally long once each is renewed.
+/// Every node waits equally long once each is renewed.
 pub(crate) const FAR: Duration = Duration::from_secs(60);
-/// The secret of every node of a history.
 const SECRET: u64 = 0x5ec2e7;
 /// Only a test that hangs meets this bound.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -31,7 +27,6 @@ pub(crate) struct Fixture {
     connection: MultiplexedConnection,
     channel: String,
     messages: Arc<Mutex<Vec<u8>>>,
-    // The channels of the messages that have arrived.
     news: Arc<Mutex<Vec<String>>>,
     life: String,
     _server: Server,
@@ -57,7 +52,7 @@ impl Fixture {
             }
             Ok(())
         };
-        // The default timeouts of the client crate are too short for a slow machine.
+        // The client crate's defaults are too short for a slow machine.
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(PATIENCE))
             .set_response_timeout(Some(PATIENCE))
@@ -73,24 +68,20 @@ impl Fixture {
         Self { connection, channel, messages, news, life, _server: server }
     }
 
-    /// Listens to the changes of a queue.
     pub(crate) async fn listen(&self, queue: &QueueKeys) {
         self.connection.clone().subscribe(&*queue.news()).await.unwrap();
     }
 
-    /// How often the last script notified the watches of a queue. Call [`notified`](Self::notified)
-    /// first.
+    /// Call [`notified`](Self::notified) first.
     pub(crate) fn told(&self, queue: &QueueKeys) -> usize {
         let channel = queue.news();
         std::mem::take(&mut *self.news.lock()).iter().filter(|told| **told == *channel).count()
     }
 
-    /// A queue that no other history uses.
     pub(crate) fn queue(kind: Kind, name: &str) -> Address {
         Address::new("internals", kind, format!("{name}-{}", NodeId::random())).unwrap()
     }
 
-    /// The inbox of the nodes, in the form that a join sends.
     pub(crate) fn inbox(&self) -> String {
         format!("{SECRET:x}@{}", self.channel)
     }
@@ -106,13 +97,12 @@ impl Fixture {
         self.try_run(call).await.unwrap()
     }
 
-    /// Runs a command as an operator would.
     pub(crate) async fn raw<T: FromRedisValue>(&self, command: &Cmd) -> redis::RedisResult<T> {
         command.query_async(&mut self.connection.clone()).await
     }
 
-    /// The ids and sequence numbers in the messages of the last script. A message may come after
-    /// the script's reply, but not after the next one's.
+    /// In the messages of the last script. A message may come after the script's reply, but not after the
+    /// next one's.
     pub(crate) async fn notified(&self) -> Vec<(String, i64)> {
         self.raw::<()>(&redis::cmd("PING")).await.unwrap();
         let messages = std::mem::take(&mut *self.messages.lock());
@@ -125,7 +115,7 @@ impl Fixture {
     }
 }
 
-/// An admission message names the node's secret. A re-check message needs none.
+/// An admission message names the node's secret, a re-check message none.
 fn read_sequence(word: &str) -> i64 {
     let (sequence, secret) =
         word.split_once('.').map_or((word, None), |(number, secret)| (number, Some(secret)));

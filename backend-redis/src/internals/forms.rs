@@ -1,4 +1,4 @@
-//! The two forms of a queue, folded and unfolded, and how often histories meet them.
+//! How often histories meet the two forms of a queue.
 
 #[derive(Debug, Default)]
 pub(crate) struct Forms {
@@ -10,7 +10,6 @@ pub(crate) struct Forms {
 }
 
 impl Forms {
-    /// Whether histories met each form and each change more often than `least` times.
     pub(crate) fn are_met(&self, least: usize) -> bool {
         let Self { folded_free, folded_held, unfolded, folds, unfolds } = self;
         [folded_free, folded_held, unfolded, folds, unfolds].iter().all(|times| **times > least)

@@ -1,5 +1,3 @@
-//! One history, for the scripts and for their twin in core.
-
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -15,13 +13,11 @@ use super::forms::Forms;
 use crate::layout::{QueueKeys, Shape};
 use crate::scripts::{self, Call, JoinAnswer, RenewAnswer};
 
-/// The TTLs of the clients of a history, in microseconds.
+/// Microseconds.
 pub(crate) const TTLS: [u64; 3] = [TICK, 3 * TICK, 10 * TICK];
 
-/// The nodes that an operation admitted, without the caller's own.
 pub(crate) type Notified = Vec<(NodeId, u64)>;
 
-/// One attempt of a history, and the sequence number that the server answered.
 #[derive(Clone, Debug)]
 pub(crate) struct Contender {
     pub(crate) join: Join,
@@ -29,7 +25,6 @@ pub(crate) struct Contender {
     pub(crate) sequence: u64,
 }
 
-/// One history: random operations on one queue, each carried out by a script and by the twin.
 pub(crate) struct History<'a> {
     pub(crate) fixture: &'a Fixture,
     pub(crate) forms: Forms,
@@ -44,22 +39,17 @@ pub(crate) struct History<'a> {
     pub(crate) contenders: Vec<Contender>,
     pub(crate) address: Address,
     pub(crate) log: Vec<String>,
-    // The data of the nodes, by sequence number.
     pub(crate) data: HashMap<u64, Arc<[u8]>>,
-    // The nodes at the last notification of the watches: sequence number, claim, whether admitted.
+    // Sequence number, claim, and whether admitted, at the last notification.
     seen: Vec<(u64, Claim, bool)>,
-    // The notifications that the current operation causes in addition to the twin's changes.
     pub(crate) extra_news: ExtraNews,
 }
 
-/// Notifications that the twin's nodes do not explain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ExtraNews {
     #[default]
     None,
-    /// There must be a notification.
     Sure,
-    /// The queue was changed by hand, or a client has found such a change.
     Perhaps,
 }
 
@@ -86,12 +76,12 @@ impl<'a> History<'a> {
 
     pub(crate) async fn step(&mut self) {
         if self.quiet {
-            // Only the last contenders act, so that leaves meet their nodes.
+            // Leaves must meet their nodes.
             let gone = self.contenders.len().saturating_sub(3);
             self.contenders.drain(..gone);
         }
         match self.dice.roll(24) {
-            // Half of the histories are quiet: a queue folds only without contention.
+            // A queue folds only without contention, so half of the histories are quiet.
             0..=5 if self.quiet && !self.twin.is_empty() && self.dice.roll(4) > 0 => self.renew().await,
             15 if self.quiet && self.dice.roll(4) > 0 => self.outlive_tombstones(),
             0..=5 => self.join_new().await,
@@ -124,7 +114,7 @@ impl<'a> History<'a> {
         self.log.push(format!("now {}", self.now));
     }
 
-    /// All tombstones expire, by a margin that is too large for a clock step to revive them.
+    /// A clock step must not revive them.
     pub(crate) fn outlive_tombstones(&mut self) {
         self.now += 2 * u64::try_from(TOMBSTONE.as_micros()).unwrap();
         self.log.push(format!("now {}", self.now));
@@ -138,7 +128,7 @@ impl<'a> History<'a> {
         }
     }
 
-    /// A folded queue has no other key, and only a live tombstone keeps an empty queue unfolded.
+    /// A folded queue has no other key, and only a live tombstone keeps an empty one unfolded.
     pub(crate) async fn check_form(&mut self) {
         let keys: Vec<_> = self.queue.keys().map(|key| key.to_string()).collect();
         if self.queue.shape == Shape::Permits {
@@ -161,14 +151,13 @@ impl<'a> History<'a> {
         self.folded = folded;
     }
 
-    /// A contender and its sequence number, or in one of ten cases the next number.
+    /// One of ten numbers is wrong.
     pub(crate) fn pick(&mut self) -> Option<(Contender, u64)> {
         let contender = self.dice.pick(&self.contenders)?.clone();
         let sequence = contender.sequence + u64::from(self.dice.roll(10) == 0);
         Some((contender, sequence))
     }
 
-    /// A waiting join of the queue with this claim.
     pub(crate) fn attempt(&self, claim: Claim, limit: Limit) -> Join {
         Join {
             queue: self.address.clone(),
@@ -182,14 +171,13 @@ impl<'a> History<'a> {
         }
     }
 
-    /// Sends a join to the script, and not to the twin.
     pub(crate) async fn try_join(&self, join: &Join) -> Result<JoinAnswer> {
         let call = scripts::join(&self.queue, join, FAR, self.fixture.inbox()).at(self.now);
         let answered = self.fixture.try_run(call).await.and_then(scripts::joined);
         answered.map(|(answer, ..)| answer)
     }
 
-    /// The script's answer to a renewal of one node. The twin gets no request.
+    /// The twin gets no request.
     pub(crate) async fn renewed(&self, node: (NodeId, u64), ttl: Duration) -> RenewAnswer {
         let call = scripts::renew([(&self.queue, vec![node])], ttl).at(self.now);
         let (_, queues) = scripts::renewed(self.fixture.run(call).await).unwrap();
@@ -198,18 +186,15 @@ impl<'a> History<'a> {
         answer
     }
 
-    /// Sends a renewal without a node, which only drops, admits and notifies.
     pub(crate) async fn sweep(&self) {
         let sweep = scripts::renew([(&self.queue, Vec::new())], Duration::from_secs(1)).at(self.now);
         self.fixture.run(sweep).await;
     }
 
-    /// Whether the script found the node of a request.
     pub(crate) async fn was_there(&self, call: Call) -> bool {
         scripts::was_done(self.fixture.run(call).await).unwrap().0
     }
 
-    /// The operations so far, for the panic of a check.
     pub(crate) fn story(&self) -> String {
         format!("after:\n{}", self.log.join("\n"))
     }
@@ -218,7 +203,7 @@ impl<'a> History<'a> {
         Answer::Waiting { sequence, ahead_expires: self.now + u64::try_from(ahead.as_micros()).unwrap() }
     }
 
-    /// An expired node that is not dropped yet expires now: the scripts know no negative durations.
+    /// The scripts know no negative durations.
     pub(crate) fn not_before_now(&self, answer: Answer) -> Answer {
         match answer {
             Answer::Waiting { sequence, ahead_expires } => {
@@ -238,8 +223,7 @@ impl<'a> History<'a> {
         self.check_messages(caller, script, twin, notified, None).await;
     }
 
-    /// `rechecked`: the node whose owner gets a re-check message from the script, in addition to the
-    /// owner of an unfit head.
+    /// `rechecked`: the node whose owner gets a re-check message, in addition to the owner of an unfit head.
     pub(crate) async fn check_messages<T: PartialEq + Debug>(
         &mut self,
         caller: Option<NodeId>,
@@ -264,7 +248,6 @@ impl<'a> History<'a> {
         self.check_news();
     }
 
-    /// An observed queue notifies its watches of changes, once for each script.
     fn check_news(&mut self) {
         let told = self.fixture.told(&self.queue);
         let nodes =

@@ -1,5 +1,4 @@
-//! Tests of code that the crate does not export: the scripts, compared with their model in core,
-//! and all readers of messages from servers and other clients, with arbitrary bytes.
+//! Tests of code that the crate does not export.
 
 mod agree;
 mod counts;

@@ -1,8 +1,5 @@
-//! Cleanup: removing nodes that no caller removes.
-//!
-//! A node that the client counts as lost may still exist on the server, and the client's next
-//! acquire would wait for it for up to a TTL (LEASE-CLEAN-UP-AFTER-LOSS). At worst it expires. A
-//! close removes all nodes and ephemeral cells of the client.
+//! Removes nodes that no caller removes: the client's next acquire would wait for a lost node for up to a TTL
+//! (LEASE-CLEAN-UP-AFTER-LOSS). A close removes all nodes and ephemeral cells of the client.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,16 +15,13 @@ use crate::driver::{Driver, Place, by_server};
 use crate::scripts::{self, Call};
 use crate::watch::Attempt;
 
-/// The largest number of concurrent leaves, or scripts for cells. They cost the server as much as a
-/// few renewals, and a join waits for no more than these.
+/// Concurrent leaves, or scripts for cells: they cost the server as much as a few renewals, and a join waits
+/// for no more.
 const LEAVES: usize = 64;
-/// The number of cells that one script renews or removes, and the largest number of cells under way
-/// at once.
 const CELLS: usize = 256;
 const CELLS_AT_ONCE: usize = 2048;
 
-/// Returns the script that removes an attempt's node, by name and sequence number. If a join of the
-/// attempt may still arrive: by name alone, with a tombstone for the late join
+/// By name and sequence number. If a join of the attempt may still arrive: by name alone, with a tombstone
 /// (QUEUE-LEAVE-NAMES-NODE, QUEUE-TOMBSTONE-FOR-UNKNOWN-JOIN).
 pub(super) fn removal(attempt: &Attempt) -> Call {
     match attempt.state() {
@@ -36,14 +30,14 @@ pub(super) fn removal(attempt: &Attempt) -> Call {
     }
 }
 
-/// Runs before a request that opens the next lease if the current one is lost: the request must not
-/// wait for nodes of the old lease, or meet its cells (LEASE-REOPEN).
+/// The request that opens the next lease must not wait for nodes of the lost lease, or meet its cells
+/// (LEASE-REOPEN).
 pub(crate) async fn before_next_lease(client: &Arc<Client>) {
     if client.lease.current().lost() != Some(LostReason::Expired) {
         return;
     }
     let cleanup = async {
-        // A cleanup that is under way may have begun before the last nodes were lost.
+        // A running cleanup may have begun before the last nodes were lost.
         for _ in 0..2 {
             let Some(run) = start(client) else { return };
             run.wait().await;
@@ -54,8 +48,7 @@ pub(crate) async fn before_next_lease(client: &Arc<Client>) {
     }
 }
 
-/// Removes all lost nodes and cells, concurrently with renewals. `None`: no node and no cell is
-/// lost. One cleanup runs at a time, and a caller during it gets the running one to wait for.
+/// `None`: no node and no cell is lost. During a cleanup, the caller gets the running one to wait for.
 pub(crate) fn start(client: &Arc<Client>) -> Option<SharedTask<()>> {
     client.cleanup.run_if(&client.runtime, || {
         let is_lost = |attempt: &Arc<Attempt>| {
@@ -69,15 +62,13 @@ pub(crate) fn start(client: &Arc<Client>) -> Option<SharedTask<()>> {
     })
 }
 
-/// Removes one node in the background.
 pub(crate) fn later(client: &Arc<Client>, attempt: &Arc<Attempt>) {
     client.runtime.spawn(until_closing(Arc::clone(client), vec![Arc::clone(attempt)], Vec::new()));
 }
 
-/// Removes nodes and cells until the client closes. The close removes the others.
 async fn until_closing(client: Arc<Client>, lost: Vec<Arc<Attempt>>, cells: Vec<Written>) {
     let driver = &client.driver;
-    // A server that does not answer must not delay removals on other servers.
+    // A silent server must not delay the others.
     let nodes = by_server(lost, |attempt| driver.place(attempt.queue.tag()));
     let nodes = join_all(nodes.values().map(|lost| remove(&client, lost)));
     let cells = of_each_script(driver, &cells);
@@ -85,7 +76,6 @@ async fn until_closing(client: Arc<Client>, lost: Vec<Arc<Attempt>>, cells: Vec<
     client.closing.run_until_cancelled(async { tokio::join!(nodes, cells) }).await;
 }
 
-/// Removes the cells of one server.
 async fn remove_cells(client: &Arc<Client>, parts: &[Vec<Written>]) {
     for burst in parts.chunks(scripts_at_once(parts)) {
         let calls: Vec<_> = burst.iter().map(|part| end_cells(part)).collect();
@@ -101,7 +91,7 @@ async fn remove_cells(client: &Arc<Client>, parts: &[Vec<Written>]) {
                 }
             }
             answered = true;
-            // Writes of a lost lease, none of them under way.
+            // None of these writes is under way.
             client.leased.forget(part, Moment::NEVER);
         }
         if !answered {
@@ -110,15 +100,14 @@ async fn remove_cells(client: &Arc<Client>, parts: &[Vec<Written>]) {
     }
 }
 
-/// The cells of each script, by server. In a cluster each script has one cell, because a server
-/// refuses a script with several keys while it moves their slot.
+/// By server. In a cluster each script has one cell, because a server refuses a script with several keys
+/// while it moves their slot.
 pub(crate) fn of_each_script(driver: &Driver, cells: &[Written]) -> HashMap<Place, Vec<Vec<Written>>> {
     let most = if driver.is_cluster() { 1 } else { CELLS };
     let place = |part: &Vec<Written>| part.first().and_then(|(cell, _)| driver.place(cell.channel()));
     by_server(cells.chunks(most).map(<[_]>::to_vec), place)
 }
 
-/// How many of these scripts are under way at once.
 pub(crate) fn scripts_at_once(parts: &[Vec<Written>]) -> usize {
     let largest = parts.iter().map(Vec::len).max().unwrap_or(1);
     (CELLS_AT_ONCE / largest).clamp(1, LEAVES)
@@ -128,7 +117,6 @@ fn end_cells(cells: &[Written]) -> Call {
     scripts::end_cells(cells.iter().map(|(cell, nonce)| (cell, *nonce)))
 }
 
-/// Removes the nodes of one server.
 async fn remove(client: &Arc<Client>, lost: &[Arc<Attempt>]) {
     for burst in lost.chunks(LEAVES) {
         // Another cleanup may be removing some of them.
@@ -143,7 +131,6 @@ async fn remove(client: &Arc<Client>, lost: &[Arc<Attempt>]) {
                     client.act_on(flags, &attempt.queue);
                 }
                 Err(error) if error.may_pass() => {
-                    // The next round or the close tries again.
                     attempt.undo_leave();
                     silent = true;
                     continue;
@@ -160,12 +147,11 @@ async fn remove(client: &Arc<Client>, lost: &[Arc<Attempt>]) {
     }
 }
 
-/// Closes the client once. Every caller gets the same answer.
+/// Every caller gets the same answer.
 pub(crate) async fn close(client: &Arc<Client>, how: Close) -> Result<()> {
     let begin = || {
         client.closing.cancel();
         if how == Close::Abrupt {
-            // From here on no task may send anything.
             client.driver.cut();
             client.confirmations.close();
         }
@@ -181,7 +167,7 @@ fn end_holds(client: &Client, how: Close) -> Vec<Arc<Attempt>> {
     let attempts = client.inbox.all();
     for attempt in &attempts {
         attempt.begin_leave();
-        // A dead client does not report a close: its holds are lost at their deadlines.
+        // A dead client reports no close: its holds are lost at their deadlines.
         if let (Close::Orderly, Some(state)) = (how, attempt.state()) {
             state.gone(LostReason::Closed);
         }
@@ -194,7 +180,7 @@ async fn end(client: &Client, how: Close, attempts: Vec<Arc<Attempt>>) -> Result
     let mut result = Ok(());
     if how == Close::Orderly {
         let now = client.clock.now();
-        // A server that does not answer must not delay removals on other servers.
+        // A silent server must not delay the others.
         let mut servers: HashMap<Place, Vec<Call>> = HashMap::new();
         for attempt in &attempts {
             let calls = servers.entry(client.driver.place(attempt.queue.tag())).or_default();
@@ -217,19 +203,16 @@ async fn end(client: &Client, how: Close, attempts: Vec<Arc<Attempt>>) -> Result
     result
 }
 
-/// Returns the script that removes a node at a close. `None`: its owner still keeps it
-/// (`min_hold`). Such a node is left to its expiry, which no request extends: no node outlives its
-/// client by more than a TTL.
+/// `None`: its owner still keeps it (`min_hold`).
 fn removal_at_close(attempt: &Attempt, now: Moment) -> Option<Call> {
     let kept = attempt.state().is_some_and(|state| state.kept_until() > now);
     (!kept).then(|| removal(attempt))
 }
 
-/// Runs removals until all are confirmed or the time is over: the connection may just have broken,
-/// or the server may be shutting down. Reports a refusal in preference to a missing answer.
+/// Reports a refusal in preference to a missing answer.
 async fn confirm_all(client: &Client, calls: &[Call], until: Moment) -> Result<()> {
     let (mut left, mut refused) = (calls.iter().collect::<Vec<_>>(), None);
-    // If this connection has fallen silent, half of the time is left for another one.
+    // If the connection has fallen silent, half of the time is left for another one.
     let most = client.renewal_bound().min(client.request_timeout / 2);
     let mut pauses = Backoff::new(Pauses::IN_REQUEST);
     loop {

@@ -1,33 +1,14 @@
-//! Confirmation by replicas (NODE-CONFIRM): a node counts as acquired once the requested number of
-//! replicas have it.
+//! Confirmation by replicas (NODE-CONFIRM): a node counts as acquired once the requested number of replicas
+//! have it.
 //!
-//! ```text
-//!  the client        shared connection: JOIN, or the hand-off's message       own connection
-//!     |------------------ JOIN ---------------->|                                   |
-//!     |<----------------- admitted -------------|                                   |
-//!     |------------------ RENEW node, WAIT n ms ----------------------------------->|
-//!     |<----------------- held; k replicas have it ---------------------------------|
-//! ```
+//! *Protocol.* A separate connection renews the admitted node and, in the same burst, sends `WAIT`. One task
+//! does this for all acquisitions of a client, in rounds.
 //!
-//! *Protocol.* A separate connection renews the admitted node and then, in the same burst, sends
-//! `WAIT`. One task does this for all acquisitions of a client, in rounds: it renews their nodes
-//! together, and one `WAIT` counts for all of them.
-//!
-//! *Why it is safe.* `WAIT` counts the replicas that have all writes of its *own* connection
-//! (QUEUE-CONFIRM-COVERS-ADMISSION). The admission was written on another connection: by the script
-//! of a client that left, or by this client's join. The winner of a hand-off has written nothing on
-//! the shared connection since then, so `WAIT` there would answer "all" at once, even if the
-//! replicas lag far. The renewal is a write after the admission, in the one order that the replicas
-//! follow. So a replica that has the renewal has the admission, and the answer to the renewal says
-//! that the node is still admitted on this server. An uncontended join is confirmed in the same way
-//! and is not sent on this connection: so it never waits for a `WAIT`, and has only one outcome to
-//! find out.
-//! - The renewal moves the node's deadline like any renewal, counted from its send time. `WAIT`
-//!   moves no deadline.
-//! - A replica refuses the renewal, and `WAIT`. A connection to another run of the server than the
-//!   client's other connection is given up, because two masters may each have replicas.
-//! - `WAIT` blocks its connection, so it never runs on the shared one, where renewals would wait
-//!   for it (QUEUE-CONFIRM-APART).
+//! *Why it is safe.* `WAIT` counts the replicas that have all writes of its *own* connection, and the renewal
+//! is such a write after the admission (QUEUE-CONFIRM-COVERS-ADMISSION). It blocks its connection, so it
+//! never runs on the shared one (QUEUE-CONFIRM-APART). The renewal moves the node's deadline from its send
+//! time, and `WAIT` moves none. A connection to another run of the server than the client's other connection
+//! is given up, because two masters may each have replicas. `docs/protocol/redis-queue.md` has the steps.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,14 +25,11 @@ use crate::renewal;
 use crate::scripts::{self, RenewAnswer, Reply};
 use crate::watch::Attempt;
 
-/// The longest single `WAIT`. A new acquisition waits for its end.
+/// A new acquisition waits for the end of the running `WAIT`.
 const ROUND: Duration = Duration::from_millis(50);
-/// The delay with which an idle server notices that a `WAIT` is over: it checks ten times a second.
+/// An idle server notices the end of a `WAIT` with this delay: it checks ten times a second.
 const LATE: Duration = Duration::from_millis(100);
 
-/// Waits until this many replicas have an admitted node.
-///
-/// # Cancel safety
 /// Cancel-safe: the next round leaves the node out.
 pub(super) async fn confirm(
     client: &Arc<Client>,
@@ -61,7 +39,6 @@ pub(super) async fn confirm(
     within: Duration,
 ) -> Result<()> {
     let until = client.clock.now() + within;
-    // The state of the last request.
     let last = Mutex::new(watch::channel(Heard::Nothing).1);
     let answered = async {
         loop {
@@ -84,7 +61,7 @@ pub(super) async fn confirm(
     }
 }
 
-/// Waits for the answer of this server. `None`: another server has the queue now.
+/// `None`: another server has the queue now.
 async fn answer(
     client: &Arc<Client>,
     server: &Arc<OfServer>,
@@ -105,16 +82,14 @@ async fn answer(
             biased;
             answer = answer => match answer {
                 Some(answer) => return answer,
-                // The time is over, or the task has died.
                 None => std::future::pending().await,
             },
-            // The rounds may have ended just before they saw this acquisition.
+            // They may have ended just before they saw this acquisition.
             _ = rounds.wait() => {}
         }
     }
 }
 
-/// The task: runs rounds until no acquisition is left, or the client closes.
 async fn answer_all(client: &Arc<Client>, server: &OfServer) {
     let mut connection = server.connection.lock().take();
     let (mut asks, mut pauses) = (Vec::new(), Backoff::new(Pauses::IN_REQUEST));
@@ -135,7 +110,7 @@ async fn answer_all(client: &Arc<Client>, server: &OfServer) {
                 pauses.reset();
                 continue;
             }
-            // The queue of an acquisition is under repair, or its node is lost.
+            // The queue is under repair, or the node is lost.
             Ok(()) => {}
             Err(error) => {
                 tracing::debug!(%error, "could not ask the replicas for confirmation; the client tries again");
@@ -152,13 +127,12 @@ async fn answer_all(client: &Arc<Client>, server: &OfServer) {
         pauses.wait(&client.clock).await;
     }
     let mut kept = server.connection.lock();
-    // A close takes the connection after it has cancelled this task.
+    // A close cancels this task, and then takes the connection.
     if !client.closing.is_cancelled() {
         *kept = connection;
     }
 }
 
-/// Renews the nodes of new acquisitions on the connection, and sends `WAIT` for all.
 async fn round(
     client: &Arc<Client>,
     server: &OfServer,
@@ -182,12 +156,11 @@ async fn round(
             calls.push(call);
         }
     }
-    // With the number of the first acquisition, so that later ones with lower numbers never delay
-    // it.
+    // Of the first acquisition, so that later ones with lower numbers never delay it.
     let asked = asks.first().map_or(1, |ask| ask.replicas);
     let answered = connection.write_and_wait(&calls, asked, ROUND, bound + LATE).await?;
     let Burst { sent, replies, replicas } = answered;
-    // The failure of one queue, for example of a slot that is being moved.
+    // For example, the slot of the queue is being moved.
     let mut failed = None;
     for (place, reply) in new.into_iter().zip(replies) {
         let ask = &mut asks[place];
@@ -210,7 +183,7 @@ async fn round(
     }
     match failed {
         Some(error) if !asks.iter().any(|ask| ask.written) => Err(error),
-        // The next round repeats it. The others do not wait for a pause.
+        // The next round repeats it, and the others do not wait for a pause.
         _ => Ok(()),
     }
 }
@@ -219,8 +192,7 @@ async fn dial(client: &Client, server: &OfServer, bound: Duration) -> Result<Con
     let dialled = ConfirmingConnection::dial(&server.settings, &client.clock, bound).await;
     let connection = dialled.map_err(|error| match error.kind() {
         ErrorKind::Forbidden => error,
-        // For example, the server is a replica: it may become a master again in time, as for the
-        // client's other requests.
+        // For example, a replica may become a master again in time.
         _ => Error::new(ErrorKind::Unavailable, "could not open the connection that asks replicas")
             .because(error),
     })?;
@@ -233,8 +205,7 @@ async fn dial(client: &Client, server: &OfServer, bound: Duration) -> Result<Con
     }
 }
 
-/// Applies the answer like the answer to any renewal. Returns whether the node is held. A node
-/// whose queue is under repair is renewed again.
+/// Returns whether the node is held. A node whose queue is under repair is renewed again.
 fn renewed(client: &Arc<Client>, attempt: &Arc<Attempt>, sent: Moment, reply: Reply) -> Result<bool> {
     let (_, queues) = scripts::renewed(reply)?;
     let Some(Ok((flags, answers))) = queues.into_iter().next() else {

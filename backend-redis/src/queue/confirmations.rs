@@ -1,5 +1,3 @@
-//! The acquisitions that replicas must confirm, and their results.
-
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +12,6 @@ use crate::driver::{ConfirmingConnection, Place};
 use crate::scripts::{self, Call};
 use crate::watch::Attempt;
 
-/// The acquisitions of a client that replicas must confirm, by their server.
 #[derive(Debug)]
 pub(crate) struct Confirmations {
     settings: Settings,
@@ -26,7 +23,6 @@ impl Confirmations {
         Self { settings, servers: Mutex::default() }
     }
 
-    /// The acquisitions on one server.
     pub(super) fn at(&self, place: Place) -> Arc<OfServer> {
         let new = || {
             let settings = match &place {
@@ -39,39 +35,32 @@ impl Confirmations {
         Arc::clone(self.servers.lock().entry(place.clone()).or_insert_with(new))
     }
 
-    /// Disconnects. A running round ends when the client closes.
     pub(super) fn close(&self) {
         self.servers.lock().values().for_each(|server| drop(server.connection.lock().take()));
     }
 }
 
-/// The acquisitions on one server that replicas must confirm, and the connection for this.
 #[derive(Debug)]
 pub(super) struct OfServer {
     pub(super) settings: Settings,
     pub(super) place: Place,
     pub(super) asked: Mutex<Vec<Ask>>,
-    // The connection, while no round is running.
+    // It is present while no round is running.
     pub(super) connection: Mutex<Option<ConfirmingConnection>>,
     pub(super) rounds: SingleFlight<()>,
 }
 
-/// The confirmation state of one acquisition.
 #[derive(Debug)]
 pub(super) enum Heard {
     Nothing,
-    /// This number of replicas have the node, fewer than requested.
     Fewer(u64),
-    /// The last round failed.
     Failed(Error),
     Confirmed,
     Refused(Error),
-    /// Another server of the cluster has the queue now, and gets the request.
     Moved,
 }
 
 impl Heard {
-    /// The final answer, if there is one.
     pub(super) fn answer(&self) -> Option<Result<()>> {
         match self {
             Heard::Confirmed => Some(Ok(())),
@@ -80,12 +69,10 @@ impl Heard {
         }
     }
 
-    /// Whether this server reports no further state.
     pub(super) fn is_last(&self) -> bool {
         matches!(self, Heard::Confirmed | Heard::Refused(_) | Heard::Moved)
     }
 
-    /// The error if the time ends before the confirmation.
     pub(super) fn late(&self, replicas: u32, within: Duration) -> Error {
         let within = within.as_millis();
         let unknown =
@@ -102,13 +89,12 @@ impl Heard {
     }
 }
 
-/// One acquisition that waits for confirmation.
 #[derive(Debug)]
 pub(super) struct Ask {
     pub(super) attempt: Arc<Attempt>,
     pub(super) replicas: u32,
     pub(super) until: Moment,
-    // Whether the current connection has renewed the node as an admitted one.
+    // The current connection has renewed the node as an admitted one.
     pub(super) written: bool,
     pub(super) heard: watch::Sender<Heard>,
 }
@@ -123,8 +109,6 @@ impl Ask {
         self.heard.send_replace(heard);
     }
 
-    /// Whether the acquisition is over: it has its answer, its time is over (even if its future is
-    /// not polled), or it was dropped.
     pub(super) fn is_over(&self, now: Moment) -> bool {
         self.until <= now || self.heard.is_closed() || self.heard.borrow().is_last()
     }

@@ -1,5 +1,3 @@
-//! The stored limit of a semaphore.
-
 use std::sync::Arc;
 
 use latchwork_core::backend::ExpectedLimit;
@@ -16,7 +14,7 @@ pub(crate) async fn limit(client: &Client, queue: &Address) -> Result<Option<u32
     scripts::stored_limit(reply)?.known()
 }
 
-/// Stores the limit if `expected` is stored, and returns whether it was.
+/// Returns whether `expected` was stored.
 pub(crate) async fn set_limit(
     client: &Arc<Client>,
     queue: &Address,

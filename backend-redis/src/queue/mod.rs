@@ -1,5 +1,3 @@
-//! The life of a node (join, wait, leave), and the requests of operators.
-
 pub(crate) mod cleanup;
 pub(crate) mod confirm;
 pub(crate) mod confirmations;

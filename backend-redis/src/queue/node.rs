@@ -1,5 +1,3 @@
-//! The implementation of core's `Node`.
-
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +12,7 @@ use crate::client::Client;
 use crate::scripts::{self, Call, Holder};
 use crate::watch::Attempt;
 
-/// If it is dropped without a leave, the node is not renewed any more and expires.
+/// A node that is dropped without a leave is not renewed any more.
 pub(super) struct RedisNode {
     client: Arc<Client>,
     attempt: Arc<Attempt>,
@@ -22,13 +20,11 @@ pub(super) struct RedisNode {
 }
 
 impl RedisNode {
-    /// Must be called after the join has settled `attempt`.
     pub(super) fn new(client: Arc<Client>, attempt: Arc<Attempt>, claim: Claim) -> Self {
         Self { client, attempt, claim }
     }
 
-    /// Changes the node. If the script does not change it, the node is gone or does not hold any
-    /// more, because another client has changed the queue.
+    /// If the script changes nothing, another client has changed the queue.
     async fn change(&self, call: Call) -> Result<()> {
         match self.client.change(&self.attempt.queue, &call).await? {
             true => Ok(()),
@@ -36,7 +32,6 @@ impl RedisNode {
         }
     }
 
-    /// Records that the server reported the node as gone. Returns the error for the caller.
     fn lost(&self) -> Error {
         let (client, attempt) = (&self.client, &self.attempt);
         if !attempt.is_leaving() {
@@ -74,11 +69,10 @@ impl Node for RedisNode {
 
     async fn leave(&self) -> Result<Leave> {
         let (client, attempt) = (&self.client, &self.attempt);
-        // Before the leave is sent. Otherwise a node whose leave was lost would be renewed for ever
-        // (QUEUE-STOP-RENEWAL-BEFORE-LEAVE).
+        // A node whose leave was lost must not be renewed for ever (QUEUE-STOP-RENEWAL-BEFORE-LEAVE).
         attempt.begin_leave();
         let was_there = client.change(&attempt.queue, &cleanup::removal(attempt)).await?;
-        // Not before the answer: a close during the request ends it, and sends another one.
+        // A close during the request ends it, and sends another one.
         client.forget(attempt);
         Ok(if was_there {
             Leave::Removed

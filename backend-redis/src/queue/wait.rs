@@ -1,5 +1,3 @@
-//! Waiting for admission.
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,20 +8,16 @@ use latchwork_core::{Claim, Error, Moment, Result, Token};
 use crate::client::Client;
 use crate::watch::Attempt;
 
-/// The earliest re-check: more nodes may expire than one script drops.
+/// More nodes may expire than one script drops.
 const SOONEST: Duration = Duration::from_millis(5);
 
-/// The time of a waiter's re-check, if the node that it waits for expires after `ahead`.
+/// The node that it waits for expires after `ahead`.
 pub(crate) fn next_recheck(client: &Client, ahead: Duration) -> Moment {
     let now = client.clock.now();
-    // The next round of renewals starts within a period. This timer is for nodes that expire before
-    // it.
+    // For nodes that expire before the next round of renewals, which starts within a period.
     recheck(now + 2 * renewal_period(client.ttl), now + ahead.max(SOONEST))
 }
 
-/// Waits until the node is admitted.
-///
-/// # Cancel safety
 /// Cancel-safe: the node continues to wait.
 pub(super) async fn admitted(
     client: &Client,
@@ -36,8 +30,8 @@ pub(super) async fn admitted(
         let changed = attempt.changed.notified();
         tokio::pin!(changed);
         changed.as_mut().enable();
-        // The own deadline first: the admission of an expired node does not count
-        // (QUEUE-MESSAGE-ADMITS-ONE-ATTEMPT, LEASE-LOST-IS-FINAL).
+        // First: the admission of an expired node does not count (QUEUE-MESSAGE-ADMITS-ONE-ATTEMPT,
+        // LEASE-LOST-IS-FINAL).
         let seen = state.state();
         if let Some(reason) = state.lost() {
             return Err(Error::lost(reason));
@@ -52,9 +46,9 @@ pub(super) async fn admitted(
             () = changed => {}
             _ = state.changed(seen) => {}
             () = clock.sleep_until(attempt.next_recheck()) => {
-                // Set first, so that a silent server does not cause a tight loop.
+                // A silent server must not cause a tight loop.
                 attempt.recheck_at(clock.now() + renewal_period(client.ttl));
-                // Through the inbox, because all readers after one writer are due at the same time.
+                // All readers after one writer are due at the same time, and share a request.
                 client.inbox.request_recheck(attempt);
             }
         }

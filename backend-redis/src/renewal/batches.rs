@@ -1,5 +1,3 @@
-//! How nodes are grouped into renewal scripts.
-
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,17 +8,13 @@ use crate::layout::QueueKeys;
 use crate::scripts::{self, Call};
 use crate::watch::Attempt;
 
-/// The number of queues in one script. A lower number costs the server more, a higher one makes
-/// other requests wait. (In a cluster a script has the queues of one slot.)
+/// Fewer cost the server more, more make other requests wait. (In a cluster all are of one slot.)
 const QUEUES: usize = 32;
-/// The number of nodes of one queue in one script.
 const NODES: usize = 256;
 
-/// The nodes of one script, by queue.
 pub(super) type Batch = Vec<(QueueKeys, Vec<Arc<Attempt>>)>;
 
-/// Groups nodes into batches, ordered by deadline. So when rounds take long, no node comes first in
-/// one round and last in the next.
+/// Ordered by deadline, so that no node comes first in one round and last in the next.
 pub(super) fn batches(
     queues: HashMap<QueueKeys, Vec<Arc<Attempt>>>,
     slot: impl Fn(&QueueKeys) -> Option<u16>,
@@ -33,7 +27,7 @@ pub(super) fn batches(
     }
     parts.sort_by_cached_key(|(_, attempts)| attempts.first().and_then(deadline));
     let mut batches: Vec<Batch> = Vec::new();
-    // For each slot, the batch that still has room, and its number of nodes.
+    // For each slot, the batch with room, and its number of nodes.
     let mut open: HashMap<Option<u16>, (usize, usize)> = HashMap::new();
     for (queue, part) in parts {
         let (place, nodes) = open.entry(slot(&queue)).or_insert((usize::MAX, 0));
@@ -90,7 +84,6 @@ mod tests {
         let (clock, ttl) = (Clock::tokio(), Duration::from_secs(10));
         let inbox = Inbox::new(clock.clone(), "n:inbox:c".to_owned());
         let mut queues: HashMap<QueueKeys, Vec<Arc<Attempt>>> = HashMap::new();
-        // One queue has twice as many nodes as a script renews, a hundred others have one each.
         let crowd = 2 * NODES as u64;
         for i in (0..crowd + 100).rev() {
             let key = if i < crowd { "crowd".to_owned() } else { format!("q{i}") };

@@ -1,5 +1,3 @@
-//! The renewal of ephemeral cells.
-
 use std::sync::Arc;
 
 use futures_util::future::join_all;
@@ -12,15 +10,14 @@ use crate::client::Client;
 use crate::queue::cleanup::{of_each_script, scripts_at_once};
 use crate::scripts;
 
-/// Renews cells, on all servers at once. If a server refuses a script, the error is returned after
-/// all other scripts, and the cells of that script expire.
+/// If a server refuses a script, the error is returned after all others, and its cells expire.
 pub(super) async fn renew(client: &Arc<Client>, cells: Vec<Written>) -> Result<()> {
     let servers = of_each_script(&client.driver, &cells);
     every(join_all(servers.into_values().map(|parts| renew_at(client, parts))).await).map(drop)
 }
 
-/// Renews the cells of one server. A cell in a slot that is being moved does not delay others, as
-/// long as fewer such cells wait than are sent at once.
+/// A cell in a slot that is being moved does not delay others, as long as fewer such cells wait than are sent
+/// at once.
 async fn renew_at(client: &Arc<Client>, mut left: Vec<Vec<Written>>) -> Result<()> {
     let (mut missing, mut refusal) = (None, None);
     while !left.is_empty() {
@@ -46,13 +43,12 @@ async fn renew_at(client: &Arc<Client>, mut left: Vec<Vec<Written>>) -> Result<(
                     missing = Some(error);
                     misses += 1;
                     client.leased.missed(&part);
-                    // Nothing more is sent to a silent server: the next round begins with these
-                    // cells.
+                    // Nothing more is sent to a silent server: the next round begins with these cells.
                     if misses == at_once {
                         return missing.map_or(Ok(()), Err);
                     }
                 }
-                // One key may be forbidden. The other cells must not be lost because of it.
+                // One key may be forbidden, which must not end the other cells.
                 Err(_) if part.len() > 1 => left.extend(part.into_iter().map(|written| vec![written])),
                 Err(error) => (misses, refusal) = (0, Some(error)),
             }

@@ -1,5 +1,4 @@
-//! Steps of the server's clock: a step forward expires leases early. A client cannot prevent this,
-//! but reports it.
+//! A step forward of the server's clock expires leases early. A client cannot prevent this, but reports it.
 
 use std::time::Duration;
 
@@ -9,10 +8,10 @@ use latchwork_core::{Moment, seen};
 use crate::config::NAME;
 use crate::scripts::ServerTime;
 
-/// Compares the server's wall clock, which may be set, with the client's monotonic clock.
+/// The server's wall clock may be set, the client's monotonic clock is not.
 #[derive(Debug, Default)]
 pub(super) struct ClockSteps {
-    // The last renewal: when it was sent and answered, and the server's time in between.
+    // When the last renewal was sent and answered, and the server's time in between.
     before: Option<(Moment, Moment, ServerTime)>,
 }
 
@@ -23,8 +22,7 @@ impl ClockSteps {
         }
     }
 
-    /// Returns the step in microseconds, if it exceeds `tolerated` plus the time of the round
-    /// trips.
+    /// In microseconds, if it exceeds `tolerated` plus the time of the round trips.
     fn step(&mut self, sent: Moment, received: Moment, time: ServerTime, tolerated: Duration) -> Option<i64> {
         let before = self.before.replace((sent, received, time))?;
         let micros = |duration: Duration| i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);

@@ -1,29 +1,25 @@
 //! The number of renewals that are under way at a time.
 //!
-//! The next burst is sent after the answers to the last one, so that a join of the same client
-//! waits for only one burst. But then a round takes as many round trips as it has bursts: 390 for
-//! 100,000 nodes. If a round trip takes 70 ms (a distant server, or a busy machine), this is the
-//! whole lease of 30 s, and nodes expire although neither side is overloaded. So a burst grows as
-//! soon as the rest of the round, at the pace of the last burst, would take too long.
+//! The next burst follows the answers to the last one, so that a join of the same client waits for only one
+//! burst. A round of 100,000 nodes then takes 390 round trips: at 70 ms each, the whole lease of 30 s. So a
+//! burst grows as soon as the rest of the round, at the pace of the last burst, would take too long.
 
 use std::time::Duration;
 
 use latchwork_core::backend::decide::renewal_period;
 
-/// The largest factor by which a burst grows. It is limited because a join waits for the burst.
+/// A join waits for the burst.
 const WIDEST: usize = 16;
 
-/// The time that a round may take: half of its period, because a longer round makes the next one
-/// late.
+/// Half of its period, because a longer round makes the next one late.
 pub(super) fn round_time(ttl: Duration) -> Duration {
     renewal_period(ttl) / 2
 }
 
-/// The number of bursts to send as one. `left`: the remaining bursts, `trip`: the time of the last
-/// answers, `spare`: the time that the round has left.
+/// `left`: the remaining bursts, `trip`: the time of the last answers, `spare`: the round's remaining time.
 pub(super) fn width(left: usize, trip: Duration, spare: Duration) -> usize {
     let takes = trip.as_secs_f64() * left as f64;
-    // Without time to spare, the quotient is infinite, or NaN if the bursts take no time.
+    // Without time to spare it is infinite, or NaN if the bursts take no time.
     let width = (takes / spare.as_secs_f64()).ceil();
     if width > 1.0 { (width.min(WIDEST as f64)) as usize } else { 1 }
 }
@@ -34,8 +30,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// Plays a round of this number of bursts, each with a trip of this length for any width.
-    /// Returns its duration and its widest burst.
+    /// Each burst takes a trip, for any width. Returns the round's duration and its widest burst.
     fn round(bursts: usize, trip: Duration, ttl: Duration) -> (Duration, usize) {
         let (mut left, mut took, mut last, mut widest) = (bursts, Duration::ZERO, Duration::ZERO, 1);
         while left > 0 {

@@ -1,12 +1,9 @@
-//! A call of a script.
-
 use std::fmt::Display;
 use std::io::Write as _;
 
 use super::script::Script;
 use crate::layout::QueueKeys;
 
-/// One invocation.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) script: &'static Script,
@@ -21,18 +18,16 @@ impl Call {
         call
     }
 
-    /// A call whose first argument is the time that a test sets. An empty argument means the
-    /// server's time.
+    /// The first argument is the time that a test sets, or empty for the server's time.
     pub(super) fn timed(script: &'static Script, keys: impl IntoIterator<Item = impl Display>) -> Self {
         Self::new(script, keys).arg("")
     }
 
-    /// A timed call for all keys of a queue.
     pub(super) fn of_queue(script: &'static Script, queue: &QueueKeys) -> Self {
         Self::timed(script, queue.keys()).arg(queue.word())
     }
 
-    /// The same call at this time of the server's clock, in microseconds.
+    /// Microseconds of the server's clock.
     #[cfg(test)]
     pub(crate) fn at(mut self, now: u64) -> Self {
         let now = now.to_string();
@@ -47,8 +42,8 @@ impl Call {
     }
 }
 
-/// Words in one text: a request has up to twenty words, and would allocate each separately. Values
-/// of cells are arbitrary bytes.
+/// In one text: a request has up to twenty words, and would allocate each. Values of cells are arbitrary
+/// bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Words {
     text: Vec<u8>,
@@ -74,7 +69,6 @@ impl Words {
         self.ends.len()
     }
 
-    /// The bytes of all words together.
     pub(crate) fn size(&self) -> usize {
         self.text.len()
     }

@@ -1,4 +1,4 @@
-//! `cell_lives.lua`, `renew_cells.lua` and `end_cells.lua`: how long cells stay.
+//! `cell_lives.lua`, `renew_cells.lua` and `end_cells.lua`.
 
 use std::time::Duration;
 
@@ -13,8 +13,7 @@ pub(crate) fn cell_lives<'a>(cells: impl Iterator<Item = &'a CellKey>) -> Call {
     Call::new(&CELL_LIVES, cells)
 }
 
-/// Reads the life of each cell. `None`: the cell does not exist, or the key belongs to another
-/// program.
+/// `None`: no cell, or the key belongs to another program.
 pub(crate) fn lives_of_cells(reply: Reply) -> Result<Vec<Option<CellLife>>> {
     let life = |answer| match answer {
         Reply::Int(-2) => Ok(None),
@@ -22,7 +21,7 @@ pub(crate) fn lives_of_cells(reply: Reply) -> Result<Vec<Option<CellLife>>> {
         Reply::Int(0) => Ok(Some(CellLife::Lease)),
         Reply::Int(millis) => {
             let time = Duration::from_millis(u64::try_from(millis).map_err(|_| malformed())?);
-            // Another program may have written an arbitrary time.
+            // Another program may have written any time.
             Ok(TimeToIdle::new(time).ok().map(CellLife::Idle))
         }
         _ => Err(malformed()),
@@ -30,8 +29,8 @@ pub(crate) fn lives_of_cells(reply: Reply) -> Result<Vec<Option<CellLife>>> {
     Fields::of(reply)?.0.map(life).collect()
 }
 
-/// Renews cells, each if the write with this nonce was the last. The answer says for each cell
-/// whether it was renewed ([`bools`](super::bools)).
+/// Each if the write with this nonce was the last. [`bools`](super::bools) reads the answer: whether each was
+/// renewed.
 pub(crate) fn renew_cells<'a>(
     cells: impl Iterator<Item = (&'a CellKey, u64)> + Clone,
     ttl: Duration,
@@ -40,7 +39,6 @@ pub(crate) fn renew_cells<'a>(
     cells.fold(call, |call, (_, nonce)| call.arg(format_args!("{nonce:x}")))
 }
 
-/// Deletes cells, each if the write with this nonce was the last.
 pub(crate) fn end_cells<'a>(cells: impl Iterator<Item = (&'a CellKey, u64)> + Clone) -> Call {
     let call = Call::new(&END_CELLS, cells.clone().map(|(cell, _)| cell));
     cells.fold(call, |call, (_, nonce)| call.arg(format_args!("{nonce:x}")))
@@ -50,7 +48,6 @@ pub(crate) fn cells_ended(reply: Reply) -> Result<Flags> {
     Fields::of(reply)?.int().map(Flags)
 }
 
-/// The TTL in whole milliseconds, rounded up.
 pub(super) fn millis(ttl: Duration) -> u128 {
     ttl.as_micros().div_ceil(1000)
 }

@@ -8,7 +8,7 @@ use super::call::Call;
 use super::reply::{Reply, malformed};
 use super::script::{LIMIT, SET_LIMIT};
 
-/// Stores the limit if `expected` is stored. [`was_done`](super::was_done) reads the answer.
+/// [`was_done`](super::was_done) reads the answer.
 pub(crate) fn set_limit(queue: &QueueKeys, limit: u32, expected: ExpectedLimit) -> Call {
     let expected = match expected {
         ExpectedLimit::Any => String::new(),

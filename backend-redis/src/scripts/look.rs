@@ -10,14 +10,10 @@ use super::reply::{Fields, Flags, Reply, malformed, unsigned};
 use super::script::{LOOK, LOOK_CELL};
 use crate::layout::{CellKey, QueueKeys};
 
-/// The result of a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Looked {
-    /// A node or cell exists, and may expire after this time.
     Ends(Duration),
-    /// The cell exists, and does not expire.
     Stays,
-    /// No node or cell exists.
     Nothing,
 }
 
@@ -25,7 +21,7 @@ pub(crate) fn look(queue: &QueueKeys) -> Call {
     Call::of_queue(&LOOK, queue)
 }
 
-/// Reads the result, and whether the script has just notified the watches of a change.
+/// The flag: the script has just notified the watches.
 pub(crate) fn looked(reply: Reply) -> Result<(Looked, bool, Flags)> {
     let mut reply = Fields::of(reply)?;
     let found = match reply.int()? {

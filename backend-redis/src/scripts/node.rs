@@ -1,5 +1,4 @@
-//! `leave.lua`, `abandon.lua`, `revoke.lua`, `downgrade.lua` and `write_data.lua`: scripts that end
-//! or change a node.
+//! `leave.lua`, `abandon.lua`, `revoke.lua`, `downgrade.lua` and `write_data.lua`.
 
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ pub(crate) fn leave(queue: &QueueKeys, id: NodeId, sequence: u64) -> Call {
     Call::of_queue(&LEAVE, queue).arg(id).arg(sequence)
 }
 
-/// Removes the node by its id alone, and writes a tombstone that lasts for `lasts`.
+/// The tombstone lasts for `lasts`.
 pub(crate) fn abandon(queue: &QueueKeys, id: NodeId, lasts: Duration) -> Call {
     let keys = queue.keys().chain([queue.left()]);
     Call::timed(&ABANDON, keys).arg(queue.word()).arg(id).arg(lasts.as_micros())
@@ -35,8 +34,7 @@ pub(crate) fn write_data(queue: &QueueKeys, id: NodeId, sequence: u64, data: &[u
     call
 }
 
-/// Reads the answer of these five scripts and of `set_limit.lua`: whether the node existed (for a
-/// downgrade: and is a reader now), or the limit was stored.
+/// Whether the node existed (for a downgrade: and is a reader now), or the limit was stored.
 pub(crate) fn was_done(reply: Reply) -> Result<(bool, Flags)> {
     let mut reply = Fields::of(reply)?;
     Ok((reply.int()? == 1, Flags(reply.int()?)))

@@ -10,28 +10,24 @@ use super::reply::{Fields, Flags, Reply, ServerTime, malformed, unsigned};
 use super::script::RENEW;
 use crate::layout::QueueKeys;
 
-/// The state of a renewed node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RenewAnswer {
     Gone,
     Held,
-    /// The node waits. The node that it waits for may expire after `ahead`.
+    /// The node that it waits for may expire after `ahead`.
     Waiting {
         ahead: Duration,
     },
-    /// The node waits, and its weight does not fit the stored limit.
     Unfit {
         stored: StoredLimit,
     },
-    /// The node exists. Its state is known once the queue is repaired.
+    /// The state is known once the queue is repaired.
     Unsettled,
 }
 
-/// [`RenewAnswer::Unsettled`] in a reply.
 const UNSETTLED: i64 = -(1 << 40);
 
-/// Renews nodes, grouped by queue. For a queue without a node the script only drops expired nodes,
-/// and admits and notifies the next ones.
+/// For a queue without a node the script only drops, admits and notifies.
 pub(crate) fn renew<'a>(
     groups: impl IntoIterator<Item = (&'a QueueKeys, Vec<(NodeId, u64)>)>,
     ttl: Duration,
@@ -47,7 +43,7 @@ pub(crate) fn renew<'a>(
     call
 }
 
-/// For each queue, its flags and nodes, or the server's reason to refuse that queue.
+/// The text is the server's reason to refuse that queue.
 pub(crate) type Renewed = Vec<std::result::Result<(Flags, Vec<RenewAnswer>), String>>;
 
 pub(crate) fn renewed(reply: Reply) -> Result<(ServerTime, Renewed)> {

@@ -1,8 +1,5 @@
-//! Reads the server's answers field by field.
-
 use latchwork_core::{Error, ErrorKind, Result};
 
-/// A reply, free of the client crate's types.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reply {
     Nil,
@@ -11,7 +8,6 @@ pub(crate) enum Reply {
     List(Vec<Reply>),
 }
 
-/// The flags in the answer of every script.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Flags(pub(super) i64);
 
@@ -21,16 +17,14 @@ impl Flags {
         self.0 & 1 != 0
     }
 
-    /// The server refused a PUBLISH.
     pub(crate) fn publish_refused(self) -> bool {
         self.0 & 2 != 0
     }
 }
 
-/// The server's time in a reply, in microseconds.
+/// Microseconds.
 pub(crate) type ServerTime = i64;
 
-/// The fields of a list that are not read yet.
 pub(super) struct Fields(pub(super) std::vec::IntoIter<Reply>);
 
 impl Fields {
@@ -64,7 +58,6 @@ impl Fields {
     }
 }
 
-/// A list of ones and zeros.
 pub(crate) fn bools(reply: Reply) -> Result<Vec<bool>> {
     let answer = |answer| if let Reply::Int(answer) = answer { Ok(answer == 1) } else { Err(malformed()) };
     Fields::of(reply)?.0.map(answer).collect()

@@ -1,18 +1,17 @@
-//! The watch of a cell or a queue: a subscription to its channel, and a look at the time when a
-//! node or the cell may have expired.
+//! The watch of a cell or a queue: a subscription to its channel, and a look at the time when a node or the
+//! cell may have expired.
 //!
-//! *Protocol.* A script that changes a cell, or a queue of an observed kind, also publishes on its
-//! channel. When a node or cell expires, no script runs, and Redis publishes nothing. So a watch
-//! asks when the next node or the cell expires unless it is renewed, and looks again at that time.
-//! The look drops expired nodes, and then notifies all watches of the queue. Redis removes an
-//! expired cell itself, so each watch that has seen the cell reports the change.
+//! *Protocol.* Redis publishes nothing when a node or cell expires. So a watch asks when the next one expires
+//! unless it is renewed, and looks again at that time. The look drops expired nodes, and notifies all watches
+//! of the queue. Redis removes an expired cell itself, so each watch that has seen the cell reports the
+//! change.
 //!
-//! *Why no change is missed.* The server has confirmed the subscription before the first look, and
-//! the watch reports its first state after that. If a later node or cell may expire, its message
-//! says so, and the watch looks soon after, within the shortest TTL.
+//! *Why no change is missed.* The server has confirmed the subscription before the first look, and the watch
+//! reports its first state after that. If a later node or cell may expire, its message says so, and the watch
+//! looks soon after, within the shortest TTL.
 //!
-//! *Cost.* While nodes and cells are renewed, at most one look per watch in each two thirds of the
-//! TTL. A message also costs a look, but many messages at one time cost only one.
+//! *Cost.* While nodes and cells are renewed, at most one look per watch in each two thirds of the TTL. Many
+//! messages at one time cost one look.
 
 use std::sync::{Arc, Weak};
 
@@ -31,7 +30,6 @@ use crate::error::only_read;
 use crate::layout::{CellKey, QueueKeys};
 use crate::scripts::{self, Looked};
 
-/// The subject of a watch.
 #[derive(Clone, Debug)]
 pub(crate) enum Subject {
     Cell(CellKey),
@@ -46,7 +44,7 @@ impl Subject {
         }
     }
 
-    /// Asks for the state, and whether the script has just notified the watches of a change.
+    /// The flag: the script has just notified the watches.
     async fn look(&self, client: &Arc<Client>) -> Result<(Looked, bool)> {
         match self {
             Subject::Cell(cell) => {
@@ -63,7 +61,7 @@ impl Subject {
     }
 }
 
-/// The watch keeps neither the client alive nor its connection open.
+/// Keeps neither the client alive nor its connection open.
 #[derive(Debug)]
 pub(crate) struct RedisWatch {
     client: Weak<Client>,
@@ -74,7 +72,6 @@ pub(crate) struct RedisWatch {
 }
 
 impl RedisWatch {
-    /// Creates a watch. If `subject` is an error, the watch returns this error.
     pub(crate) fn new(client: &Arc<Client>, subject: Result<Subject>) -> Self {
         let (closing, clock) = (client.closing.clone(), client.clock.clone());
         Self { client: Arc::downgrade(client), closing, clock, subject, listening: None }
@@ -92,7 +89,7 @@ impl RedisWatch {
                 subject.look(&client()?).await
             };
             tokio::select! {
-                // Never an error: the channel that the watch holds has the sender.
+                // Never an error: the channel has the sender.
                 _ = listening.news.changed() => {
                     let may_end = *listening.news.borrow_and_update();
                     listening.next_look.told(self.clock.now(), may_end);
@@ -103,7 +100,7 @@ impl RedisWatch {
                         return Ok(());
                     }
                 }
-                // Messages may have been lost: the watch subscribes again, and reports a change.
+                // Messages may have been lost.
                 () = on.ended() => listening.on = None,
             }
         }
@@ -125,14 +122,12 @@ impl ChangeWatch for RedisWatch {
     }
 }
 
-/// A watch's part of a channel.
 #[derive(Debug)]
 struct Listening {
     client: Weak<Client>,
     channel: Arc<Channel>,
-    // Whether a node or cell may exist that expires.
+    // `true`: a node or cell may exist that expires.
     news: watch::Receiver<bool>,
-    // The connection on which the server has confirmed the subscription.
     on: Option<LiveConnection>,
     next_look: NextLook,
 }
@@ -143,8 +138,7 @@ impl Listening {
         Self { client: Arc::downgrade(client), channel, news, on: None, next_look: NextLook::NEVER }
     }
 
-    /// Subscribes on the current connection, or the next one, within the request timeout, and
-    /// looks.
+    /// Waits for a connection within the request timeout.
     async fn subscribe(&mut self, client: &Arc<Client>, subject: &Subject) -> Result<()> {
         let until = Instant::now() + client.request_timeout;
         loop {
@@ -162,21 +156,18 @@ impl Listening {
                     self.on = Some(on);
                     return Ok(());
                 }
-                // Another connection follows.
                 Err(error) if error.may_pass() && !on.is_up() && Instant::now() < until => {}
                 Err(error) => return Err(error),
             }
         }
     }
 }
-/// Subscribes, unless another watch has subscribed on this connection.
 async fn confirmed(client: &Client, channel: &Channel, on: &LiveConnection) -> Result<()> {
     let mut subscription = channel.subscription.lock().await;
     if subscription.as_ref().is_some_and(|known| known.confirmed && known.on.is(on)) {
         return Ok(());
     }
-    // Recorded first: if the request is dropped, the server may still carry it out, and it must be
-    // undone.
+    // Recorded first: a dropped request may still be carried out, and must then be undone.
     *subscription = Some(Subscription { on: on.clone(), confirmed: false });
     client.driver.listen(on, &channel.name, true, client.request_timeout).await?;
     *subscription = Some(Subscription { on: on.clone(), confirmed: true });
@@ -185,11 +176,11 @@ async fn confirmed(client: &Client, channel: &Channel, on: &LiveConnection) -> R
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        // A closed or dropped client has no connection, and so no subscription.
+        // A closed client has no connection, and so no subscription.
         let Some(client) = self.client.upgrade().filter(|client| !client.closing.is_cancelled()) else {
             return;
         };
-        // The receiver of a watch that is being dropped must not count.
+        // The receiver that is being dropped must not count.
         self.news = watch::Sender::new(false).subscribe();
         if !self.channel.is_watched() {
             let (runtime, channel) = (client.runtime.clone(), Arc::clone(&self.channel));
@@ -201,11 +192,9 @@ impl Drop for Listening {
     }
 }
 
-/// Ends a subscription that no watch needs any more.
 async fn leave(client: &Client, channel: &Arc<Channel>) {
     let mut subscription = channel.subscription.lock().await;
     if channel.is_watched() {
-        // Another watch has joined the channel in between.
         return;
     }
     if let Some(Subscription { on, .. }) = subscription.take()

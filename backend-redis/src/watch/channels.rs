@@ -1,5 +1,3 @@
-//! The channels of cells and queues that this client listens to.
-//!
 //! All watches of one channel share one subscription. The last watch that leaves ends it.
 
 use std::collections::HashMap;
@@ -10,23 +8,18 @@ use tokio::sync::{Mutex as Gate, watch};
 
 use crate::driver::LiveConnection;
 
-/// A requested subscription to a channel.
 #[derive(Debug)]
 pub(crate) struct Subscription {
-    /// The connection of the subscription, which ends with it.
     pub(crate) on: LiveConnection,
-    /// The server has confirmed it.
     pub(crate) confirmed: bool,
 }
 
-/// One channel.
 #[derive(Debug)]
 pub(crate) struct Channel {
     pub(crate) name: Arc<str>,
-    /// Locked during a request, so that the requests of one channel keep their order.
+    /// Locked during a request, so that the requests keep their order.
     pub(crate) subscription: Gate<Option<Subscription>>,
-    // Changes with each message: whether a node or cell exists that may expire. The receivers are
-    // the watches.
+    // Changes with each message: whether a node or cell exists that may expire.
     news: watch::Sender<bool>,
 }
 
@@ -36,12 +29,11 @@ impl Channel {
     }
 }
 
-/// The channels that are watched or are about to be unsubscribed.
+/// Some are about to be unsubscribed.
 #[derive(Debug, Default)]
 pub(crate) struct Channels(Mutex<HashMap<Arc<str>, Arc<Channel>>>);
 
 impl Channels {
-    /// Adds a watch of a channel. Returns the channel and the receiver of its messages.
     pub(crate) fn join(&self, name: &Arc<str>) -> (Arc<Channel>, watch::Receiver<bool>) {
         let mut channels = self.0.lock();
         let channel = channels.entry(Arc::clone(name)).or_insert_with(|| {
@@ -51,8 +43,8 @@ impl Channels {
         (Arc::clone(channel), channel.news.subscribe())
     }
 
-    /// Forgets a channel without watches. Called with its gate locked, after the server has ended
-    /// the subscription: a later watch creates a new channel, and subscribes after that.
+    /// Called with the gate locked, after the server has ended the subscription: a later watch creates a new
+    /// channel, and subscribes after that.
     pub(crate) fn forget(&self, channel: &Arc<Channel>) {
         let mut channels = self.0.lock();
         let same = channels.get(&channel.name).is_some_and(|known| Arc::ptr_eq(known, channel));
@@ -61,8 +53,8 @@ impl Channels {
         }
     }
 
-    /// Delivers a message. Text in it means that a node or cell may expire. A forged message costs
-    /// a read, or hides an expiry from the watch, which its watchers notice within a TTL anyway.
+    /// Text in the message: a node or cell may expire. A forged message costs a read, or hides an expiry,
+    /// which its watchers notice within a TTL anyway.
     pub(crate) fn ring(&self, name: &[u8], message: &[u8]) {
         let Ok(name) = std::str::from_utf8(name) else { return };
         if let Some(channel) = self.0.lock().get(name) {

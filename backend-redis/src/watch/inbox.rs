@@ -1,5 +1,3 @@
-//! The attempts of this client, and the messages that other clients' scripts publish to it.
-
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -12,7 +10,7 @@ use tokio::sync::Notify;
 
 use super::attempt::Attempt;
 
-/// The address to which a script publishes the admission of a node: `secret@channel`.
+/// `secret@channel`.
 pub(crate) struct InboxAddress<'a> {
     secret: u64,
     channel: &'a str,
@@ -24,17 +22,15 @@ impl fmt::Display for InboxAddress<'_> {
     }
 }
 
-/// All attempts of this client that have a node on the server, or may have one.
 #[derive(Debug)]
 pub(crate) struct Inbox {
     clock: Clock,
     channel: String,
     attempts: Mutex<HashMap<NodeId, Arc<Attempt>>>,
-    // Each attempt at most once, for any number of messages about it.
+    // Each attempt occurs at most once.
     rechecks: Mutex<Vec<Arc<Attempt>>>,
     recheck_due: Notify,
-    // The secrets are made by a keyed hash (SipHash with a random key), so a repeated join has the
-    // same secret as the first.
+    // A keyed hash (SipHash with a random key), so a repeated join has the same secret as the first.
     secrets: RandomState,
 }
 
@@ -50,15 +46,13 @@ impl Inbox {
         }
     }
 
-    /// The address that a join stores with its node.
     pub(crate) fn address(&self, id: NodeId) -> InboxAddress<'_> {
         InboxAddress { secret: self.secret(id), channel: &self.channel }
     }
 
-    /// The secret that an admission message must contain in addition to the node's id. Only the
-    /// node's data contain it, so only a client that can read the queue knows it. Ids and sequence
-    /// numbers also occur in re-check messages, logs and listings. A published secret is useless,
-    /// because its node is admitted by then.
+    /// An admission message must contain it, and only a client that can read the queue knows it: ids and
+    /// sequence numbers also occur in re-check messages, logs and listings. Its node is admitted once it is
+    /// published.
     fn secret(&self, id: NodeId) -> u64 {
         self.secrets.hash_one(id)
     }
@@ -67,7 +61,6 @@ impl Inbox {
         self.attempts.lock().insert(attempt.id, Arc::clone(attempt));
     }
 
-    /// Applies a join's reply, and the messages that came before it.
     pub(crate) fn settle(
         &self,
         attempt: &Arc<Attempt>,
@@ -87,15 +80,13 @@ impl Inbox {
         }
     }
 
-    /// Requests a re-check because a waiter's timer has ended (QUEUE-LOOK-AT-EXPIRY). It is sent
-    /// together with other due re-checks.
+    /// QUEUE-LOOK-AT-EXPIRY. It is sent together with other due re-checks.
     pub(crate) fn request_recheck(&self, attempt: &Arc<Attempt>) {
         if let Some(state) = attempt.state() {
             self.notify_recheck(attempt, state.sequence());
         }
     }
 
-    /// Waits for attempts to recheck, and takes them.
     pub(super) async fn take_rechecks(&self) -> Vec<Arc<Attempt>> {
         loop {
             let due = std::mem::take(&mut *self.rechecks.lock());
@@ -107,7 +98,7 @@ impl Inbox {
         }
     }
 
-    /// Forgets this attempt object. A repeated join may have registered another under the same id.
+    /// A repeated join may have registered another object under the same id.
     pub(crate) fn forget(&self, attempt: &Arc<Attempt>) {
         let mut attempts = self.attempts.lock();
         if attempts.get(&attempt.id).is_some_and(|known| Arc::ptr_eq(known, attempt)) {
@@ -115,7 +106,6 @@ impl Inbox {
         }
     }
 
-    /// Forgets an abandoned attempt.
     pub(crate) fn forget_id(&self, id: NodeId) {
         self.attempts.lock().remove(&id);
     }
@@ -124,8 +114,8 @@ impl Inbox {
         self.attempts.lock().values().cloned().collect()
     }
 
-    /// Applies a message: `id sequence.secret …` for admissions, `id -sequence …` for rechecks.
-    /// Other text is ignored, and so is an admission without the secret of the node.
+    /// `id sequence.secret …` for admissions, `id -sequence …` for rechecks. Other text is ignored, and so is
+    /// an admission without the secret of the node.
     pub(crate) fn deliver(&self, message: &[u8]) {
         let Ok(text) = std::str::from_utf8(message) else { return };
         let now = self.clock.now();
@@ -178,7 +168,6 @@ mod tests {
         inbox.settle(attempt, state, false, Moment::NEVER);
     }
 
-    /// A message in the form of a client that can read the queue.
     fn message(inbox: &Inbox, attempt: &Attempt, sequence: i64) -> Vec<u8> {
         format!("{} {sequence}.{:x}", attempt.id, inbox.secret(attempt.id)).into_bytes()
     }
@@ -235,7 +224,6 @@ mod tests {
         assert!(inbox.take_rechecks().now_or_never().is_none(), "the reply to the join has not arrived");
         settle(&clock, &inbox, &attempt, 5);
         assert_eq!(inbox.take_rechecks().now_or_never().unwrap().len(), 1);
-        // A repetition, and a message for another node of the attempt.
         inbox.deliver(&message(&inbox, &attempt, -5));
         inbox.deliver(&message(&inbox, &attempt, -5));
         inbox.deliver(&message(&inbox, &attempt, -4));

@@ -1,5 +1,3 @@
-//! Delivers events from the server to the attempts and watches that wait for them.
-
 mod attempt;
 mod changes;
 mod channels;

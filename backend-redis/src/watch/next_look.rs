@@ -1,39 +1,31 @@
-//! The time of a watch's next look.
-
 use std::time::Duration;
 
 use latchwork_core::{Moment, Result};
 
 use crate::scripts::Looked;
 
-/// The time from a message about a node or cell that may expire to the look. Half of the shortest
-/// TTL.
+/// Half of the shortest TTL.
 const SOON: Duration = Duration::from_millis(500);
-/// The least time to the next look: a node or cell that should have expired may exist for a moment
-/// longer.
+/// A node or cell that should have expired may exist for a moment longer.
 const SOONEST: Duration = Duration::from_millis(5);
-/// The pause after a look that failed.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// The time of a watch's next look without a message, and the last known state.
 #[derive(Debug)]
 pub(super) struct NextLook {
     pub(super) at: Moment,
-    // Whether a node or cell may exist that expires.
     may_end: bool,
 }
 
 impl NextLook {
-    /// No node or cell is known.
     pub(super) const NEVER: Self = Self { at: Moment::NEVER, may_end: false };
 
-    /// Records a message. `may_end`: a node or cell may expire.
+    /// `may_end`: a node or cell may expire.
     pub(super) fn told(&mut self, now: Moment, may_end: bool) {
         let at = if may_end { self.at.min(now + SOON) } else { Moment::NEVER };
         *self = Self { at, may_end };
     }
 
-    /// Records the answer to a look. Returns whether it shows an expiry without a message.
+    /// Returns whether the look shows an expiry without a message.
     pub(super) fn looked(&mut self, now: Moment, looked: Result<(Looked, bool)>) -> Result<bool> {
         let (looked, told) = match looked {
             Ok(looked) => looked,
@@ -72,7 +64,6 @@ mod tests {
     fn watch_looks_at_possible_expiry_and_reports_silent_end() {
         let mut next = NextLook::NEVER;
         assert!(!looked(&mut next, at(0), Looked::Nothing) && next.at == Moment::NEVER);
-        // A node that may expire: the watch looks soon, for any number of further messages.
         next.told(at(100), true);
         next.told(at(300), true);
         assert_eq!(next.at, at(100) + SOON);
@@ -87,7 +78,7 @@ mod tests {
         assert!(next.at == Moment::NEVER && !looked(&mut next, at(11_002), Looked::Nothing));
         next.told(at(12_000), true);
         assert!(!next.looked(at(12_500), Ok((Looked::Nothing, true))).unwrap());
-        // A lasting cell needs no further look.
+        // A lasting cell needs no look.
         next.told(at(13_000), true);
         assert!(!looked(&mut next, at(13_500), Looked::Stays) && next.at == Moment::NEVER);
     }

@@ -1,8 +1,8 @@
-//! Re-checks: a message asks for a renewal of a node now, before the next round of renewals.
+//! Re-checks: a message asks for a renewal of a node before the next round. The node was revoked, or does not
+//! fit a new limit.
 //!
-//! The node was revoked, or does not fit a new limit. Only its renewal decides which, so a late or
-//! forged message costs one request and changes nothing. A waiter whose timer ends
-//! (QUEUE-LOOK-AT-EXPIRY) is renewed here too: many waiters at one time cost one request.
+//! Only the renewal decides, so a late or forged message costs one request and changes nothing. A waiter
+//! whose timer ends (QUEUE-LOOK-AT-EXPIRY) is renewed here too: many waiters at one time cost one request.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
@@ -17,7 +17,6 @@ use crate::driver::Place;
 use crate::layout::QueueKeys;
 use crate::renewal;
 
-/// The task that renews the due nodes. It ends with the client.
 pub(crate) async fn run(client: Weak<Client>) {
     let Some((inbox, closing)) =
         client.upgrade().map(|client| (Arc::clone(&client.inbox), client.closing.clone()))
@@ -26,8 +25,7 @@ pub(crate) async fn run(client: Weak<Client>) {
     };
     closing
         .run_until_cancelled(async {
-            // One request to each server at a time, so that a silent server does not delay the
-            // others.
+            // One at a time for each server, so that a silent server does not delay the others.
             let mut due: HashMap<Place, HashMap<NodeId, Arc<Attempt>>> = HashMap::new();
             let (mut asked, mut asking) = (HashSet::new(), FuturesUnordered::new());
             loop {
@@ -58,7 +56,6 @@ pub(crate) async fn run(client: Weak<Client>) {
         .await;
 }
 
-/// Renews holders and waiters.
 async fn recheck(client: &Arc<Client>, due: impl Iterator<Item = Arc<Attempt>>) -> Result<()> {
     let mut queues: HashMap<QueueKeys, Vec<Arc<Attempt>>> = HashMap::new();
     for attempt in due {
@@ -66,6 +63,6 @@ async fn recheck(client: &Arc<Client>, due: impl Iterator<Item = Arc<Attempt>>) 
             queues.entry(attempt.queue.clone()).or_default().push(attempt);
         }
     }
-    // The next round reports a refused queue, because its nodes are not renewed.
+    // The next round of renewals reports a refused queue.
     renewal::renew(client, queues, |_, _, _| {}).await.map(drop)
 }

@@ -1,6 +1,5 @@
-//! Many ephemeral cells on a Redis Cluster with a silent server: the effect on the other servers.
-//!
-//! Each cell has a separate script, and 64 scripts are under way at once.
+//! Many ephemeral cells on a silent server: the effect on the other servers. Each cell has a separate script,
+//! and 64 scripts are under way at once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,13 +13,12 @@ use latchwork_core::backend::{Backend, Close};
 use latchwork_core::{Address, CellLife, Claim, Kind, LeaseState, LostReason};
 use tokio::time::timeout;
 
-/// No master is replaced while one of these tests keeps it silent.
+/// No master is replaced while a test keeps it silent.
 const CALM: Duration = Duration::from_secs(30);
-/// Ten times as many as are under way at once. Without an answer, each batch takes a third of a
-/// TTL, so all batches would take more than three TTLs.
+/// Ten times as many as are under way at once. Without an answer, each batch takes a third of a TTL, so all
+/// would take more than three TTLs.
 const MANY: usize = 10 * 64;
 
-/// The cells of this number of keys on this server.
 async fn cells_at(cluster: &ClusteredRedis, server: usize, count: usize, taken: &mut usize) -> Vec<Address> {
     let mut cells = Vec::new();
     while cells.len() < count {
@@ -34,15 +32,13 @@ async fn write_all<'a>(client: &Arc<dyn Backend>, cells: impl IntoIterator<Item 
     join_all(cells.into_iter().map(|cell| soon(write(client, cell, "here", CellLife::Lease)))).await;
 }
 
-/// How many of these cells are gone.
 async fn gone(client: &Arc<dyn Backend>, cells: &[Address]) -> usize {
     let read = soon(join_all(cells.iter().map(|cell| client.read_cell(cell)))).await;
     read.into_iter().filter(|cell| cell.as_ref().unwrap().is_none()).count()
 }
 
-/// A write that opens a lease waits for two clean-ups. On the silent server, each ends with the
-/// first scripts without an answer, after a third of a TTL. On the other servers it continues at
-/// the same time.
+/// A write that opens a lease waits for two clean-ups. On the silent server, each ends with the first
+/// scripts, after a third of a TTL.
 #[tokio::test]
 async fn lost_cells_on_a_silent_server_do_not_hold_up_what_opens_the_next_lease_on_another() {
     let cluster = ClusteredRedis::start(CALM).await.unwrap();
@@ -50,7 +46,7 @@ async fn lost_cells_on_a_silent_server_do_not_hold_up_what_opens_the_next_lease_
     let mut cells = cells_at(&cluster, 0, MANY, &mut taken).await;
     cells.extend(cells_at(&cluster, 2, MANY, &mut taken).await);
     let next = queue(Kind::Value, &lock_at(&cluster, 1, &mut taken).await);
-    // A request has more time than all scripts would take.
+    // All scripts would take less time.
     let writes = backend_of(&cluster, &format!("ttl={SHORT}&request_timeout=1m")).await;
     write_all(&writes, &cells).await;
     cluster.pause(0).await.unwrap();
@@ -64,8 +60,8 @@ async fn lost_cells_on_a_silent_server_do_not_hold_up_what_opens_the_next_lease_
     soon(writes.close(Close::Orderly)).await.unwrap();
 }
 
-/// A round of renewals ends when all servers are done. It gives up a silent server with the first
-/// scripts without an answer, so the next round starts in time.
+/// A round ends when all servers are done. It gives up a silent server with the first scripts, so the next
+/// round starts in time.
 #[tokio::test]
 async fn many_cells_on_a_silent_server_cost_no_node_and_no_cell_on_another() {
     let cluster = ClusteredRedis::start(CALM).await.unwrap();
@@ -87,9 +83,8 @@ async fn many_cells_on_a_silent_server_cost_no_node_and_no_cell_on_another() {
     close_all([writes, reads]).await;
 }
 
-/// The cells are being moved to a silent server, and their old server redirects each request there.
-/// There are more of them than requests under way at once: the others wait at most for the second
-/// round, two thirds of a TTL.
+/// The cells are being moved to a silent server, and there are more than requests under way at once: the
+/// others wait at most for the second round, two thirds of a TTL.
 #[tokio::test]
 async fn cells_stuck_in_a_slot_move_expire_no_others() {
     const STUCK: usize = 100;

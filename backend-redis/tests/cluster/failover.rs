@@ -1,9 +1,7 @@
-//! Masters of a cluster are killed and cut off while processes contend. The processes reach both
-//! sides of the cut. In the long tier, masters and replicas are also stopped for a while, and most
-//! masters are lost and return empty.
+//! Masters of a cluster are killed and cut off while processes contend, which reach both sides of the cut.
 //!
-//! Replication is asynchronous: a failover may forget a lock, and then two hold it. These plain
-//! overlaps are expected, and are printed. No fence accepts two holders in turns.
+//! A failover may forget a lock, because replication is asynchronous, and then two hold it. These plain
+//! overlaps are printed. No fence accepts two holders in turns.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,21 +14,17 @@ use tokio::runtime::Runtime;
 
 use self::Failure::{MajorityLost, MasterCutOff, MasterKilled, MasterSilent, ReplicaSilent};
 
-/// After this time of silence a replica takes over.
+/// A replica then takes over.
 const NODE_TIMEOUT: Duration = Duration::from_millis(1500);
 
-/// The longest time of a takeover: the silence, which a majority notices within the same time
-/// again; up to a second until a replica asks for votes; and, if it has no majority, four times the
-/// silence and again up to a second until it asks again.
+/// The silence, which a majority notices within the same time again; up to a second until a replica asks for
+/// votes; without a majority, four times the silence and up to a second until it asks again.
 const TAKEOVER: Duration = NODE_TIMEOUT.saturating_mul(6).saturating_add(Duration::from_secs(2));
 
-/// The masters of these keys are killed in turns. They are the contended keys, in any namespace.
 const KEYS: [&str; 3] = ["{mutex}", "{rwlock}", "{permits}"];
 
-/// How long most masters are lost.
 const OUTAGE: Duration = Duration::from_secs(2);
 
-/// How the servers fail, one after another.
 #[derive(Clone, Copy)]
 enum Failure {
     MasterKilled,
@@ -40,7 +34,7 @@ enum Failure {
     MajorityLost,
 }
 
-/// The turns of the failures: of 36 failures, 21 kill a master and 6 cut one off.
+/// Of 36 failures, 21 kill a master and 6 cut one off.
 const TURNS: [[Failure; 4]; 3] = [
     [MasterKilled, MasterKilled, MasterCutOff, MasterKilled],
     [MasterSilent, MasterKilled, MasterKilled, MasterCutOff],
@@ -57,7 +51,6 @@ fn no_fence_lets_two_through_in_turns_while_masters_fail_under_load() {
     let testbed = clustered_redis_testbed(Arc::clone(&cluster)).expect("its URL");
     let befall = || {
         plan.carry_out(async |number, failure| {
-            // Each round of turns starts one key later, so that each key meets each failure.
             let first = number + number / TURNS.as_flattened().len();
             let [key, other] = [0, 1].map(|next| KEYS[(first + next) % KEYS.len()]);
             failure.befall(&cluster, key, other).await
@@ -67,7 +60,6 @@ fn no_fence_lets_two_through_in_turns_while_masters_fail_under_load() {
 }
 
 impl Failure {
-    /// Fails the masters of these keys.
     async fn befall(self, cluster: &ClusteredRedis, key: &str, other: &str) -> Failover {
         let master = cluster.master_of(key).await.expect("a master");
         let killed = now();
@@ -78,7 +70,6 @@ impl Failure {
         };
         let failover = |what| Failover { what, killed, replaced: now(), within };
         let failover = match self {
-            // The master returns as a replica.
             MasterKilled => {
                 cluster.kill(master).await.expect("killed");
                 cluster.wait_until_replaced(key, master).await.expect("another master");
@@ -86,8 +77,7 @@ impl Failure {
                 cluster.launch(master).await.expect("started again");
                 failover
             }
-            // The master serves until it notices the cut, and then refuses requests until it is a
-            // replica.
+            // It serves until it notices the cut, and then refuses requests until it is a replica.
             MasterCutOff => {
                 cluster.cut(master);
                 cluster.wait_until_replaced(key, master).await.expect("another master");
@@ -112,7 +102,6 @@ impl Failure {
                 cluster.resume(replica).expect("the hold continues");
                 failover("replica silent")
             }
-            // No majority is left that could elect a replica.
             MajorityLost => {
                 let other = cluster.master_of(other).await.expect("a master");
                 for master in BTreeSet::from([master, other]) {

@@ -1,5 +1,4 @@
-//! The map of slots: which servers of a Redis Cluster a client asks for it, and which answers it
-//! believes.
+//! Which servers a client asks for the map of slots, and which answers it believes.
 
 use std::time::{Duration, Instant};
 
@@ -11,30 +10,27 @@ use latchwork_conformance::actions::in_turn;
 use latchwork_conformance::servers::ClusteredRedis;
 use latchwork_core::{Ended, HoldState, LeaseState};
 
-/// Requests, connects and renewals have a long time: none of them is given up while a test delays
-/// it.
+/// No request is given up while a test delays it.
 const PATIENT: &str = "ttl=60s&request_timeout=20s&connect_timeout=30s";
 
 const CONNECTIONS: &str = "total_connections_received:";
 
-/// How often a server has redirected a request: for good (`MOVED`), or only this once (`ASK`).
+/// `MOVED` is for good, `ASK` is for once.
 async fn redirections(server: &mut Operator, how: &str) -> u64 {
     server.counted("INFO errorstats", &format!("errorstat_{how}:count=")).await
 }
 
-/// Whether a client of this library has a connection to a server.
 async fn is_connected(server: &mut Operator) -> bool {
     server.say::<String>("CLIENT LIST").await.contains("name=latchwork:")
 }
 
-/// Waits until clients have asked a server for the map this number of times more.
 async fn is_asked_for_the_map(server: &mut Operator, times: u64) {
     let before = server.calls("cluster|slots").await;
     until(async || server.calls("cluster|slots").await >= before + times).await;
 }
 
-/// No map names a master that has just joined. In this test it is silent when the first request for
-/// its future slot arrives, and during this the client asks for the map again and again.
+/// No map names it. It is silent when the first request for its future slot arrives, and the client asks for
+/// the map again and again.
 #[tokio::test]
 async fn a_master_that_is_about_to_get_its_first_slot_is_waited_for_on_one_connection() {
     const NEW: usize = 5;
@@ -57,8 +53,7 @@ async fn a_master_that_is_about_to_get_its_first_slot_is_waited_for_on_one_conne
         async move { counter.add(1).await }
     });
     until(async || redirections(&mut old, "ASK").await > asked).await;
-    // A lost connection: from here on, the client asks for the map as long as a server is down, and
-    // one is down.
+    // After this loss the client asks for the map as long as a server is down.
     other.tell("CLIENT KILL TYPE pubsub").await;
     is_asked_for_the_map(&mut old, 2).await;
     assert!(!adding.is_finished(), "a stopped server has answered");
@@ -76,8 +71,8 @@ async fn a_master_that_is_about_to_get_its_first_slot_is_waited_for_on_one_conne
     soon(client.close()).await.unwrap();
 }
 
-/// The servers were emptied, know no other server, and answer: they are two of the three servers
-/// that the client asks, and all servers in the URL. Only the third server knows the new master.
+/// Two of three servers, and all in the URL, were emptied and know no other server. Only the third knows the
+/// new master.
 #[tokio::test]
 async fn servers_that_have_left_are_not_believed_though_they_are_most_and_are_disconnected() {
     let cluster = ClusteredRedis::start(CALM).await.unwrap();
@@ -109,14 +104,13 @@ async fn servers_that_have_left_are_not_believed_though_they_are_most_and_are_di
     soon(client.close()).await.unwrap();
 }
 
-/// Like a master that is cut off: a server does not accept updates about a slot that it imports, so
-/// this server continues to name the old owner. A request to that owner would be redirected
-/// (`MOVED`).
+/// Like a master that is cut off: a server that imports a slot accepts no updates about it, and names the old
+/// owner, which would redirect requests (`MOVED`).
 #[tokio::test]
 async fn outdated_master_is_ignored_while_the_others_agree() {
     const ROUNDS: i64 = 20;
     let cluster = ClusteredRedis::start(CALM).await.unwrap();
-    // The server that is asked first, by the order of the hosts.
+    // The client asks this server first, by the order of the hosts.
     let servers = cluster.servers();
     let port = |server: &usize| -> u16 { servers[*server].rsplit(':').next().unwrap().parse().unwrap() };
     let behind = (0..3).min_by_key(port).unwrap();
@@ -133,14 +127,12 @@ async fn outdated_master_is_ignored_while_the_others_agree() {
     operator(&cluster, behind).await.tell(&importing).await;
     let client = of(&cluster, PATIENT).await;
     cluster.move_slot(slot, from, to).await.unwrap();
-    // The client hears of the move from the slot's old server.
     let counter = client.counter(key.as_str()).unwrap();
     assert_eq!(soon(counter.add(1)).await.unwrap(), 1);
     let sent_on = redirections(&mut old, "MOVED").await;
     assert!(sent_on > 0, "the client did not ask where the slot is");
 
-    // A lock's script is refused in a slot that is being moved, and after each try the client asks
-    // for the map.
+    // A slot that is being moved refuses a lock's script, and after each try the client asks for the map.
     cluster.begin_move(slot_of_open, from, to).await.unwrap();
     let acquiring = tokio::spawn(client.mutex(open.as_str()).unwrap().acquire());
     for round in 1..=ROUNDS {
@@ -156,8 +148,8 @@ async fn outdated_master_is_ignored_while_the_others_agree() {
     soon(client.close()).await.unwrap();
 }
 
-/// The server's process is stopped: its connections do not end, and no server reports it as down.
-/// No renewal is due for 20 s. An operator promotes its replica.
+/// The process is stopped: its connections do not end, no server reports it as down, and no renewal is due
+/// for 20 s. An operator promotes its replica.
 #[tokio::test]
 async fn a_server_that_falls_silent_costs_no_hold_of_the_others_and_its_own_go_on_at_its_replica() {
     let cluster = ClusteredRedis::start(CALM).await.unwrap();
@@ -194,8 +186,7 @@ async fn a_server_that_falls_silent_costs_no_hold_of_the_others_and_its_own_go_o
     soon(client.close()).await.unwrap();
 }
 
-/// The server was emptied, and knows no other server. It answers first, because servers are asked
-/// in the order of their hosts.
+/// It was emptied, and answers first: servers are asked in the order of their hosts.
 #[tokio::test]
 async fn map_of_a_server_outside_the_cluster_is_ignored() {
     let cluster = ClusteredRedis::start(PROMPT).await.unwrap();

@@ -1,5 +1,3 @@
-//! Tests on a Redis Cluster.
-
 mod cells;
 mod failover;
 mod keys;

@@ -1,5 +1,3 @@
-//! A Redis Cluster: shards that are lost, masters that are replaced.
-
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -30,12 +28,12 @@ async fn a_lost_shard_loses_its_own_holds_only() {
     let mut holds = in_turn(locks.iter().map(async |lock| held(&client, lock).await)).await;
     let (lease, mut taken) = (client.lease(), 100);
     let other = lock_at(&cluster, 2, &mut taken).await;
-    // Killed, because the replica would otherwise take over.
+    // The replica would take over.
     cluster.kill(4).await.unwrap();
     cluster.kill(1).await.unwrap();
     assert_eq!(soon(lease.changed(LeaseState::Live)).await, LeaseState::Suspended);
     assert_eq!(soon(holds[1].lost()).await, Ended::Lost(LostReason::Expired));
-    // The holds were renewed several times since.
+    // The client has renewed them several times.
     outlive(&lease, 2.0).await;
     assert!(holds[0].is_held() && holds[2].is_held(), "the other shards are healthy");
     uses(&client, &other).await;
@@ -58,8 +56,8 @@ async fn a_hold_goes_on_at_the_replica_that_takes_over_and_one_that_it_does_not_
     };
     cluster.kill(0).await.unwrap();
     replaced(0).await;
-    // The replica of the second shard has not read its master's writes, nor the writes of the last
-    // moment: the client renews all holds when it is connected to the first shard again.
+    // It does not know the writes of the last moment either: the client renews all holds when it is connected
+    // to the first shard again.
     let mut replica = operator(&cluster, 4).await;
     replica.tell("CONFIG SET replica-read-only no").await;
     replica.tell("FLUSHALL").await;
@@ -78,9 +76,8 @@ async fn a_hold_goes_on_at_the_replica_that_takes_over_and_one_that_it_does_not_
     }
 }
 
-/// A partition with the client on both sides of it. The test promotes the replica itself, because
-/// an election may end after the replica's copy of the hold has expired: a master that is cut off
-/// renews holds only in its own data.
+/// The client is on both sides of a partition. The test promotes the replica itself, because an election may
+/// end after the replica's copy of the hold has expired: a master that is cut off renews only its own data.
 #[tokio::test]
 async fn only_holds_known_to_the_new_master_survive() {
     let cluster = ClusteredRedis::start_cuttable(CALM).await.unwrap();
@@ -106,7 +103,7 @@ async fn only_holds_known_to_the_new_master_survive() {
     soon(client.close()).await.unwrap();
 }
 
-/// Replication carries renewals too. The new master knows a hold until a TTL after the last renewal that reached it.
+/// A new master knows a hold until a TTL after the last renewal that reached it.
 #[tokio::test]
 async fn a_hold_that_a_master_renews_alone_for_a_ttl_is_forgotten_by_its_replica() {
     let cluster = ClusteredRedis::start_cuttable(Duration::from_secs(60)).await.unwrap();
@@ -123,7 +120,6 @@ async fn a_hold_that_a_master_renews_alone_for_a_ttl_is_forgotten_by_its_replica
     again.release().await.unwrap();
 }
 
-/// Makes a replica the master of this lock, although its old master is alive.
 async fn take_over(cluster: &ClusteredRedis, replica: usize, lock: &str) {
     operator(cluster, replica).await.tell("CLUSTER FAILOVER TAKEOVER").await;
     assert_eq!(cluster.wait_until_replaced(&key_of(lock), 0).await.unwrap(), replica);
@@ -146,7 +142,6 @@ async fn queues_of_all_shards_are_listed_page_by_page() {
     assert_eq!(found.len(), 50, "{found:?}");
 }
 
-/// The number of messages that the servers have sent each other because of a `PUBLISH`.
 async fn broadcast(cluster: &ClusteredRedis) -> u64 {
     let mut all = 0;
     for server in cluster.servers() {
@@ -156,7 +151,6 @@ async fn broadcast(cluster: &ClusteredRedis) -> u64 {
     all
 }
 
-/// The cost of a client's inbox on the cluster's bus.
 #[tokio::test]
 async fn a_hand_off_costs_the_bus_one_message_to_each_other_server() {
     let cluster = ClusteredRedis::start(CALM).await.unwrap();
@@ -167,7 +161,7 @@ async fn a_hand_off_costs_the_bus_one_message_to_each_other_server() {
         async move {
             for _ in 0..500 {
                 let hold = soon(mutex.acquire()).await.unwrap();
-                // The other client is in the queue after this one.
+                // The other client is in the queue.
                 tokio::time::sleep(Duration::from_millis(1)).await;
                 hold.release().await.unwrap();
             }

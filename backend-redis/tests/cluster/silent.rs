@@ -1,6 +1,3 @@
-//! One server of a Redis Cluster is silent: requests that wait for it delay no requests to the
-//! others.
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,18 +8,17 @@ use latchwork_conformance::servers::ClusteredRedis;
 use latchwork_core::backend::Close;
 use latchwork_core::{Address, Claim, ErrorKind, Kind, LostReason};
 
-/// No master is replaced while one of these tests keeps it silent.
+/// No master is replaced while a test keeps it silent.
 const CALM: Duration = Duration::from_secs(60);
 const SILENT: usize = 0;
 
-/// A queue on the server that becomes silent, and a queue on another server.
 async fn queues(cluster: &ClusteredRedis, kind: Kind) -> [Address; 2] {
     let mut taken = 0;
     let silent = lock_at(cluster, SILENT, &mut taken).await;
     [silent, lock_at(cluster, 1, &mut taken).await].map(|lock| queue(kind, &lock))
 }
 
-/// There are more acquisitions than a client has under way at once.
+/// A client has fewer under way at once.
 #[tokio::test]
 async fn acquisitions_of_many_keep_none_of_another_server_waiting() {
     const MANY: usize = 512;
@@ -41,7 +37,6 @@ async fn acquisitions_of_many_keep_none_of_another_server_waiting() {
             })
         })
         .collect();
-    // From here on, the largest possible number is under way, and the others wait.
     let error = soon(failures.recv()).await.expect("they fail");
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     for _ in 0..20 {
@@ -53,7 +48,7 @@ async fn acquisitions_of_many_keep_none_of_another_server_waiting() {
     soon(client.close(Close::Orderly)).await.unwrap();
 }
 
-/// The client has more nodes than a close removes at once.
+/// A close removes fewer at once.
 #[tokio::test]
 async fn a_close_leaves_no_node_on_a_server_that_answers() {
     const MANY: usize = 512;
@@ -75,7 +70,7 @@ async fn a_close_leaves_no_node_on_a_server_that_answers() {
     soon(reads.close(Close::Orderly)).await.unwrap();
 }
 
-/// Each re-check is requested by a message, and the first one has no answer.
+/// The first re-check has no answer.
 #[tokio::test]
 async fn a_recheck_keeps_none_of_another_server_waiting() {
     let cluster = ClusteredRedis::start(CALM).await.unwrap();

@@ -1,5 +1,3 @@
-//! A Redis Cluster whose slots move.
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,7 +11,7 @@ use latchwork_conformance::actions::in_turn;
 use latchwork_conformance::servers::ClusteredRedis;
 use latchwork_core::{CellLife, Kind};
 
-/// Keys are contended for while their slots move from server to server: in the long tier 64, each several times.
+/// The long tier has 64 keys.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_hold_is_lost_while_the_slots_of_contended_keys_move() {
     const KEYS: usize = 64;
@@ -32,7 +30,6 @@ async fn no_hold_is_lost_while_the_slots_of_contended_keys_move() {
                 while !over.load(Ordering::Acquire) {
                     let hold = match mutex.acquire().within(PATIENCE).await {
                         Ok(hold) => hold,
-                        // A slot that is being moved.
                         Err(error) if error.may_pass() => continue,
                         Err(error) => panic!("{error}"),
                     };
@@ -48,10 +45,8 @@ async fn no_hold_is_lost_while_the_slots_of_contended_keys_move() {
             }));
         }
     }
-    // Long holds are renewed during all moves.
     let stands = async |key| held(&clients[0], &format!("standing-{key}")).await;
     let standing = in_turn((0..keys).map(stands)).await;
-    // For each slot, its master.
     let mut owners = BTreeMap::new();
     for lock in (0..keys).flat_map(|key| [format!("lock-{key}"), format!("standing-{key}")]) {
         let key = key_of(&lock);
@@ -67,7 +62,7 @@ async fn no_hold_is_lost_while_the_slots_of_contended_keys_move() {
         }
     }
     let took = began.elapsed();
-    // Each of them is acquired again once its slot has arrived.
+    // Each is acquired again once its slot has arrived.
     for key in 0..keys {
         let before = grants[key].load(Ordering::Acquire);
         until(async || grants[key].load(Ordering::Acquire) > before).await;
@@ -90,9 +85,8 @@ async fn no_hold_is_lost_while_the_slots_of_contended_keys_move() {
     }
 }
 
-/// The old master answers ASK for keys that it does not have. The new master runs a script with one
-/// key at once. A lock's script has several keys, and waits there (TRYAGAIN) until the slot has
-/// arrived.
+/// The old master answers ASK. The new one runs a script with one key at once, but a lock's script has
+/// several, and waits there (TRYAGAIN) until the slot has arrived.
 #[tokio::test]
 async fn moving_slot_redirects_missing_keys_to_its_new_server() {
     let cluster = ClusteredRedis::start(CALM).await.unwrap();
@@ -122,8 +116,7 @@ async fn moving_slot_redirects_missing_keys_to_its_new_server() {
     soon(client.close()).await.unwrap();
 }
 
-/// A lock's script names keys that do not exist, so its renewal is refused while its slot is being
-/// moved.
+/// A lock's script names keys that do not exist, so its renewal is refused during the move.
 #[tokio::test]
 async fn long_slot_move_loses_no_hold_in_other_slots() {
     const LOCKS: usize = 300;
@@ -146,7 +139,6 @@ async fn long_slot_move_loses_no_hold_in_other_slots() {
     soon(client.close()).await.unwrap();
 }
 
-/// One of two cells in a slot has moved to the new server, and a script with both cells is refused.
 #[tokio::test]
 async fn cells_survive_a_long_slot_move() {
     let cluster = ClusteredRedis::start(CALM).await.unwrap();

@@ -1,4 +1,4 @@
-//! A Redis Cluster over TLS: every server, also servers that the cluster names later.
+//! Over TLS, also with servers that the cluster names later.
 
 use std::time::Duration;
 
@@ -12,7 +12,6 @@ use latchwork_core::{Coordinator, ErrorKind};
 const IP: &str = "127.0.0.1";
 const NAME: &str = "localhost";
 
-/// Servers that name each other by `host`, and have certificates for `names`.
 async fn secured(
     timeout: Duration,
     host: &str,
@@ -28,7 +27,6 @@ fn url(cluster: &ClusteredRedis, options: &str) -> String {
     format!("{}?{options}", cluster.tls_url().expect("the server has a TLS address"))
 }
 
-/// Acquires a lock on each server and releases it.
 async fn uses_all_servers(cluster: &ClusteredRedis, client: &Coordinator) {
     for server in 0..3 {
         let lock = lock_at(cluster, server, &mut 0).await;
@@ -45,8 +43,7 @@ async fn uses_all_servers(cluster: &ClusteredRedis, client: &Coordinator) {
     assert!(seen >= 3, "each master has a connection over TLS: {seen}");
 }
 
-/// The map changes during a hold: `MOVED` names a port for TLS, and a server without a connection
-/// so far.
+/// `MOVED` names a port for TLS, and a server without a connection so far.
 #[tokio::test]
 async fn a_hold_follows_its_slot_to_another_server() {
     let (cluster, certificates) = secured(CALM, IP, &[IP], true).await;
@@ -54,7 +51,7 @@ async fn a_hold_follows_its_slot_to_another_server() {
     let lock = lock_at(&cluster, 0, &mut 0).await;
     let hold = soon(client.mutex(lock.as_str()).unwrap().acquire()).await.unwrap();
     let slot = cluster.slot(&key_of(&lock)).await.unwrap();
-    // To a replica that becomes a master, with which the client has no connection yet.
+    // The client has no connection with this replica.
     operator(&cluster, 4).await.tell("CLUSTER FAILOVER TAKEOVER").await;
     let other = lock_at(&cluster, 4, &mut 0).await;
     cluster.move_slot(slot, 0, 4).await.unwrap();
@@ -85,8 +82,8 @@ async fn a_hold_goes_on_at_the_replica_that_takes_over() {
 #[tokio::test]
 async fn server_name_option_applies_to_all_servers() {
     let (cluster, certificates) = secured(CALM, IP, &["redis.internal", NAME], false).await;
-    // The servers in the URL have their certificates' name, and the cluster names all servers by an
-    // address that is in no certificate.
+    // The URL has the certificates' name, and the cluster names servers by an address that is in no
+    // certificate.
     let by_name = url(&cluster, &certificates.trusting()).replace(IP, NAME);
     let words = ["a server of the cluster", "the certificate is not for 127.0.0.1"];
     refused_as(&by_name, ErrorKind::WrongServer, &words).await;
@@ -100,8 +97,6 @@ async fn server_name_option_applies_to_all_servers() {
 
 #[tokio::test]
 async fn tls_mistakes_give_the_errors_in_the_guide() {
-    // The certificates have the name in the URL, and the servers name each other by an address that
-    // is in no certificate.
     let (cluster, certificates) = secured(CALM, IP, &[NAME], true).await;
     let by_name = |options: &str| url(&cluster, options).replace(IP, NAME);
     let mutual = certificates.mutual();
@@ -130,7 +125,6 @@ async fn tls_mistakes_give_the_errors_in_the_guide() {
     }
     guide.all_made();
 
-    // A single server in place of a cluster, and a server of a cluster in place of a single server.
     let single = own(&[]).await;
     refused_as(&format!("rediss-cluster://{}?{mutual}", single.addr()), ErrorKind::WrongServer, &[]).await;
     let one = by_name(&mutual).replace("rediss-cluster", "rediss");

@@ -1,12 +1,9 @@
-//! Cells, on the backend level.
-
 use std::sync::Arc;
 
 use latchwork_conformance::cell_actions::{lasting, written};
 use latchwork_core::backend::Backend;
 use latchwork_core::{Address, CellLife, Expected};
 
-/// Writes over any value.
 pub async fn write(backend: &Arc<dyn Backend>, cell: &Address, value: &str, life: CellLife) {
     let _version = written(backend.write_cell(cell, &lasting(Expected::Any, value, life)).await);
 }

@@ -1,5 +1,3 @@
-//! Coordinators at a URL, their acquisitions, and the errors of refused connects.
-
 use latchwork_conformance::errors::fails;
 use latchwork_conformance::mistakes::Mistakes;
 use latchwork_core::recipes::{Acquire, Acquired, Mutex, MutexGuard};
@@ -21,43 +19,35 @@ pub async fn refused(url: &str) -> Error {
     at(url).await.expect_err("connected")
 }
 
-/// Checks that a connect fails with an error of this kind that contains these words.
 pub async fn refused_as(url: &str, kind: ErrorKind, words: &[&str]) {
     said(&fails(at(url).await, kind, url), words);
 }
 
-/// Checks the text of an error, and prints it.
 pub fn said(error: &Error, words: &[&str]) {
     let text = error.to_string();
     println!("{text}");
     words.iter().for_each(|word| assert!(text.contains(word), "{word:?} is not in: {text}"));
 }
 
-/// Checks that a connect with a mistake fails as in its row of the guide, with an error that
-/// contains these words.
 pub async fn mistaken(guide: &mut Mistakes, mistake: &str, url: &str, words: &[&str]) {
     let error = refused(url).await;
     said(&error, words);
     guide.made(mistake, &error);
 }
 
-/// Acquires the lock of this key.
 pub async fn held(client: &Coordinator, key: &str) -> MutexGuard {
     soon(client.mutex(key).unwrap().acquire()).await.unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Acquires the lock of this key, and gives it back.
 pub async fn uses(client: &Coordinator, key: &str) {
     soon(held(client, key).await.release()).await.unwrap();
 }
 
-/// Acquires the lock of this key, confirmed by this number of replicas.
 pub async fn confirmed(client: &Coordinator, key: &str, replicas: u32) -> MutexGuard {
     let mutex = client.mutex(key).unwrap();
     soon(mutex.acquire().min_replicas(replicas).within(PATIENCE)).await.unwrap()
 }
 
-/// Starts an acquisition in the background, and waits until it is in the queue after the holder.
 pub async fn queued<T: Acquired + Send>(queue: &Mutex, acquire: Acquire<T>) -> JoinHandle<Result<T>> {
     let waiter = tokio::spawn(acquire);
     until(async || queue.queue().first(10).await.unwrap().len() == 2).await;

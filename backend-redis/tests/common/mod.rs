@@ -1,5 +1,3 @@
-//! A separate Redis for a test, its clients, and an operator's connection.
-
 #![allow(unreachable_pub, reason = "a module of a program")]
 
 pub mod cells;
@@ -19,10 +17,10 @@ pub use latchwork_conformance::patience::{PATIENCE, soon, until};
 
 pub use self::operator::{Operator, RIGHTS, number_after};
 
-/// A TTL that is long enough for a busy machine: a renewal may be delayed by 2.8 s.
+/// Long enough for a busy machine: a renewal may be delayed by 2.8 s.
 pub const SHORT: &str = "5s";
 
-/// A TTL whose next renewal is 20 s away: a notification within [`PROMPT`] came by a message.
+/// The next renewal is 20 s away: a notification within [`PROMPT`] came by a message.
 pub const LONG: &str = "60s";
 const PROMPT: Duration = Duration::from_secs(10);
 
@@ -30,7 +28,7 @@ pub const ALL: EntryPage = EntryPage::new(0, 10_000);
 pub const KINDS: [(Kind, Claim); 3] =
     [(Kind::Mutex, Claim::Exclusive), (Kind::RwLock, Claim::Exclusive), (Kind::Semaphore, Claim::Permits(1))];
 
-/// Waits for the effect of a message.
+/// The effect came by a message.
 pub async fn promptly<F: Future>(what: F) -> F::Output {
     let started = Instant::now();
     let output = soon(what).await;
@@ -38,37 +36,31 @@ pub async fn promptly<F: Future>(what: F) -> F::Output {
     output
 }
 
-/// Waits for a change by a message.
 pub async fn told(watch: &mut Box<dyn ChangeWatch>) {
     promptly(watch.changed()).await.unwrap();
 }
 
-/// Closes the clients in order, one after another.
 pub async fn close_all(clients: impl IntoIterator<Item = Arc<dyn Backend>>) {
     for client in clients {
         soon(client.close(Close::Orderly)).await.unwrap();
     }
 }
 
-/// Waits for this number of TTLs.
 pub async fn outlive(lease: &Lease, ttls: f64) {
     lease.clock().sleep_until(lease.clock().now() + lease.ttl().mul_f64(ttls)).await;
 }
 
-/// A server that no other test uses.
 pub async fn own(arguments: &[&str]) -> Server {
     let options = Options::new().own().args(arguments.iter().copied());
     Server::start(ServerKind::Redis, options).await.unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// A server that no other test uses, and its operator.
 pub async fn operated() -> (Server, Operator) {
     let server = own(&[]).await;
     let operator = Operator::of(&server).await;
     (server, operator)
 }
 
-/// The same, with a client with this TTL.
 pub async fn served(ttl: &str) -> (Server, Operator, Arc<dyn Backend>) {
     let (server, operator) = operated().await;
     let client = client(&server, ttl).await;
@@ -80,12 +72,11 @@ pub async fn connect(url: &str) -> Arc<dyn Backend> {
     soon(RedisConnector.connect(&config)).await.unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// A client with a TTL, and with a longer request timeout than the default, for a busy machine.
+/// The default request timeout is too short for a busy machine.
 pub async fn client(server: &Server, ttl: &str) -> Arc<dyn Backend> {
     connect(&format!("{}?ttl={ttl}&request_timeout=4s", server.url())).await
 }
 
-/// Matches requests with this word in them.
 pub fn says(word: &str) -> impl Fn(&[u8]) -> bool + Send + 'static {
     let word = word.as_bytes().to_vec();
     move |request| request.windows(word.len()).any(|part| part == word)
@@ -111,12 +102,11 @@ pub fn limited(queue: &Address, weight: u32, limit: u32) -> Join {
     Join { limit: Limit::Exactly(limit), ..permits(queue, weight) }
 }
 
-/// The limit that makes a claim of [`KINDS`] exclusive.
+/// One limit for all of [`KINDS`]: it makes the claim exclusive.
 pub fn limit(kind: Kind) -> Limit {
     if kind == Kind::Semaphore { Limit::Exactly(1) } else { Limit::Stored }
 }
 
-/// Whether each node of the queue is admitted, in order.
 pub async fn standing(backend: &Arc<dyn Backend>, queue: &Address) -> Vec<bool> {
     backend.list(queue, ALL).await.unwrap().iter().map(|entry| entry.admitted).collect()
 }
@@ -129,7 +119,6 @@ pub async fn waiting(backend: &Arc<dyn Backend>, join: &Join) -> Arc<dyn Node> {
     waiting_node(backend.join(join).await)
 }
 
-/// Expires a holder's node on the server, as if its client had died and no client had looked at the queue since.
 pub async fn expire(operator: &mut Operator, queue: &Address, node: &Arc<dyn Node>) {
     let of = format!("latchwork:{}:{{{}}}", queue.kind().as_str(), queue.name());
     let one: Option<String> = match queue.kind() {

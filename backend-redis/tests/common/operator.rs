@@ -1,12 +1,9 @@
-//! An operator with redis-cli.
-
 use latchwork_conformance::servers::Server;
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, FromRedisValue};
 
 use super::PATIENCE;
 
-/// The commands that a client of one server needs.
 pub const RIGHTS: &str = "+@read +@write +@pubsub +@scripting +@connection -@dangerous +time +info";
 
 #[derive(Clone)]
@@ -19,7 +16,7 @@ impl Operator {
 
     pub async fn at(addr: &str) -> Self {
         let client = redis::Client::open(format!("redis://{addr}")).unwrap();
-        // Some of an operator's commands take long.
+        // Some commands take long.
         let config = redis::AsyncConnectionConfig::new()
             .set_connection_timeout(Some(PATIENCE))
             .set_response_timeout(Some(PATIENCE));
@@ -32,12 +29,11 @@ impl Operator {
         cmd.query_async(&mut self.0).await.unwrap_or_else(|error| panic!("{words}: {error}"))
     }
 
-    /// Runs a command whose answer the test does not use.
     pub async fn tell(&mut self, words: &str) {
         self.say::<()>(words).await;
     }
 
-    /// Runs a command whose words contain spaces.
+    /// The words may contain spaces.
     pub async fn run(&mut self, cmd: &Cmd) {
         cmd.exec_async(&mut self.0).await.unwrap();
     }
@@ -46,41 +42,37 @@ impl Operator {
         self.run(redis::cmd("PUBLISH").arg(channel).arg(message)).await;
     }
 
-    /// The keys of a pattern, sorted.
     pub async fn keys(&mut self, pattern: &str) -> Vec<String> {
         let mut keys: Vec<String> = self.say(&format!("KEYS {pattern}")).await;
         keys.sort_unstable();
         keys
     }
 
-    /// Makes the server refuse each write that needs memory.
+    /// Each write that needs memory is refused.
     pub async fn fill_memory(&mut self) {
         self.tell("CONFIG SET maxmemory-policy noeviction").await;
         self.tell("CONFIG SET maxmemory 1").await;
     }
 
-    /// Makes a user with the password `word` and these rights, in the namespace of all tests.
+    /// The password is `word`.
     pub async fn allow(&mut self, user: &str, rights: &str) {
         self.tell(&format!("ACL SETUSER {user} on >word ~latchwork:* &latchwork:* {rights}")).await;
     }
 
-    /// How often a command was called, by clients and scripts.
     pub async fn calls(&mut self, command: &str) -> u64 {
         self.counted("INFO commandstats", &format!("cmdstat_{command}:calls=")).await
     }
 
-    /// How often scripts were called, by their hash and by their text.
     pub async fn script_calls(&mut self) -> [u64; 2] {
         [self.calls("evalsha").await, self.calls("eval").await]
     }
 
-    /// The number after `mark` in the answer to a command; 0 without it.
+    /// 0 without `mark`.
     pub async fn counted(&mut self, words: &str, mark: &str) -> u64 {
         number_after(&self.say::<String>(words).await, mark)
     }
 }
 
-/// The number after `mark` in a text; 0 without it.
 pub fn number_after(text: &str, mark: &str) -> u64 {
     let digits = text.split_once(mark).and_then(|(_, rest)| rest.split(|c: char| !c.is_ascii_digit()).next());
     digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)

@@ -1,5 +1,4 @@
-//! Chaos on a server that is killed, started again and stopped for a while, at random. It keeps all
-//! writes that it has acknowledged.
+//! The server keeps all writes that it has acknowledged.
 
 use latchwork_conformance::child::SoakKind;
 use latchwork_conformance::server_faults::{chaos_beside, restarts_and_stalls};

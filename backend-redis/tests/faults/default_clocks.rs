@@ -1,5 +1,3 @@
-//! The cases that depend on the server's clocks, on a server with default clocks.
-
 use latchwork_conformance::once_more::a_lease_is_kept_and_ends_at_default_clocks;
 use latchwork_conformance::servers::{Clocks, Kind, Options, Server};
 use latchwork_conformance::testbeds::redis_testbed;

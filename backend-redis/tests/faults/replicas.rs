@@ -1,5 +1,3 @@
-//! The primary is killed immediately after an acquisition, and a replica is promoted.
-
 use std::time::Instant;
 
 use latchwork_conformance::cases::is_long;
@@ -10,7 +8,6 @@ use crate::common::{outlive, soon};
 use crate::replication::replicas::Replicas;
 use crate::replication::{NOISE, PATIENT, SOON, is_unconfirmed};
 
-/// The results for the locks of one kind.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Figures {
     lost: usize,
@@ -18,7 +15,6 @@ struct Figures {
 }
 
 impl Figures {
-    /// Checks the promoted replica: the lock is free if it was lost.
     async fn look(&mut self, promoted: &Coordinator, key: &str) {
         match soon(promoted.mutex(key).unwrap().try_acquire()).await.unwrap() {
             Some(_) => self.lost += 1,
@@ -27,7 +23,7 @@ impl Figures {
     }
 }
 
-/// The plain lock is the control: with the link held back, it is lost each time.
+/// The plain lock is the control.
 #[tokio::test]
 async fn a_confirmed_lock_outlives_a_failover_to_its_replica_and_a_plain_one_does_not() {
     let rounds = if is_long() { 50 } else { 5 };
@@ -58,7 +54,7 @@ async fn a_confirmed_lock_outlives_a_failover_to_its_replica_and_a_plain_one_doe
         );
         drop((kept, lost));
         promoted.close_now().await.unwrap();
-        // The server is gone, so nothing can be released.
+        // The server is gone.
         latchwork_core::crash(&client).await;
         replicas.begin_again().await;
     }
@@ -73,8 +69,7 @@ async fn a_confirmed_lock_outlives_a_failover_to_its_replica_and_a_plain_one_doe
     assert_eq!(confirmed, Figures { lost: 0, kept: rounds });
 }
 
-/// The limit of confirmations: `WAIT` is not a consensus. The promoted replica must be one that
-/// confirmed.
+/// `WAIT` is not a consensus: the promoted replica must be one that confirmed.
 #[tokio::test]
 async fn a_confirmed_lock_is_lost_in_a_failover_to_a_replica_that_did_not_confirm() {
     let replicas = Replicas::start().await;

@@ -1,4 +1,4 @@
-//! The connection for confirmations: when it exists, and which requests it may delay.
+//! When the connection for confirmations exists, and which requests it may delay.
 
 use std::time::{Duration, Instant};
 
@@ -55,9 +55,9 @@ async fn a_confirmation_that_waits_holds_up_no_other_request() {
         beside.push(round().await);
     }
     is_unconfirmed(&soon(waits).await.unwrap().unwrap_err(), 0, 1);
-    // The machine may be busier than it was.
+    // The machine may be busier now.
     let alone = before.max(twenty().await);
-    // The control: the time of a request after a WAIT on the same connection.
+    // The control sends a request after a WAIT on the same connection.
     let mut shared = Operator::of(&replicas.primary).await;
     shared.tell("SET a 1").await;
     let (mut waiting, begun) = (shared.clone(), Instant::now());
@@ -69,9 +69,8 @@ async fn a_confirmation_that_waits_holds_up_no_other_request() {
          a PING behind WAIT 1 1000: {behind:?}"
     );
     assert!(behind >= Duration::from_secs(1), "the control");
-    // Otherwise both requests of an acquisition would wait for the end of a WAIT, which takes 50
-    // ms, and which an idle server notices up to 100 ms later. On a busy machine some requests are
-    // as slow, but not half of them.
+    // Otherwise both requests of an acquisition would wait for the end of a WAIT: 50 ms, and up to 100 ms
+    // until an idle server notices. On a busy machine some requests are as slow, but not half of them.
     assert!(rounds > 10 && beside <= 3 * alone + Duration::from_millis(30), "held up");
 }
 
@@ -97,7 +96,6 @@ async fn many_at_once_share_their_questions() {
     println!("{MANY} acquisitions were confirmed in {took:?}, with {asked} times WAIT");
     assert!(asked < MANY as u64 / 2, "{asked}");
 
-    // One after another: the cost on this machine.
     let mutex = client.mutex("alone").unwrap();
     let mut medians = Vec::new();
     for replicas in [0, 2] {
@@ -174,7 +172,7 @@ async fn it_moves_no_deadline_but_by_its_renewal_and_a_demoted_primary_confirms_
     replicas.begin_again().await;
 }
 
-/// During a failover there may be two masters, each with a replica.
+/// A failover may have two masters, each with a replica.
 #[tokio::test]
 async fn another_master_where_the_first_one_was_confirms_nothing() {
     let replicas = Replicas::start().await;
@@ -188,7 +186,7 @@ async fn another_master_where_the_first_one_was_confirms_nothing() {
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert_eq!(node.state().lost(), None, "the former master still has the node");
 
-    // The control: the other master has the node too, and a replica that confirms.
+    // The control: the other master has the node, and a replica that confirms.
     let there = connect(&replicas.url("ttl=60s")).await;
     assert_eq!(standing(&there, &join.queue).await, [true]);
     let mut operator = Operator::of(&replicas.primary).await;
@@ -209,8 +207,7 @@ async fn a_server_that_does_not_allow_it_is_named() {
     is_named(&refused(&url("mute", "min_replicas=1")).await);
     let app = user(&url("app", "min_replicas=1&request_timeout=3s")).await;
     is_unconfirmed(&app.mutex("a").unwrap().acquire().await.unwrap_err(), 0, 1);
-    // A client that does not ask for confirmation needs no right to it, and a client that asks gets
-    // the error at once.
+    // Only a client that asks for confirmation needs the right.
     let mute = user(&url("mute", "ttl=10s")).await;
     is_named(&mute.mutex("b").unwrap().acquire().min_replicas(1).await.unwrap_err());
     uses(&mute, "b").await;

@@ -1,5 +1,5 @@
-//! A waiter that is admitted by another client's release has written nothing since. Its
-//! confirmation must not count its earlier writes.
+//! A waiter that another client's release admits has written nothing since: its earlier writes must not
+//! count.
 
 use std::time::Duration;
 
@@ -23,10 +23,10 @@ async fn the_winner_of_a_hand_off_is_not_confirmed_while_replication_is_held_bac
     let earlier = admitted(&winner, &ask(&crate::common::queue(Kind::Mutex, "b"), Claim::Exclusive)).await;
     soon(earlier.confirm(2, PATIENCE)).await.unwrap();
     earlier.leave().await.unwrap();
-    // Like the winner's shared connection: it wrote before, and writes nothing more.
+    // Like the winner's connection, it wrote before, and writes nothing more.
     let mut shared = Operator::of(&replicas.primary).await;
     shared.tell("SET a-join 1").await;
-    // Like a connection for confirmations that has written nothing.
+    // This connection has written nothing.
     let mut own = Operator::of(&replicas.primary).await;
     replicas.caught_up(2).await;
     replicas.hold_back_all();
@@ -35,7 +35,7 @@ async fn the_winner_of_a_hand_off_is_not_confirmed_while_replication_is_held_bac
     let error = waits.confirm(1, SHORTLY).await.unwrap_err();
     is_unconfirmed(&error, 0, 1);
 
-    // The controls: without its own write after the admission, either connection confirms.
+    // The controls: without an own write after the admission, both confirm.
     let on_shared: u64 = shared.say("WAIT 2 1000").await;
     let on_own: u64 = own.say("WAIT 1 1000").await;
     assert_eq!((on_shared, on_own), (2, 2), "a control confirmed an acquisition that no replica has");

@@ -1,5 +1,3 @@
-//! Every recipe asks replicas in the same way.
-
 use latchwork_core::recipes::{MultiLock, MultiMember};
 use latchwork_core::{Coordinator, Error, Owner};
 
@@ -11,8 +9,7 @@ use crate::common::{Operator, soon, until};
 #[tokio::test]
 async fn every_recipe_is_refused_while_replication_is_held_back_and_acquired_after_that() {
     let replicas = Replicas::start().await;
-    // Each acquisition waits for the time of a request, and its replicas are asked within it, even
-    // on a busy machine.
+    // Even on a busy machine, the replicas are asked within the time of a request.
     let client = user(&replicas.url("ttl=60s&request_timeout=3s&min_replicas=1")).await;
     replicas.hold_back_all();
     for (what, answer) in soon(all(&client)).await {
@@ -20,9 +17,9 @@ async fn every_recipe_is_refused_while_replication_is_held_back_and_acquired_aft
         println!("{what}: {error}");
         is_unconfirmed(&error, 0, 1);
     }
-    // No confirmation is requested, although the URL has `min_replicas`.
+    // The URL has `min_replicas`.
     soon(client.mutex("mutex").unwrap().acquire().min_replicas(0)).await.unwrap().release().await.unwrap();
-    // No node of a refused acquisition remains that would block the other client's try.
+    // A node of a refused acquisition would block the other client's try.
     let mut operator = Operator::of(&replicas.primary).await;
     until(async || nothing_is_held(&mut operator).await).await;
     soon(client.close()).await.unwrap();
@@ -39,10 +36,9 @@ async fn every_recipe_is_refused_while_replication_is_held_back_and_acquired_aft
     assert_eq!(again.token(), held.token());
 }
 
-/// Whether no queue except that of the clients has a node.
+/// The queue of the clients does not count.
 async fn nothing_is_held(operator: &mut Operator) -> bool {
     for key in operator.keys("*").await.iter().filter(|key| !key.contains(":clients:")) {
-        // In the folded form of a queue, the last number remains, and a node follows it.
         let of_one =
             key.ends_with(":one") && operator.say::<String>(&format!("GET {key}")).await.contains(' ');
         if of_one || key.ends_with(":node") {
@@ -52,7 +48,7 @@ async fn nothing_is_held(operator: &mut Operator) -> bool {
     true
 }
 
-/// The results of all recipes, which run at once. The writer and the reader wait for each other.
+/// They run at once: the writer and the reader wait for each other.
 async fn all(client: &Coordinator) -> [(&'static str, Result<(), Error>); 8] {
     let (mutex, other) = (client.mutex("mutex").unwrap(), client.mutex("other").unwrap());
     let (reentrant, rwlock) = (client.mutex("owner").unwrap(), client.rwlock("rwlock").unwrap());

@@ -1,4 +1,4 @@
-//! A primary and two replicas, each with a proxy that can delay its link.
+//! Each replica has a proxy that can delay its link.
 
 use latchwork_conformance::actions::in_turn;
 use latchwork_conformance::proxy::{Direction, Proxy};
@@ -6,7 +6,7 @@ use latchwork_conformance::servers::Server;
 
 use crate::common::{Operator, own, soon};
 
-/// Syncs begin at once, and not after 5 s.
+/// The default delay is 5 s.
 const PROMPT: &[&str] = &["--repl-diskless-sync-delay", "0"];
 
 pub(crate) struct Replicas {
@@ -16,7 +16,6 @@ pub(crate) struct Replicas {
 }
 
 impl Replicas {
-    /// Starts them. The replicas follow, and have all writes.
     pub(crate) async fn start() -> Self {
         let (primary, first, second) = tokio::join!(own(PROMPT), own(PROMPT), own(PROMPT));
         let links = in_turn((0..2).map(async |_| Proxy::start(primary.addr()).await.unwrap())).await;
@@ -34,7 +33,6 @@ impl Replicas {
         format!("{}?{options}", self.servers[replica].url())
     }
 
-    /// Holds back the primary's further writes from this replica.
     pub(crate) fn hold_back(&self, replica: usize) {
         self.links[replica].hold(Direction::ToClient);
     }
@@ -43,28 +41,23 @@ impl Replicas {
         (0..self.links.len()).for_each(|replica| self.hold_back(replica));
     }
 
-    /// Lets all writes reach the replica.
     pub(crate) fn let_through(&self, replica: usize) {
         self.links[replica].resume();
     }
 
-    /// Kills the primary and promotes this replica, with the writes that have reached it.
     pub(crate) async fn fail_over_to(&self, replica: usize) {
         self.primary.kill().await.unwrap();
         let mut operator = Operator::of(&self.servers[replica]).await;
         operator.tell("REPLICAOF NO ONE").await;
     }
 
-    /// Like [`fail_over_to`](Self::fail_over_to), and clients find the replica at the primary's
-    /// address.
     pub(crate) async fn fail_over_in_place_to(&self, replica: usize) {
         self.fail_over_to(replica).await;
         let mut operator = Operator::of(&self.servers[replica]).await;
         operator.tell(&format!("CONFIG SET port {}", self.port())).await;
     }
 
-    /// Makes the first replica a second master, with the other replica. New connections find it at
-    /// the primary's address. Connections to the primary remain.
+    /// New connections find the other replica at the primary's address. Connections to the primary remain.
     pub(crate) async fn divide(&self) {
         let [first, second] = &self.servers;
         let (_, port) = first.addr().rsplit_once(':').expect("a port");
@@ -77,14 +70,12 @@ impl Replicas {
         operator.tell(&format!("CONFIG SET port {}", self.port())).await;
     }
 
-    /// Starts the primary again, without its data, with both replicas.
     pub(crate) async fn begin_again(&self) {
         self.primary.launch().await.unwrap();
         self.follow().await;
     }
 
-    /// Makes the replicas follow the primary directly, so that the cost of the links is not
-    /// measured.
+    /// The cost of the links must not be measured.
     pub(crate) async fn follow_directly(&self) {
         for server in &self.servers {
             self.follow_at(server, &self.port()).await;
@@ -110,7 +101,6 @@ impl Replicas {
         port.to_owned()
     }
 
-    /// Waits until this number of replicas have all writes.
     pub(crate) async fn caught_up(&self, replicas: usize) {
         let mut operator = Operator::of(&self.primary).await;
         operator.tell("SET written 1").await;

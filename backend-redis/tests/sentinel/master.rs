@@ -1,6 +1,3 @@
-//! A master that Sentinels watch: how clients find it, the effect of a failover on holds, and the
-//! errors.
-
 use std::time::{Duration, Instant};
 
 use crate::common::coordinators::{confirmed, mistaken, queued, refused, said, user, uses};
@@ -10,7 +7,7 @@ use latchwork_conformance::proxy::Proxy;
 use latchwork_conformance::servers::WatchedRedis;
 use latchwork_core::{Coordinator, Ended, ErrorKind, LeaseState, LostReason};
 
-/// Requests and renewals have a long time: a change within [`PROMPT`] came by an event.
+/// A change within [`PROMPT`] came by an event.
 const PATIENT: &str = "ttl=60s&request_timeout=20s&connect_timeout=30s";
 const PROMPT: Duration = Duration::from_secs(10);
 
@@ -26,7 +23,7 @@ fn port(addr: &str) -> u16 {
 async fn a_hold_goes_on_at_the_new_master_and_tokens_rise() {
     let watched = WatchedRedis::start().await.unwrap();
     let (holder, waiting) = tokio::join!(of(&watched, "ttl=20s"), of(&watched, "ttl=20s"));
-    // Confirmed by both replicas, so that the promoted one has it.
+    // Both replicas confirm, so the promoted one has it.
     let mutex = holder.mutex("a").unwrap();
     let hold = confirmed(&holder, "a", 2).await;
     let waiter = queued(&mutex, waiting.mutex("a").unwrap().acquire()).await;
@@ -43,12 +40,12 @@ async fn a_hold_goes_on_at_the_new_master_and_tokens_rise() {
     let next = soon(waiter).await.unwrap().unwrap();
     assert!(next.token() > token);
     next.release().await.unwrap();
-    // The other replica follows the new master, and may be asked to confirm.
+    // The other replica follows the new master.
     let hold = confirmed(&holder, "a", 1).await;
     hold.release().await.unwrap();
 }
 
-/// A write that has not reached the replica that is promoted.
+/// The write has not reached the promoted replica.
 #[tokio::test]
 async fn a_hold_that_the_new_master_does_not_know_is_forgotten() {
     let watched = WatchedRedis::start().await.unwrap();
@@ -68,10 +65,10 @@ async fn a_hold_that_the_new_master_does_not_know_is_forgotten() {
     assert!(again.token() > hold.token());
 }
 
-/// A partition with the client on both sides: the master that is cut off serves all the time.
+/// The client is on both sides: the master that is cut off serves.
 #[tokio::test]
 async fn only_holds_known_to_the_new_master_survive() {
-    // Longer than a busy machine takes to acquire.
+    // A busy machine takes less to acquire.
     let watched = WatchedRedis::start_cuttable(Duration::from_secs(6)).await.unwrap();
     let client = of(&watched, "ttl=20s&request_timeout=4s").await;
     let hold = confirmed(&client, "a", 2).await;
@@ -94,12 +91,10 @@ async fn only_holds_known_to_the_new_master_survive() {
     soon(client.close()).await.unwrap();
 }
 
-/// How many scripts a server has run for clients.
 async fn scripts(addr: &str) -> u64 {
     Operator::at(addr).await.calls("evalsha").await
 }
 
-/// An operator moves the master while all servers are healthy.
 #[tokio::test]
 async fn a_master_that_is_demoted_gets_no_further_write() {
     let watched = WatchedRedis::start().await.unwrap();
@@ -119,9 +114,8 @@ async fn a_master_that_is_demoted_gets_no_further_write() {
     assert_eq!(scripts(old).await, demoted, "a request went to the old master");
 }
 
-/// The connection remains, and only the Sentinels know the new master: the client is notified by
-/// them, long before one of its requests would have no answer. The process of one Sentinel is
-/// stopped, and its connection does not end.
+/// Only the Sentinels report the new master, long before a request would have no answer. The process of one
+/// Sentinel is stopped, and its connection does not end.
 #[tokio::test]
 async fn a_client_whose_master_falls_silent_hears_of_the_new_one_from_any_sentinel() {
     let watched = WatchedRedis::start().await.unwrap();
@@ -141,8 +135,7 @@ async fn a_client_whose_master_falls_silent_hears_of_the_new_one_from_any_sentin
     watched.resume(master).unwrap();
     until(async || !watched.leads(master).await).await;
     assert!(hold.is_held());
-    // One renewal of the client's registration may have been under way when the master became
-    // silent.
+    // One renewal of the registration may have been under way.
     let after = scripts(&watched.servers()[master]).await;
     assert!(after <= before + 1, "the old master got more than one renewal: {before}, {after}");
     watched.resume_sentinel(0).unwrap();
@@ -150,8 +143,6 @@ async fn a_client_whose_master_falls_silent_hears_of_the_new_one_from_any_sentin
     soon(client.close()).await.unwrap();
 }
 
-/// A partition has left this Sentinel with an old master, which considers itself the master. This
-/// Sentinel is the first in the URL.
 #[tokio::test]
 async fn a_sentinel_that_names_another_master_than_most_is_outvoted() {
     let watched = WatchedRedis::start().await.unwrap();
@@ -169,7 +160,7 @@ async fn a_sentinel_that_names_another_master_than_most_is_outvoted() {
 
     let client = user(&url([&one, &sentinels[1], &sentinels[2]])).await;
     let hold = soon(client.mutex("a").unwrap().acquire()).await.unwrap();
-    // The client asks this Sentinel again during this time, and gets the same answer.
+    // The client asks this Sentinel again during this time.
     outlive(&client.lease(), 1.0).await;
     assert!(hold.is_held(), "{:?}", hold.state());
     Operator::at(&sentinels[2]).await.tell(&format!("SENTINEL FAILOVER {service}")).await;
@@ -180,7 +171,7 @@ async fn a_sentinel_that_names_another_master_than_most_is_outvoted() {
     drop((hold, after));
     soon(client.close()).await.unwrap();
 
-    // If most Sentinels are with the old master, no client can know the new one.
+    // No client can know the new master then.
     let client = user(&url([&sentinels[2], &one, &other])).await;
     uses(&client, "a").await;
     assert!(scripts(lone.addr()).await > 0, "most Sentinels name the master");
@@ -209,7 +200,7 @@ async fn sentinel_mistakes_give_the_errors_in_the_guide() {
     let mistake = "the URL has `redis://`, and the host is a Sentinel";
     mistaken(&mut guide, mistake, &format!("redis://{first}"), &["Sentinel", "redis-sentinel://"]).await;
 
-    // A Sentinel that lags: it names a replica.
+    // A Sentinel that lags names a replica.
     let master = watched.master().await.unwrap();
     let [old, replica] = [master, (master + 1) % 3].map(|server| watched.servers()[server].clone());
     let behind = Proxy::start(first.as_str()).await.unwrap();
@@ -219,7 +210,7 @@ async fn sentinel_mistakes_give_the_errors_in_the_guide() {
     let words = [replica.as_str(), "the Sentinels name as the master", "is a replica of"];
     mistaken(&mut guide, mistake, &url, &words).await;
 
-    // Sentinels with a login, one of them dead. The rights of this login are enough.
+    // One Sentinel is dead.
     for sentinel in [&second, &third] {
         let mut operator = Operator::at(sentinel).await;
         let rules = "on >word &+switch-master +sentinel|get-master-addr-by-name +subscribe +hello";
@@ -239,7 +230,6 @@ async fn sentinel_mistakes_give_the_errors_in_the_guide() {
         }
     }
     guide.all_made();
-    // A login without the right to subscribe still finds the master at each connect.
     for login in [
         "sentinel_password=secret",
         "sentinel_user=app&sentinel_password=word",

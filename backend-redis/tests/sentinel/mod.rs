@@ -1,5 +1,3 @@
-//! Tests on a master that Sentinels watch.
-
 mod failover;
 mod master;
 mod tls;

@@ -1,6 +1,3 @@
-//! Sentinels and the servers that they watch, over TLS: a failover, the checked names, and the
-//! error of each mistake.
-
 use crate::common::coordinators::{confirmed, mistaken, refused_as, user, uses};
 use crate::common::{Operator, soon};
 use latchwork_conformance::mistakes::Mistakes;
@@ -10,7 +7,6 @@ use latchwork_core::{ErrorKind, LeaseState};
 const IP: &str = "127.0.0.1";
 const NAME: &str = "localhost";
 
-/// Servers that name each other by `host`, and have certificates for `names`.
 async fn secured(host: &str, names: &[&str], demands: bool) -> (WatchedRedis, Certificates) {
     let certificates = Certificates::of(names, Validity::Now).unwrap();
     let watched = WatchedRedis::start_secured(&certificates.server(demands), host).await;
@@ -21,7 +17,6 @@ fn url(watched: &WatchedRedis, options: &str) -> String {
     format!("{}?{options}", watched.tls_url().expect("the server has a TLS address"))
 }
 
-/// A master is killed: its client finds the next one, checks its certificate, and keeps its hold.
 async fn survives_a_failover(watched: &WatchedRedis, options: &str) {
     let client = user(&url(watched, &format!("{options}&ttl=20s"))).await;
     let hold = confirmed(&client, "held", 2).await;
@@ -39,8 +34,6 @@ async fn survives_a_failover(watched: &WatchedRedis, options: &str) {
     soon(client.close()).await.unwrap();
 }
 
-/// Checks at servers and Sentinels that no client of this library has connected to a port without
-/// TLS.
 async fn only_over_tls(watched: &WatchedRedis, master: usize) {
     let addresses = |list: &str, mark: &str| -> Vec<String> {
         let ours = list.lines().filter(|line| line.contains(mark));
@@ -55,7 +48,7 @@ async fn only_over_tls(watched: &WatchedRedis, master: usize) {
     let mut listeners = 0;
     for sentinel in watched.sentinels() {
         let list: String = Operator::at(&sentinel).await.say("CLIENT LIST").await;
-        // Sentinels connect to each other too, but do not send this command.
+        // Sentinels do not send this command to each other.
         let ours = addresses(&list, "cmd=sentinel|get-master-addr-by-name");
         assert!(!ours.contains(&sentinel), "{ours:?}");
         listeners += ours.len();
@@ -72,7 +65,7 @@ async fn a_hold_goes_on_at_the_new_master_with_certificates_on_both_sides() {
 #[tokio::test]
 async fn servers_that_are_named_by_names_are_checked_by_those() {
     let (watched, certificates) = secured(NAME, &[NAME], false).await;
-    // The control: the address is not in the certificate.
+    // The control.
     let by_address = url(&watched, &certificates.trusting()).replace(NAME, IP);
     let words = ["the Sentinel at 127.0.0.1:", "connect by a name in the certificate"];
     refused_as(&by_address, ErrorKind::WrongServer, &words).await;
@@ -82,8 +75,6 @@ async fn servers_that_are_named_by_names_are_checked_by_those() {
 #[tokio::test]
 async fn server_name_option_applies_to_all_servers() {
     let (watched, certificates) = secured(IP, &["redis.internal", NAME], false).await;
-    // The certificates have the Sentinels' name in the URL, but not the address by which the
-    // Sentinels name the master.
     let by_name = url(&watched, &certificates.trusting()).replace(IP, NAME);
     let words = ["which the Sentinels name as the master", "the certificate is not for 127.0.0.1"];
     refused_as(&by_name, ErrorKind::WrongServer, &words).await;
@@ -94,8 +85,7 @@ async fn server_name_option_applies_to_all_servers() {
 
 #[tokio::test]
 async fn tls_mistakes_give_the_errors_in_the_guide() {
-    // The certificates have the name in the URL, but not the address by which the Sentinels name
-    // the master.
+    // They have the name in the URL, but not the master's address.
     let (watched, certificates) = secured(IP, &[NAME], true).await;
     let by_name = |options: &str| url(&watched, options).replace(IP, NAME);
     let (service, mutual) = (WatchedRedis::SERVICE, certificates.mutual());

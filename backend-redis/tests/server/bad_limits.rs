@@ -1,5 +1,3 @@
-//! A stored text that is not a limit: it is reported, and remains until a limit is set.
-
 use crate::common::{Operator, admitted, queue, served, soon, waiting};
 use latchwork_conformance::limits::{StoredLimit, bad_limits_are_reported_and_stay, permit, shows_bad_limit};
 use latchwork_core::backend::{ExpectedLimit, Join, Patience};
@@ -34,7 +32,7 @@ async fn bad_limit_text_is_a_conflict_until_its_replacement() {
     bad_limits_are_reported_and_stay(&*client, &address, &mut Key(operator)).await;
 }
 
-/// A waiter once read "-5" as a wait of two microseconds, and "nan" as a wait without an end.
+/// The waiter once read "-5" as two microseconds, and "nan" as no end.
 #[tokio::test]
 async fn a_waiter_learns_of_it_by_its_next_recheck_and_a_holder_goes_on() {
     let (_server, mut operator, client) = served("3s").await;
@@ -46,8 +44,7 @@ async fn a_waiter_learns_of_it_by_its_next_recheck_and_a_holder_goes_on() {
         let before = operator.calls("evalsha").await;
         store(&mut operator, stored).await;
         shows_bad_limit(&soon(waiter.admitted()).await.unwrap_err(), stored);
-        // No message is sent: a renewal in each third of the TTL finds the text, even on a machine
-        // that stops for a while.
+        // A renewal in each third of the TTL finds the text, even on a machine that stops for a while.
         let looks = operator.calls("evalsha").await - before;
         assert!(looks < 20, "{looks} looks at {stored}");
         assert_eq!(held.state().lost(), None);

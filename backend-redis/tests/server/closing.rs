@@ -1,5 +1,3 @@
-//! A close leaves nothing on the server, with any request under way.
-
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,7 +16,6 @@ use crate::common::{
     ALL, LONG, admitted, ask, client, is_script, own, queue, says, served, soon, standing, until, waiting,
 };
 
-/// A TTL that tests wait for. It is long enough for checks before its end, even on a busy machine.
 const MORTAL: &str = "5s";
 
 #[tokio::test]
@@ -34,7 +31,7 @@ async fn orderly_close_removes_nodes_and_abrupt_close_keeps_them() {
     orderly.close(Close::Orderly).await.unwrap();
     abrupt.close(Close::Abrupt).await.unwrap();
     assert_eq!(held.state().lost(), Some(LostReason::Closed));
-    // A dead client does not report a close: its hold is lost at its deadline.
+    // A dead client reports no close: its hold is lost at its deadline.
     assert_eq!(left.state().lost(), None);
     for (client, node) in [(&orderly, &held), (&abrupt, &left)] {
         assert_eq!(client.lease().state(), LeaseState::Lost(LostReason::Closed));
@@ -45,7 +42,6 @@ async fn orderly_close_removes_nodes_and_abrupt_close_keeps_them() {
     assert_eq!(other.list(&b, ALL).await.unwrap().len(), 1);
 }
 
-/// The guards leave their nodes to the close.
 #[tokio::test]
 async fn a_close_that_was_dropped_in_its_margin_goes_on_with_the_next_one_or_with_the_last_handle() {
     let (server, _operator, other) = served(LONG).await;
@@ -63,7 +59,6 @@ async fn a_close_that_was_dropped_in_its_margin_goes_on_with_the_next_one_or_wit
     }
 }
 
-/// With both sides of a move, as with one coordinator, in each phase.
 #[tokio::test]
 async fn a_client_of_both_sides_leaves_a_kept_hold_to_its_expiry_too() {
     let server = own(&[]).await;
@@ -85,7 +80,7 @@ async fn a_client_of_both_sides_leaves_a_kept_hold_to_its_expiry_too() {
         let closing = takes_part().await;
         let keys = [format!("kept-in-{phase}"), format!("dropped-in-{phase}")];
         let mutexes = keys.each_ref().map(|key| closing.mutex(key.as_str()).unwrap());
-        // Longer than the TTL, which is not renewed after the close: no node outlives its client by more.
+        // Longer than the TTL: no node outlives its client by more.
         let [kept, dropped] = mutexes.map(|mutex| mutex.acquire().min_hold(Duration::from_secs(600)));
         let kept = kept.await.unwrap();
         drop(dropped.await.unwrap());
@@ -105,7 +100,6 @@ async fn a_client_of_both_sides_leaves_a_kept_hold_to_its_expiry_too() {
     soon(other.close()).await.unwrap();
 }
 
-/// A server, a proxy in front of it, a client over the proxy, and a direct client.
 async fn proxied() -> (Server, Proxy, Arc<dyn Backend>, Arc<dyn Backend>) {
     let (server, _operator, other) = served(LONG).await;
     let proxy = Proxy::start(server.addr()).await.unwrap();
@@ -128,7 +122,7 @@ async fn closed_while_joining(drop_first: bool) {
     }
     let mut closing = backend.close(Close::Orderly);
     assert!((&mut closing).now_or_never().is_none(), "closed before the server got the leave");
-    // Not before: the join must be in flight during the close.
+    // The join must be in flight during the close.
     proxy.resume();
     soon(closing).await.unwrap();
     match soon(joining).await {
@@ -178,8 +172,7 @@ async fn a_close_on_a_connection_that_fell_silent_is_confirmed_on_another() {
     assert_eq!(standing(&other, &mutex).await.len(), 0);
 }
 
-/// A client has lost a node that the server still has, and was removing it when the connection
-/// broke.
+/// The server still has it: the connection broke during the removal.
 async fn removed_in_vain() -> (Server, Proxy, [Arc<dyn Backend>; 2], Arc<dyn Node>, Address) {
     let (server, proxy, backend, other) = proxied().await;
     let mutex = queue(Kind::Mutex, "a");
@@ -187,7 +180,7 @@ async fn removed_in_vain() -> (Server, Proxy, [Arc<dyn Backend>; 2], Arc<dyn Nod
     let lost = admitted(&backend, &join).await;
     let mut leave = proxy.park_request(says(&join.id.to_string()));
     lost.state().lease().clock().jump(backend.lease().ttl());
-    // After a reconnect the client checks all its nodes.
+    // A reconnect checks all nodes.
     proxy.sever();
     soon(leave.caught()).await.unwrap();
     soon(proxy.wait_for_connections(1)).await;
@@ -215,8 +208,7 @@ async fn a_client_that_closes_leaves_a_kept_node_to_its_expiry() {
     let server = own(&[]).await;
     let (closing, other) = (client(&server, MORTAL).await, client(&server, LONG).await);
     let (a, b) = (queue(Kind::Mutex, "a"), queue(Kind::Mutex, "b"));
-    // Longer than its TTL, which is not renewed after the close: no node outlives its client by
-    // more.
+    // Longer than the TTL: no node outlives its client by more.
     let coordinator = Coordinator::new(Arc::clone(&closing), &Config::new("redis"));
     let kept = coordinator.mutex("a").unwrap().acquire().min_hold(Duration::from_secs(600)).await.unwrap();
     let free = admitted(&closing, &ask(&b, Claim::Exclusive)).await;
@@ -229,8 +221,7 @@ async fn a_client_that_closes_leaves_a_kept_node_to_its_expiry() {
     assert_eq!(standing(&other, &b).await, [false; 0]);
     assert_eq!(standing(&other, &a).await, [true, false], "given back");
     soon(next.admitted()).await.unwrap();
-    // The client would have lost the hold at its deadline, and the server one margin later, by a
-    // clock that may be set in between.
+    // The hold is lost at its deadline, and the server drops it one margin later, by a clock that may be set.
     let expiry = deadline + margin - Duration::from_millis(1);
     assert!(clock.now() >= expiry, "let in {:?} before its expiry", expiry.since(clock.now()));
     assert_eq!(standing(&other, &a).await, [true]);

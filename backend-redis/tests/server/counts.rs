@@ -1,5 +1,3 @@
-//! Counts that the server changes.
-
 use std::sync::Arc;
 
 use futures_util::FutureExt;
@@ -30,7 +28,7 @@ async fn value(backend: &Arc<dyn Backend>, cell: &Address) -> i64 {
     std::str::from_utf8(&cell.value).unwrap().parse::<Count>().unwrap().value()
 }
 
-/// With compare-and-set, the server would refuse all clients but one each time.
+/// Compare-and-set would succeed for one client at a time.
 #[tokio::test]
 async fn adds_of_many_clients_at_once_are_one_request_each() {
     let (server, mut operator) = operated().await;
@@ -38,7 +36,7 @@ async fn adds_of_many_clients_at_once_are_one_request_each() {
     let mut clients = Vec::new();
     for writer in 0..CLIENTS {
         let client = client(&server, "1h").await;
-        // Each client loads the script.
+        // The client loads the script.
         change(&client, &cell, request(writer, 2, Change::Add(0))).await;
         clients.push(client);
     }
@@ -67,7 +65,7 @@ async fn count_watch_reports_changes_but_no_repetition_or_refusal() {
     }
     promptly(watch.changed()).await.unwrap();
     assert_eq!(change(&other, &cell, request(2, 2, Change::Add(i64::MAX))).await, CountOutcome::Refused);
-    // A message of the server would have arrived before this answer.
+    // A message would have arrived before.
     assert_eq!(value(&backend, &cell).await, 1);
     assert!(watch.changed().now_or_never().is_none(), "the watch reported a change, and nothing was written");
 }

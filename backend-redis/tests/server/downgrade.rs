@@ -1,5 +1,3 @@
-//! A writer turns into a reader.
-
 use latchwork_core::{Claim, Kind};
 
 use crate::common::{LONG, SHORT, admitted, ask, outlive, queue, served, standing};

@@ -1,5 +1,3 @@
-//! Entries and keys of other programs in the place of a queue.
-
 use latchwork_conformance::actions::leave_all;
 use latchwork_conformance::errors::fails;
 use latchwork_core::{Claim, ErrorKind, Kind, LeaseState, LostReason};
@@ -24,7 +22,6 @@ async fn a_foreign_entry_does_no_harm_and_a_foreign_key_is_a_conflict() {
         let answer = client.join(&ask(&queue(Kind::Mutex, key), Claim::Exclusive)).await;
         fails(answer, ErrorKind::Conflict, "a foreign key");
     }
-    // Refused before any write.
     assert_eq!(operator.keys("latchwork:mutex:{b}:*").await, ["latchwork:mutex:{b}:seq"]);
 }
 
@@ -36,7 +33,7 @@ async fn one_queue_with_a_foreign_key_costs_the_others_no_renewal() {
         admitted(&client, &ask(&a, Claim::Exclusive)).await,
         admitted(&client, &ask(&b, Claim::Exclusive)).await,
     );
-    // In one script, because a renewal in between would find the node gone.
+    // A renewal in between would find the node gone.
     let mut replaced = redis::cmd("EVAL");
     replaced.arg("redis.call('DEL', KEYS[1]) redis.call('HSET', KEYS[1], 'a', 'text')");
     operator.run(replaced.arg(1).arg("latchwork:mutex:{a}:one")).await;

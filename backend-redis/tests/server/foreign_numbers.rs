@@ -1,5 +1,3 @@
-//! Numbers of other programs in the keys of a queue.
-
 use futures_util::FutureExt;
 use latchwork_conformance::errors::fails;
 use latchwork_core::backend::{Join, Joined, NodeId, Patience};
@@ -18,7 +16,7 @@ async fn a_number_out_of_range_is_refused_by_its_key_before_anything_is_written(
         for text in [
             "9999999999999999999999".to_owned(),
             "9007199254740992".to_owned(),
-            // The highest number: no next number can be counted from it.
+            // No next number can be counted from it.
             "9007199254740991".to_owned(),
             held("9007199254740992"),
             held("99999999999999999999999999"),
@@ -37,7 +35,6 @@ async fn a_number_out_of_range_is_refused_by_its_key_before_anything_is_written(
             assert_eq!(stays, text, "the foreign key must stay for its owner");
             operator.tell(&format!("DEL {key} latchwork:{}:{{a}}:meta", kind.as_str())).await;
         }
-        // Without the key, the queue works again.
         admitted(&client, &ask(&queue, Claim::Exclusive)).await.leave().await.unwrap();
     }
 }
@@ -57,7 +54,7 @@ async fn bad_last_number_refuses_joins_but_allows_listing_and_revoke() {
             let listed = client.list(&queue, ALL).await.unwrap();
             let standing: Vec<_> = listed.iter().map(|entry| (entry.sequence, entry.admitted)).collect();
             assert_eq!(standing, [(held.state().sequence(), true), (next.state().sequence(), false)]);
-            // The last number is computed from the nodes again.
+            // The last number is computed from the nodes.
             soon(waiting(&client, &join())).await.leave().await.unwrap();
         }
         assert!(client.revoke(&queue, held.state().sequence()).await.unwrap());

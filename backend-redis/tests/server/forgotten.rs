@@ -1,5 +1,3 @@
-//! Why a node is gone: an operator removed it, or the server forgot it.
-
 use latchwork_conformance::errors::is_lost;
 use latchwork_conformance::recorder::Recorder;
 use latchwork_conformance::servers::Server;
@@ -12,7 +10,6 @@ async fn of(server: &Server, ttl: &str) -> Coordinator {
     user(&format!("{}?ttl={ttl}", server.url())).await
 }
 
-/// Restarts the server, which loses its data.
 async fn restarted(server: &Server) {
     server.kill().await.unwrap();
     server.launch().await.unwrap();
@@ -45,7 +42,6 @@ async fn data_loss_reports_forgotten_and_waiters_join_again() {
 async fn a_server_that_was_flushed_has_not_forgotten() {
     let server = own(&[]).await;
     let (ours, others) = (of(&server, SHORT).await, of(&server, SHORT).await);
-    // Before any hold.
     restarted(&server).await;
     let mut operator = Operator::of(&server).await;
     let mutex = ours.mutex("held").unwrap();

@@ -1,5 +1,3 @@
-//! A server without memory: held locks stay, and joins are refused.
-
 use crate::common::coordinators::said;
 use crate::common::{
     LONG, SHORT, admitted, ask, limited, outlive, permits, promptly, queue, served, waiting,
@@ -16,10 +14,9 @@ async fn an_uncontended_lock_outlives_a_full_memory_too() {
         let one = format!("latchwork:{}:{{a}}:one", kind.as_str());
         assert_eq!(operator.keys(&format!("latchwork:{}:*", kind.as_str())).await, [&*one]);
         operator.fill_memory().await;
-        // A whole TTL after the deadline: the node exists only if renewals work.
+        // Only a renewed node outlives this.
         outlive(held.state().lease(), 2.0).await;
         assert_eq!(held.state().lost(), None, "not renewed");
-        // A second node needs more memory: refused before any write.
         let before: String = operator.say(&format!("GET {one}")).await;
         let error = client.join(&ask(&queue, Claim::Exclusive)).await.unwrap_err();
         said(&error, &["memory"]);

@@ -1,5 +1,3 @@
-//! Idle cells: the expiry on the server.
-
 use std::time::Duration;
 
 use latchwork_conformance::cell_actions::lasting;
@@ -16,12 +14,11 @@ fn idle() -> CellLife {
     CellLife::Idle(TimeToIdle::new(IDLE).unwrap())
 }
 
-/// The remaining life of the cell in milliseconds: -1 if it stays.
+/// Milliseconds, -1 if it stays.
 async fn lives(operator: &mut Operator) -> i64 {
     operator.say(&format!("PTTL {KEY}")).await
 }
 
-/// Makes the cell expire soon.
 async fn age(operator: &mut Operator) {
     operator.tell(&format!("PEXPIRE {KEY} 9000")).await;
 }

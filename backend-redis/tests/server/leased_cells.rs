@@ -1,5 +1,3 @@
-//! Ephemeral cells: their expiry and their end.
-
 use std::time::Duration;
 
 use latchwork_conformance::cell_actions::lasting;
@@ -17,7 +15,7 @@ fn cell(key: &str) -> Address {
     queue(Kind::Value, key)
 }
 
-/// The remaining life of the cell in milliseconds: -1 if it stays, -2 if it does not exist.
+/// Milliseconds, -1 if the cell stays, -2 without a cell.
 async fn lives(operator: &mut Operator, key: &str) -> i64 {
     operator.say(&format!("PTTL latchwork:value:{{{key}}}:cell")).await
 }
@@ -107,7 +105,7 @@ async fn a_cell_that_is_not_renewed_costs_the_lease_as_a_node_does_and_others_li
     assert_eq!(lease.state(), LeaseState::Suspended);
     operator.tell("ACL SETUSER app ~latchwork:*").await;
     assert_eq!(soon(lease.changed(LeaseState::Suspended)).await, LeaseState::Live);
-    // Without any renewal the lease is lost, and its cells end.
+    // No renewal succeeds.
     operator.tell("ACL SETUSER app resetkeys").await;
     assert_eq!(soon(lease.until_lost()).await, LostReason::Expired);
     operator.tell("ACL SETUSER app ~latchwork:*").await;

@@ -1,5 +1,3 @@
-//! A semaphore's stored limit: set, raised, lowered, deleted.
-
 use crate::common::{
     LONG, SHORT, admitted, client, limited, permits, promptly, queue, served, soon, standing, until, waiting,
 };
@@ -18,7 +16,7 @@ async fn a_limit_without_a_queue_is_stored_for_good() {
     let lives: i64 = operator.say("TTL latchwork:semaphore:{a}:limit").await;
     assert_eq!(lives, -1, "it never expires");
     fails(client.join(&limited(&queue, 1, 2)).await, ErrorKind::Conflict, "another limit");
-    // The join names no limit: the stored limit counts.
+    // The stored limit counts.
     let held = admitted(&client, &permits(&queue, 3)).await;
     held.leave().await.unwrap();
     assert_eq!(client.limit(&queue).await.unwrap(), Some(3));
@@ -42,7 +40,7 @@ async fn a_limit_that_is_raised_again_lets_the_heavy_waiter_in() {
     let heavy = waiting(&others, &permits(&queue, 3)).await;
     ours.set_limit(&queue, ExpectedLimit::Any, 2).await.unwrap();
     fails(promptly(heavy.admitted()).await, ErrorKind::Conflict, "above the limit");
-    // A waiter that has not given up yet follows the limit.
+    // The waiter has not given up yet.
     ours.set_limit(&queue, ExpectedLimit::Any, 3).await.unwrap();
     held.leave().await.unwrap();
     promptly(until(async || heavy.admitted().await.is_ok())).await;
@@ -60,7 +58,6 @@ async fn waiter_fails_without_limit_and_new_join_queues_last() {
     fails(soon(impatient.admitted()).await, ErrorKind::Conflict, "no limit is stored");
     assert_eq!(held.state().lost(), None);
     leave_all([impatient, held]).await;
-    // The waiter gets no message, because the first node has left: the join with a limit admits it.
     let newcomer = waiting(&ours, &limited(&queue, 1, 1)).await;
     assert_eq!(standing(&ours, &queue).await, [true, false]);
     drop((patient, newcomer));

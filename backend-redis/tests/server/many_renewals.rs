@@ -1,6 +1,4 @@
-//! A client with many nodes and with slow requests and replies.
-
-/// Tier 2: thousands of renewals in each lease.
+/// Tier 2.
 mod larger {
     use std::sync::Arc;
     use std::time::Duration;
@@ -11,9 +9,9 @@ mod larger {
 
     use crate::common::{admitted, ask, connect, outlive, own, queue, soon};
 
-    /// Renewed in 24 bursts of 256, as long as there is time.
+    /// 24 bursts renew them, as long as there is time.
     const NODES: usize = 24 * 256;
-    /// The time of a round trip. One round trip for each burst takes longer than a lease.
+    /// A trip for each burst takes longer than a lease.
     const TRIP: Duration = Duration::from_millis(1500);
     const TTL: &str = "30s";
 
@@ -32,7 +30,6 @@ mod larger {
         for direction in [Direction::ToServer, Direction::ToClient] {
             proxy.delay(direction, TRIP / 2);
         }
-        // By then, each node must have been renewed.
         outlive(&client.lease(), 1.5).await;
         let lost: Vec<_> = nodes.iter().filter_map(|node| node.state().lost()).collect();
         assert_eq!(lost, [], "lost nodes, of {NODES}: {}", lost.len());

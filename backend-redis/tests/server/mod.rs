@@ -1,5 +1,3 @@
-//! A separate server for each test, with clients and operators.
-
 mod bad_limits;
 mod closing;
 mod counts;

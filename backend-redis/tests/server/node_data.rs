@@ -1,5 +1,3 @@
-//! The data of nodes.
-
 use latchwork_conformance::errors::fails;
 use latchwork_core::backend::Join;
 use latchwork_core::{Claim, ErrorKind, Kind, LostReason};

@@ -1,5 +1,3 @@
-//! Watches of queues, and listings of queues.
-
 use std::time::{Duration, Instant};
 
 use crate::common::{
@@ -11,7 +9,7 @@ use latchwork_conformance::errors::refuses;
 use latchwork_core::backend::{Backend, Close, ExpectedLimit, KeysWith};
 use latchwork_core::{Claim, ErrorKind, Kind, Page, QueuePrefix};
 
-/// The time after its TTL within which a watch reports a node's end, even on a busy machine.
+/// The watch reports the end of a dead node within this time after the TTL.
 const BOUND: Duration = Duration::from_secs(4);
 
 async fn keys(backend: &dyn Backend, kind: Kind, prefix: &str) -> Vec<String> {
@@ -26,7 +24,7 @@ async fn keys(backend: &dyn Backend, kind: Kind, prefix: &str) -> Vec<String> {
 #[tokio::test]
 async fn watch_reports_expiry_of_a_dead_clients_node_once() {
     let (server, _operator, watcher) = served(LONG).await;
-    // With one node the queue is folded. Another node, which is renewed, keeps it unfolded.
+    // One node is folded, another one unfolds the queue.
     for beside in [false, true] {
         let dies = client(&server, SHORT).await;
         let queue = queue(Kind::Group, if beside { "beside" } else { "alone" });
@@ -39,7 +37,6 @@ async fn watch_reports_expiry_of_a_dead_clients_node_once() {
         assert!(watch.changed().now_or_never().is_none());
         let _node = admitted(&dies, &ask(&queue, Claim::Shared)).await;
         told(&mut watch).await;
-        // The node is renewed, which is not reported.
         let quiet = tokio::time::timeout(2 * dies.lease().ttl(), watch.changed()).await;
         assert!(quiet.is_err(), "the watch reported a change, and nothing changed: {quiet:?}");
         dies.close(Close::Abrupt).await.unwrap();
@@ -103,7 +100,7 @@ async fn queues_are_listed_while_they_have_a_node_that_lives() {
         }
     }
     admitted(&lists, &ask(&queue(Kind::Mutex, "stays"), Claim::Exclusive)).await;
-    // Keys of other kinds and programs, and a queue with only a foreign entry.
+    // Of other kinds and programs, and a queue with only a foreign entry.
     operator.tell("SET latchwork:mutex:{other}:one 17").await;
     operator.tell("SET latchwork:mutex:{other}:foreign x").await;
     operator.tell("RPUSH latchwork:mutex:{list}:one x").await;
@@ -114,7 +111,7 @@ async fn queues_are_listed_while_they_have_a_node_that_lives() {
     dies.close(Close::Abrupt).await.unwrap();
     until(async || keys(&*lists, Kind::Mutex, "").await == ["stays"]).await;
     until(async || keys(&*lists, Kind::Semaphore, "").await.is_empty()).await;
-    // No script has dropped the nodes: the keys exist.
+    // No script has dropped the nodes.
     assert!(operator.say::<bool>("EXISTS latchwork:mutex:{unfolded}:seq").await);
 }
 

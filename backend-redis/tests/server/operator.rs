@@ -1,4 +1,4 @@
-//! Nodes that an operator reads and removes by hand, in both forms of a queue.
+//! In both forms of a queue.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,6 @@ async fn lone_holder_is_one_string_and_revoked_with_it() {
         let (queue, keys) = (queue(kind, "a"), format!("latchwork:{}:{{a}}", kind.as_str()));
         let (mine, theirs) = (ask(&queue, Claim::Exclusive), ask(&queue, Claim::Exclusive));
         let held = admitted(&holder, &mine).await;
-        // A refused try does not change the string.
         let tries = Join { patience: Patience::Try, ..ask(&queue, Claim::Exclusive) };
         assert!(matches!(other.join(&tries).await, Ok(Joined::Refused)));
         let text: String = operator.say(&format!("GET {keys}:one")).await;
@@ -29,7 +28,7 @@ async fn lone_holder_is_one_string_and_revoked_with_it() {
         let next = admitted(&other, &theirs).await;
         assert_eq!(soon(held.state().until_lost()).await, LostReason::Revoked);
 
-        // With a waiter the queue has its full layout, and no string.
+        // A waiter unfolds the queue.
         let behind = ask(&queue, Claim::Exclusive);
         let waits = waiting(&holder, &behind).await;
         assert_eq!(operator.say::<u32>(&format!("DEL {keys}:one")).await, 0);
@@ -54,7 +53,7 @@ async fn the_owner_of_a_deleted_key_learns_it_and_every_key_expires() {
     let held = admitted(&holder, &ask(&queue, Claim::Exclusive)).await;
     assert_eq!(operator.say::<u32>("DEL latchwork:mutex:{a}:one").await, 1);
     assert_eq!(soon(held.state().until_lost()).await, LostReason::Revoked);
-    // Unfolded with two nodes, unfolded with one, folded and free.
+    // First unfolded with two nodes, then with one, then folded.
     let next = admitted(&holder, &ask(&queue, Claim::Exclusive)).await;
     assert!(next.state().sequence() > held.state().sequence());
     let behind = waiting(&other, &ask(&queue, Claim::Exclusive)).await;

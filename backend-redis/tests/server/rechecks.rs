@@ -1,6 +1,3 @@
-//! A waiter that gets no message about a departure finds its admission by its next renewal, and
-//! this is counted.
-
 use latchwork_conformance::recorder::Recorder;
 use latchwork_core::{Config, Coordinator, connect};
 
@@ -11,11 +8,11 @@ async fn client(url: &str, ttl: &str) -> Coordinator {
     soon(connect(&[latchwork_redis::connector()], &config)).await.unwrap()
 }
 
-/// An operator removes the holder's node without the scripts, which would send a message.
+/// A script would send a message.
 #[tokio::test]
 async fn an_admission_without_a_message_is_found_and_counted() {
     let server = own(&[]).await;
-    // A renewal by the holder would find its node gone, and notify the next node.
+    // A renewal by the holder would notify the next node.
     let (holder, recorder) = (client(server.url(), LONG).await, Recorder::new());
     let waiting = recorder.scope(client(server.url(), SHORT)).await;
     let found = || recorder.sum("latchwork_rechecks_found_total", &[("what", "admission")]);

@@ -1,5 +1,3 @@
-//! The server loses its scripts, a connection or its data, and recovers.
-
 use latchwork_core::{Claim, Kind, LeaseState, LostReason};
 
 use crate::common::{
@@ -15,7 +13,6 @@ async fn flushed_scripts_are_sent_again_in_the_middle_of_everything() {
     operator.tell("SCRIPT FLUSH").await;
     let next = waiting(&waiter, &ask(&queue, Claim::Shared)).await;
     operator.tell("SCRIPT FLUSH").await;
-    // Longer than a TTL: the renewals found their script again.
     outlive(held.state().lease(), 1.5).await;
     assert_eq!((held.state().lost(), next.state().lost()), (None, None));
     operator.tell("SCRIPT FLUSH").await;
@@ -31,8 +28,7 @@ async fn a_cut_connection_is_made_again_and_every_node_looked_at() {
     let queue = queue(Kind::Mutex, "a");
     let held = admitted(&holder, &ask(&queue, Claim::Exclusive)).await;
     let next = waiting(&waiter, &ask(&queue, Claim::Exclusive)).await;
-    // Both clients lose their connection, with the inbox. They notice the removal when they are
-    // connected again, long before the next renewal.
+    // They notice the removal when they are connected again, long before the next renewal.
     operator.tell("CLIENT KILL TYPE pubsub").await;
     operator.tell("DEL latchwork:mutex:{a}:seq latchwork:mutex:{a}:exp latchwork:mutex:{a}:node").await;
     operator.tell("CLIENT KILL TYPE pubsub").await;
@@ -50,7 +46,7 @@ async fn a_restarted_server_is_found_again_and_its_loss_is_reported() {
     let error = client.join(&ask(&queue(Kind::Mutex, "b"), Claim::Exclusive)).await.unwrap_err();
     assert!(error.may_pass(), "{error}");
     server.launch().await.unwrap();
-    // The server stores nothing on disk: the node is gone, or has expired in between.
+    // The server stores nothing on disk.
     let reason = soon(held.state().until_lost()).await;
     assert!(matches!(reason, LostReason::Forgotten | LostReason::Expired), "{reason:?}");
     let again = soon(async {

@@ -1,5 +1,3 @@
-//! The repair of a long queue.
-
 use futures_util::FutureExt;
 use latchwork_core::Kind;
 use latchwork_core::backend::{Join, Joined, Patience};
@@ -8,7 +6,6 @@ use crate::common::{
     KINDS, LONG, Operator, admitted, ask, client, limit, queue, served, soon, until, waiting,
 };
 
-/// Adds waiters of a dead client after all nodes of a queue.
 async fn crowd(operator: &mut Operator, kind: Kind, key: &str, count: usize) {
     let code = "local letter, now = ARGV[2], redis.call('TIME')
         local t = now[1] * 1000000 + now[2]
@@ -30,7 +27,7 @@ async fn crowd(operator: &mut Operator, kind: Kind, key: &str, count: usize) {
     operator.run(eval.arg(count).arg(if kind == Kind::Semaphore { "p" } else { "x" })).await;
 }
 
-/// The time of the server's longest script, in microseconds.
+/// Microseconds.
 async fn slowest(operator: &mut Operator) -> u64 {
     use redis::Value::{Array, Int};
     let log: Vec<redis::Value> = operator.say("SLOWLOG GET 1000").await;
@@ -46,8 +43,7 @@ async fn slowest(operator: &mut Operator) -> u64 {
     log.iter().map(took).max().unwrap_or(0)
 }
 
-/// With more waiters than one call reads: no request waits for the whole repair, no node is
-/// admitted before its end, and renewals confirm the holders.
+/// More waiters than one call reads. Renewals confirm the holders.
 #[tokio::test]
 async fn long_queue_is_repaired_in_steps_without_admissions() {
     let (server, mut operator, holder) = served(LONG).await;

@@ -1,5 +1,3 @@
-//! The number of requests, commands and messages.
-
 use futures_util::future::join_all;
 use latchwork_conformance::actions::in_turn;
 use latchwork_core::backend::Close;
@@ -14,7 +12,7 @@ async fn an_uncontended_join_is_one_script_and_a_leave_one_more() {
     let [by_hash, by_text] = operator.script_calls().await;
     admitted(&client, &join).await.leave().await.unwrap();
     assert_eq!(operator.script_calls().await, [by_hash + 2, by_text]);
-    // Without contention each script reads the time and one key, and writes that key.
+    // Without contention a script reads the time and one key, and writes that key.
     let commands = ["time", "get", "set", "pexpire", "hset", "zadd"];
     let mut calls = Vec::new();
     for command in commands {
@@ -39,15 +37,14 @@ async fn many_readers_are_notified_by_one_message_a_script() {
     for node in &nodes {
         soon(node.admitted()).await.unwrap();
     }
-    // 256 nodes in each script, and one message for each script, because all nodes are of one
-    // client.
+    // 256 nodes in each script, and one message, because all are of one client.
     assert_eq!(operator.calls("publish").await - before, 3);
     assert!(readers.list(&queue, ALL).await.unwrap().iter().all(|entry| entry.admitted));
     readers.close(Close::Orderly).await.unwrap();
     assert_eq!(writer.list(&queue, ALL).await.unwrap().len(), 0);
 }
 
-/// Each waiter re-checks when the writer may have expired. The writer's renewals extend this time.
+/// The writer's renewals delay the re-checks.
 #[tokio::test]
 async fn many_waiters_for_a_node_of_a_shorter_ttl_recheck_together() {
     let (server, mut operator, writer) = served(SHORT).await;

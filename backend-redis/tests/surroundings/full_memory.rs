@@ -1,5 +1,3 @@
-//! A server that is full, or evicts.
-
 use std::time::Duration;
 
 use futures_util::future::join4;
@@ -47,9 +45,6 @@ async fn a_full_memory_takes_nothing_from_holders_and_waiters() {
     assert!(held.0.is_held() && held.1.is_held() && held.2.is_held() && held.3.is_held());
     assert!(!waiting.is_finished());
 
-    // An operator removes two holds, one by hand and one by a forced release. A writer turns into a
-    // reader. The others are released. All waiters are admitted, although the server may not use
-    // more memory.
     let node: Vec<String> = operator.say("ZRANGE latchwork:mutex:{doomed}:seq 0 0").await;
     assert_eq!(operator.say::<u32>(&format!("ZREM latchwork:mutex:{{doomed}}:seq {}", node[0])).await, 1);
     assert_eq!(soon(held.3.lost()).await, Ended::Lost(LostReason::Revoked));

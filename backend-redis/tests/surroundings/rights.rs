@@ -1,5 +1,3 @@
-//! A server that removes rights.
-
 use latchwork_conformance::errors::fails;
 use latchwork_core::{Ended, ErrorKind, LostReason};
 
@@ -23,7 +21,7 @@ async fn rights_that_are_taken_away_are_reported_and_the_hold_ends_in_time() {
     uses(&client, "a").await;
 }
 
-/// One script renews all of them, and the server refuses it for any forbidden key.
+/// One script renews all, and the server refuses it for any forbidden key.
 #[tokio::test]
 async fn rights_to_one_queue_that_are_taken_away_cost_nothing_else() {
     let (server, mut operator) = operated().await;

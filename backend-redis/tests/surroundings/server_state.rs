@@ -1,5 +1,3 @@
-//! A server that loses its scripts, is demoted, loads its data or dies.
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -25,9 +23,7 @@ async fn twenty_contenders_are_served_one_by_one_while_scripts_are_flushed() {
         contenders.spawn(async move {
             let mutex = client.mutex("a").unwrap();
             let mut served = 0;
-            // A slow machine may serve the first contenders before the last one is connected and
-            // the first flush is sent, so each contender continues until enough flushes were
-            // answered.
+            // A slow machine may serve the first contenders before the first flush.
             while served < ROUNDS || flushed.load(Ordering::Acquire) < FLUSHES {
                 let hold = mutex.acquire().await.unwrap();
                 assert!(!inside.swap(true, Ordering::AcqRel), "two hold");
@@ -40,7 +36,6 @@ async fn twenty_contenders_are_served_one_by_one_while_scripts_are_flushed() {
         });
     }
     let flushing = async {
-        // As often as the server answers, until all are served.
         while !contenders.is_empty() {
             operator.tell("SCRIPT FLUSH").await;
             flushed.fetch_add(1, Ordering::AcqRel);
@@ -62,7 +57,7 @@ async fn a_master_that_is_demoted_is_named_until_it_is_one_again() {
     operator.tell("REPLICAOF 127.0.0.1 1").await;
     let error = fails(mutex.acquire().within(DEADLINE).await, ErrorKind::Unavailable, "it is a replica");
     said(&error, &["deadline", "replica"]);
-    // An acquire without a deadline gives up after a TTL, with the same reason.
+    // An acquire without a deadline gives up after a TTL.
     said(&fails(soon(mutex.acquire()).await, ErrorKind::Unavailable, "it is a replica"), &["replica"]);
     operator.tell("REPLICAOF NO ONE").await;
     uses(&client, "a").await;
@@ -76,7 +71,7 @@ async fn a_client_that_only_holds_leaves_a_demoted_master_at_the_first_failed_re
     let (lease, demoted) = (held.state().lease(), held.state().lease().clock().now());
     until(async || format!("{client:?}").contains("down")).await;
     let deadline = lease.deadline();
-    // On a slow machine the node was renewed once or twice before.
+    // A slow machine has renewed the node before.
     let renewed = deadline - lease.ttl().saturating_sub(lease.margin());
     assert!(renewed <= demoted, "renewed by a replica");
     assert_eq!(held.state().lost(), None, "the node was lost before its deadline");
@@ -87,7 +82,8 @@ async fn a_client_that_only_holds_leaves_a_demoted_master_at_the_first_failed_re
 
 #[tokio::test]
 async fn a_server_that_loads_its_data_is_waited_for_and_named_when_it_takes_too_long() {
-    // The server answers between two keys of 1 KiB: hundreds of times within a client's deadline, on a busy machine too.
+    // Between two keys of 1 KiB the server answers: hundreds of times within a deadline, on a busy machine
+    // too.
     let server = own(&[
         ["--enable-debug-command", "yes"],
         ["--rdbcompression", "no"],
@@ -99,7 +95,7 @@ async fn a_server_that_loads_its_data_is_waited_for_and_named_when_it_takes_too_
     let client = user(&server, "ttl=30s").await.unwrap();
     let hold = client.mutex("a").unwrap().acquire().await.unwrap();
     operator.tell("DEBUG POPULATE 8000 key 1024").await;
-    // A millisecond for each key: eight seconds and more.
+    // For each key: eight seconds.
     operator.tell("CONFIG SET key-load-delay 1000").await;
     let reloading = tokio::spawn(async move {
         operator.tell("DEBUG RELOAD").await;
@@ -108,7 +104,6 @@ async fn a_server_that_loads_its_data_is_waited_for_and_named_when_it_takes_too_
     let error = soon(async {
         loop {
             match user(&server, "connect_timeout=2s").await {
-                // Not yet.
                 Ok(early) => early.close().await.unwrap_or_else(|error| println!("{error}")),
                 Err(error) => break error,
             }
@@ -117,7 +112,6 @@ async fn a_server_that_loads_its_data_is_waited_for_and_named_when_it_takes_too_
     .await;
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     said(&error, &["connect", "loading"]);
-    // A patient client is served once the server is ready.
     let patient = user(&server, "connect_timeout=30s").await.unwrap();
     let mut operator = soon(reloading).await.unwrap();
     operator.tell("CONFIG SET key-load-delay 0").await;
@@ -130,7 +124,7 @@ async fn a_server_that_loads_its_data_is_waited_for_and_named_when_it_takes_too_
 #[tokio::test]
 async fn a_server_that_dies_while_a_client_waits_is_an_outage_and_no_timeout() {
     let server = own(&[]).await;
-    // A renewal is due long after the deadline: only the loss of the connection shows it.
+    // A renewal is due long after: only the loss of the connection shows it.
     let (holder, client) = (user(&server, "ttl=30s").await.unwrap(), user(&server, "ttl=30s").await.unwrap());
     let _held = holder.mutex("a").unwrap().acquire().await.unwrap();
     let acquire = client.mutex("a").unwrap().acquire().within(Duration::from_secs(5));

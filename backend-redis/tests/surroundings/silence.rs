@@ -1,5 +1,3 @@
-//! A connection that becomes silent, and a client that has lost its holds.
-
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
@@ -11,7 +9,6 @@ use latchwork_core::{Coordinator, ErrorKind};
 use crate::common::coordinators::user;
 use crate::common::{PATIENCE, SHORT, is_script, outlive, own, says, soon};
 
-/// A server, a proxy in front of it, and a client with these options over the proxy.
 async fn proxied(options: &str) -> (Server, Proxy, Coordinator) {
     let server = own(&[]).await;
     let proxy = Proxy::start(server.addr()).await.unwrap();
@@ -19,13 +16,12 @@ async fn proxied(options: &str) -> (Server, Proxy, Coordinator) {
     (server, proxy, client)
 }
 
-/// One connection swallows everything; another would be served.
+/// Another connection would be served.
 #[tokio::test]
 async fn silent_connection_is_replaced_before_the_hold_is_lost() {
-    // The silent renewal takes a request timeout of the TTL, 2 s. Of the rest, 3 s are not needed.
+    // The silent renewal takes 2 s. Of the rest, 3 s are not needed.
     let (_server, proxy, client) = proxied("ttl=9s").await;
     let hold = client.mutex("a").unwrap().acquire().await.unwrap();
-    // The first renewal.
     let mut silent = proxy.hold_next_reply();
     soon(silent.fired()).await.unwrap();
     outlive(&client.lease(), 2.0 / 3.0).await;
@@ -36,8 +32,8 @@ async fn silent_connection_is_replaced_before_the_hold_is_lost() {
 
 #[tokio::test]
 async fn hanging_redial_is_abandoned_before_the_hold_is_lost() {
-    // A third of the TTL until the renewal, a third for the renewal, and a sixth for the connect
-    // that hangs: a fifteenth is not needed.
+    // A third of the TTL until the renewal, a third for it, and a sixth for the hanging connect: a fifteenth
+    // is not needed.
     let (_server, proxy, client) = proxied("ttl=30s&connect_timeout=10m&request_timeout=10m").await;
     let hold = client.mutex("a").unwrap().acquire().await.unwrap();
     let hung = proxy.hold_reply_to(says("HELLO"));
@@ -50,7 +46,7 @@ async fn hanging_redial_is_abandoned_before_the_hold_is_lost() {
     client.close().await.unwrap();
 }
 
-/// A request timeout is much longer than the time for a silent connection.
+/// It is much longer than the time for a silent connection.
 #[tokio::test]
 async fn a_request_on_a_connection_that_fell_silent_is_repeated_on_the_next() {
     let (_server, proxy, client) = proxied(&format!("ttl={SHORT}&request_timeout=10m")).await;
@@ -85,8 +81,7 @@ async fn a_join_after_a_loss_is_answered_in_time_however_much_was_lost() {
     soon(join_all(held.iter().map(|hold| hold.lost()))).await;
     let asked = Instant::now();
     fails(soon(client.mutex("a").unwrap().acquire()).await, ErrorKind::Unavailable, "the link is cut");
-    // The acquisition gives up after a TTL, during an attempt that removes the lost nodes and
-    // joins.
+    // After a TTL, it ends with the attempt, which removes the lost nodes and joins.
     let bound = TTL + REQUEST * 2 + Duration::from_secs(4);
     assert!(asked.elapsed() < bound, "after {:?}", asked.elapsed());
     proxy.resume();
@@ -107,7 +102,7 @@ async fn a_hold_after_a_loss_is_renewed_while_lost_nodes_are_removed() {
         lost.extend(soon(join_all(held)).await);
     }
     client.lease().clock().jump(client.lease().ttl());
-    // With eight removals at a time, this would take seven seconds.
+    // Eight removals at a time would take seven seconds.
     proxy.delay(Direction::ToClient, Duration::from_millis(20));
     let hold = soon(client.mutex("a").unwrap().acquire()).await.unwrap();
     outlive(&client.lease(), 1.5).await;

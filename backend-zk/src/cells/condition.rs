@@ -1,11 +1,8 @@
-//! The part of a version that the server compares.
-
 use latchwork_core::Version;
 
 use super::kept::Kept;
 use crate::driver::Stat;
 
-/// The directory's generation and the cell's data version. See the [module](super) for why both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Condition {
     pub(super) generation: i32,
@@ -15,19 +12,17 @@ pub(super) struct Condition {
 impl Condition {
     pub(super) fn of(version: Version) -> Self {
         let [high, low] = [version.condition() >> 32, version.condition() & u64::from(u32::MAX)];
-        // Both halves have 32 bits.
         let half = |bits: u64| u32::try_from(bits).unwrap_or_default().cast_signed();
         Self { generation: half(high), data_version: half(low) }
     }
 
-    /// Whether the server compares both numbers. To the server, -1 means any version.
+    /// To the server, -1 means any version.
     pub(super) fn is_compared(self) -> bool {
         self.generation != -1 && self.data_version != -1
     }
 
-    /// The version of a cell with this condition, written by this transaction. A transaction's
-    /// number has 63 bits, and its upper bits count the elections of the ensemble: after 2^29
-    /// elections no bits remain for the life of the cell.
+    /// Written by this transaction. Its number has 63 bits, of which the upper ones count the elections of
+    /// the ensemble: after 2^29 elections no bits remain for the life of the cell.
     pub(super) fn version(self, mzxid: i64, kept: Kept) -> Version {
         let half = |number: i32| u64::from(number.cast_unsigned());
         let number = mzxid.cast_unsigned() << 2 | kept.bits();
@@ -35,13 +30,11 @@ impl Condition {
     }
 }
 
-/// The life of the cell that had this version.
 pub(super) fn kept(version: Version) -> Kept {
     Kept::from_bits(version.number())
 }
 
-/// The version of a cell that was read after its directory. In a missing directory, no cell has
-/// been created.
+/// The cell was read after its directory. In a missing directory, no cell has been created.
 pub(super) fn version(directory: Option<Stat>, cell: &Stat) -> Version {
     let generation = directory.map_or(0, |directory| directory.version);
     Condition { generation, data_version: cell.version }.version(cell.mzxid, Kept::by(cell))

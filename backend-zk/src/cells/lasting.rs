@@ -1,4 +1,4 @@
-//! Writing a cell on a server that does not support nodes with a TTL.
+//! Writing on a server without nodes with a TTL.
 
 use latchwork_core::Expected;
 use latchwork_core::backend::CellWritten;
@@ -11,11 +11,9 @@ use super::writing::Writing;
 use crate::driver::{Beside, Commit, NodeMode, Operation, Refusal};
 use crate::layout::in_directory;
 
-/// The child that a write creates and deletes to check that the cell can have children. No client
-/// ever sees it.
+/// Created and deleted in one transaction, to check that the cell can have children.
 const CHILD: &str = "latchwork";
 
-/// Tries until the server has carried out the write, or refused it because of the cell's state.
 /// `None`: the holder's node does not exist.
 pub(super) async fn write(writing: &Writing<'_>) -> Attempt<Option<CellWritten>> {
     let Writing { lease, paths, write, .. } = *writing;
@@ -37,8 +35,7 @@ pub(super) async fn write(writing: &Writing<'_>) -> Attempt<Option<CellWritten>>
         };
         let (condition, directory, path) = (change.condition(), &*paths.directory, &*paths.cell);
         let beside = match condition {
-            // The generation for an unconditional overwrite. It must be read before the write, so
-            // that no older cell has the returned version.
+            // Read before the write, so that no older cell has the returned version.
             None if change == Change::Overwrite(None) => Beside::Before(directory),
             Some(_) if lease.contended.expects_refusal(path) => Beside::Behind { directory, path },
             _ => Beside::Nothing,
@@ -64,7 +61,7 @@ pub(super) async fn write(writing: &Writing<'_>) -> Attempt<Option<CellWritten>>
                 writing.make_directory().await?;
                 next = Some(Change::Create);
             }
-            // Without a condition, the refusal says as much as a read.
+            // The refusal then says as much as a read.
             Commit::Refused { why, .. } if write.expected == Expected::Any => {
                 next = Some(change.instead(why, Kept::of(write.life)));
             }

@@ -1,6 +1,4 @@
 //! Listing the cells of a kind (CELL-LIST).
-//!
-//! The stat and the names of the children show which cell is at a path.
 
 use crate::driver::Stat;
 use crate::lease::SessionLease;
@@ -11,7 +9,6 @@ use latchwork_core::{CellLife, ListedKey, Page, QueuePrefix, Result};
 use super::idle;
 use super::kept::Kept;
 
-/// Returns a page of the cells after the encoded key `after`, in the order of the encoded keys.
 pub(crate) async fn page(
     lease: &SessionLease,
     of: &QueuePrefix,
@@ -33,7 +30,7 @@ pub(crate) async fn page(
     .await
 }
 
-/// The life of the cell at a node. `None`: the cell has ended.
+/// `None`: the cell has ended.
 fn life(lease: &SessionLease, children: &[String], stat: Stat) -> Option<CellLife> {
     match (Kept::by(&stat), &lease.cell_uses) {
         (Kept::ByLease, _) => Some(CellLife::Lease),

@@ -1,5 +1,3 @@
-//! Why a cell could not be read or written.
-
 use latchwork_core::{Error, ErrorKind};
 
 use crate::error::Fault;
@@ -7,7 +5,6 @@ use crate::layout::CellPaths;
 
 pub(super) type Attempt<T> = std::result::Result<T, Trouble>;
 
-/// The failure of a request, or a refusal because of the cell's state.
 #[derive(Debug)]
 pub(super) enum Trouble {
     Fault(Fault),

@@ -1,5 +1,3 @@
-//! Writing a cell.
-
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use latchwork_core::backend::{CellWrite, CellWritten, no_idle_cells};
@@ -13,17 +11,14 @@ use crate::error::{Fault, Unanswered};
 use crate::layout::CellPaths;
 use crate::lease::SessionLease;
 
-/// The name of the request in errors.
 const WHAT: &str = "write a cell";
 
-/// Writes or deletes a cell: one try, bounded by the request timeout. With `held`, the write
-/// happens only if the node at that path exists. `None`: that node does not exist, and nothing was
-/// written.
+/// One try, bounded by the request timeout. With `held`, it writes only if the node at that path exists.
+/// `None`: that node does not exist, and nothing was written.
 ///
-/// Usually one trip. A refused write reads in one more trip, unless other clients have just caused
-/// refusals of writes of this cell: then it reads in the same trip
-/// ([`Contended`](crate::contended::Contended)). A write without a condition takes two trips if it
-/// creates the cell.
+/// Usually one trip. A refused write reads in one more trip, or in the same trip if other clients have just
+/// caused refusals ([`Contended`](crate::contended::Contended)). A write without a condition takes two trips
+/// if it creates the cell.
 pub(crate) async fn write(
     lease: &SessionLease,
     cell: &Address,
@@ -34,8 +29,7 @@ pub(crate) async fn write(
         return no_idle_cells();
     }
     let paths = CellPaths::of(cell)?;
-    // Only a transaction without an answer makes the outcome unknown. All earlier transactions were
-    // refused, so they wrote nothing.
+    // Only a transaction without an answer makes the outcome unknown: all earlier ones were refused.
     let in_flight = AtomicBool::new(false);
     let writing = Writing { lease, paths: &paths, write, held, in_flight: &in_flight };
     let decided = async {

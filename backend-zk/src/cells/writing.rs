@@ -1,4 +1,4 @@
-//! The parts of a write that servers with and without nodes with a TTL share.
+//! Shared by servers with and without nodes with a TTL.
 
 use std::sync::atomic::AtomicBool;
 
@@ -12,7 +12,6 @@ use crate::driver::{Beside, Commit, NodeMode, Operation, Stat};
 use crate::layout::CellPaths;
 use crate::lease::SessionLease;
 
-/// One write under way.
 pub(super) struct Writing<'a> {
     pub(super) lease: &'a SessionLease,
     pub(super) paths: &'a CellPaths,
@@ -22,13 +21,10 @@ pub(super) struct Writing<'a> {
 }
 
 impl<'a> Writing<'a> {
-    /// The bytes to write. None for a deletion.
     pub(super) fn data(&self) -> &'a [u8] {
         self.write.value.as_deref().unwrap_or_default()
     }
 
-    /// The first steps: checks that the holder's node exists, and that the directory has the
-    /// generation of this condition.
     pub(super) fn checks(&self, condition: Option<Condition>) -> Vec<Operation<'a>> {
         let held = self.held.map(|path| Operation::Check { path, version: None });
         let generation = condition.map(|condition| Operation::Check {
@@ -38,7 +34,7 @@ impl<'a> Writing<'a> {
         held.into_iter().chain(generation).collect()
     }
 
-    /// The steps that create the cell and raise the generation.
+    /// They also raise the generation.
     pub(super) fn creation(&self) -> [Operation<'a>; 2] {
         let (data, mode) = (self.data(), Kept::of(self.write.life).mode());
         [
@@ -47,7 +43,6 @@ impl<'a> Writing<'a> {
         ]
     }
 
-    /// Sends the steps, if there are any. They compare this condition.
     pub(super) async fn commit(
         &self,
         steps: &[Operation<'_>],
@@ -67,9 +62,9 @@ impl<'a> Writing<'a> {
         Ok(self.lease.driver.make_path(&self.paths.directory, NodeMode::Persistent).await?)
     }
 
-    /// The answer after the transaction. `deleted`: whether a cell was deleted. `over`: the
-    /// generation before an overwrite, or `None` if the cell was created. `written`: the stat of
-    /// the cell, or of the directory if the cell was created: one transaction has one number.
+    /// `deleted`: a cell was deleted. `over`: the generation before an overwrite, or `None` if the cell was
+    /// created. `written`: the stat of the cell, or of the directory if the cell was created: one transaction
+    /// has one number.
     pub(super) fn answer(
         &self,
         deleted: bool,

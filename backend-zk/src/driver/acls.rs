@@ -1,21 +1,16 @@
-//! Access control lists of the server.
-
 use zookeeper_client::{Acl, Permission};
 
 use super::request::answers;
 use super::{Driver, kind};
 use crate::error::{Answer, Fault};
 
-/// The rights of one identity on the children of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Grant {
     /// `scheme:id`.
     pub(crate) identity: String,
-    /// It may create children.
     pub(crate) create: bool,
-    /// It may delete children.
     pub(crate) delete: bool,
-    /// It may write this list, and so give itself both rights.
+    /// A right to write this list is a right to both.
     pub(crate) admin: bool,
 }
 
@@ -32,8 +27,7 @@ impl From<Acl> for Grant {
 }
 
 impl Driver {
-    /// Reads the lists of these nodes, in one trip. `None` for a node that does not exist, or whose list may
-    /// not be read.
+    /// `None` for a node that does not exist, or whose list may not be read.
     pub(crate) async fn grants(&self, paths: &[String]) -> Answer<Vec<Option<Vec<Grant>>>> {
         self.request(kind::ACL, async |client| {
             answers(paths.iter().map(|path| client.get_acl(path)).collect(), |list| match list {

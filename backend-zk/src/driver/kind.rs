@@ -1,10 +1,7 @@
-//! The kinds of requests.
-
-/// A request's name in metrics, and whether it waits for the throttle.
 #[derive(Clone, Copy)]
 pub(super) struct RequestKind {
     pub(super) label: &'static str,
-    /// It does not wait for the throttle.
+    /// The request does not wait for the throttle.
     pub(super) is_first: bool,
 }
 

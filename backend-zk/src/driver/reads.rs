@@ -1,5 +1,3 @@
-//! Requests that read, with and without a watch.
-
 use std::sync::Arc;
 
 use zookeeper_client::Client;
@@ -8,32 +6,23 @@ use super::request::{answers, behind, found, if_there};
 use super::{Driver, InDirectory, Stat, Watch, kind};
 use crate::error::Answer;
 
-/// The replies to [`Driver::look`], which is one round trip.
 #[derive(Debug)]
 pub(crate) struct QueueReply {
     pub(crate) children: Vec<String>,
-    /// The stored limit's data and stat, if it was asked for.
     pub(crate) limit: Option<Answer<(Vec<u8>, Stat)>>,
 }
 
-/// The reply to [`Driver::sync_read_cell`].
 #[derive(Debug)]
 pub(crate) enum CellReply {
     NoNode,
-    Node {
-        directory: Option<Stat>,
-        value: Vec<u8>,
-        stat: Stat,
-        children: Vec<String>,
-    },
-    /// The cell was written, created again or removed between the requests.
+    Node { directory: Option<Stat>, value: Vec<u8>, stat: Stat, children: Vec<String> },
     Changing,
 }
 
-// In each request all methods are called, and so queued, before the first answer is awaited.
+// In each request all methods are called, and so queued, before the first answer is awaited: one trip.
 impl Driver {
-    /// Lists a queue, and first reads its stored limit, in one trip. With `sync` the reply shows everything
-    /// that the leader had committed when the `sync` reached it.
+    /// Reads the stored limit before the listing. With `sync` the reply shows everything that the leader had
+    /// committed when the `sync` reached it.
     pub(crate) async fn look(&self, queue: &str, limit: Option<&str>, sync: bool) -> Answer<QueueReply> {
         self.request(kind::LIST, async |client| {
             let synced = sync.then(|| client.sync(queue));
@@ -52,7 +41,6 @@ impl Driver {
         self.request(kind::LIST, async |client| client.list_children(path).await).await
     }
 
-    /// Lists, with a watch for the next change of the children.
     pub(crate) async fn children_watched(&self, path: &str) -> Answer<(Vec<String>, Watch)> {
         let list = async |client: Arc<Client>| {
             behind(self.only_watches.then(|| client.sync(path)), client.list_and_watch_children(path)).await
@@ -61,8 +49,8 @@ impl Driver {
         Ok((children, self.armed(path, watcher)))
     }
 
-    /// Lists after a `sync`: shows everything that the leader had committed when the `sync` reached it. A
-    /// directory that does not exist has no children.
+    /// Shows everything that the leader had committed when the `sync` reached it. A missing directory has no
+    /// children.
     pub(crate) async fn sync_children(&self, path: &str) -> Answer<Vec<String>> {
         self.request(kind::LIST, async |client| {
             let children = behind(Some(client.sync(path)), client.list_children(path)).await;
@@ -71,8 +59,8 @@ impl Driver {
         .await
     }
 
-    /// Writes a node, and then lists another one, in one trip. The written node need not exist: a majority
-    /// commits the refusal too. A directory that does not exist has no children.
+    /// The written node need not exist: a majority commits the refusal too. A missing directory has no
+    /// children.
     pub(crate) async fn write_and_list(&self, written: &str, data: &[u8], path: &str) -> Answer<Vec<String>> {
         self.request(kind::LIST, async |client| {
             let (write, children) = (client.set_data(written, data, None), client.list_children(path));
@@ -90,12 +78,11 @@ impl Driver {
         self.request(kind::READ, async |client| client.get_data(path).await).await
     }
 
-    /// Reads the members of the ensemble, in the server's text.
     pub(crate) async fn members(&self) -> Answer<Vec<u8>> {
         Ok(self.request(kind::READ, async |client| client.get_config().await).await?.0)
     }
 
-    /// Reads after a `sync`; `None` if the node does not exist.
+    /// `None` if the node does not exist.
     pub(crate) async fn sync_read(&self, path: &str) -> Answer<Option<(Vec<u8>, Stat)>> {
         self.request(kind::READ, async |client| {
             if_there(behind(Some(client.sync(path)), client.get_data(path)).await)
@@ -103,7 +90,6 @@ impl Driver {
         .await
     }
 
-    /// Reads several nodes in one trip; `None` for a node that does not exist.
     pub(crate) async fn read_all(&self, paths: &[String]) -> Answer<Vec<Option<(Vec<u8>, Stat)>>> {
         self.request(kind::READ, async |client| {
             answers(paths.iter().map(|path| client.get_data(path)).collect(), if_there).await
@@ -111,7 +97,7 @@ impl Driver {
         .await
     }
 
-    /// Returns the number of children of several nodes, in one trip; 0 for a node that does not exist.
+    /// 0 for a node that does not exist.
     pub(crate) async fn child_counts(&self, paths: &[&str]) -> Answer<Vec<i32>> {
         self.request(kind::STAT, async |client| {
             let reads = paths.iter().map(|path| client.check_stat(path)).collect();
@@ -120,8 +106,7 @@ impl Driver {
         .await
     }
 
-    /// Returns the names of the children of several nodes, and the stats of the nodes at that time, in one
-    /// trip; `None` for a node that does not exist.
+    /// With the stats at that time; `None` for a node that does not exist.
     pub(crate) async fn nodes(&self, paths: &[&str]) -> Answer<Vec<Option<(Vec<String>, Stat)>>> {
         self.request(kind::LIST, async |client| {
             answers(paths.iter().map(|path| client.get_children(path)).collect(), if_there).await
@@ -129,8 +114,8 @@ impl Driver {
         .await
     }
 
-    /// Reads, and sets a watch for the node's next change or end. The stat of a deleted node would set a watch
-    /// for its creation instead.
+    /// For the node's next change or end. The stat of a deleted node would set a watch for its creation
+    /// instead.
     pub(crate) async fn watch(&self, path: &str) -> Answer<(Vec<u8>, Stat, Watch)> {
         let read = async |client: Arc<Client>| {
             behind(self.only_watches.then(|| client.sync(path)), client.get_and_watch_data(path)).await
@@ -139,14 +124,13 @@ impl Driver {
         Ok((data, stat, self.armed(path, watcher)))
     }
 
-    /// Sets a watch for the creation of a node; `None` if it already exists.
+    /// For the creation of a node; `None` if it already exists.
     pub(crate) async fn watch_for(&self, path: &str) -> Answer<Option<Watch>> {
         let look = async |client: Arc<Client>| client.check_and_watch_stat(path).await;
         let (stat, watcher) = self.request(kind::WATCH, look).await?;
         Ok(stat.is_none().then(|| self.armed(path, watcher)))
     }
 
-    /// Sets a watch for the next change of a node: its creation, a write, its end.
     pub(crate) async fn watch_changes(&self, path: &str) -> Answer<Watch> {
         let look = async |client: Arc<Client>| {
             behind(self.only_watches.then(|| client.sync(path)), client.check_and_watch_stat(path)).await
@@ -155,8 +139,8 @@ impl Driver {
         Ok(self.armed(path, watcher))
     }
 
-    /// Sets, in one trip, a watch for the next change of a node, and one for the next creation or deletion of
-    /// its children. The second is `None` if the node does not exist: the first then reports its creation.
+    /// For the next change of a node, and the next creation or deletion of a child. The second is `None` if
+    /// the node does not exist: the first then reports its creation.
     pub(crate) async fn watch_directory(&self, path: &str) -> Answer<(Watch, Option<Watch>)> {
         let look = async |client: Arc<Client>| {
             let synced = self.only_watches.then(|| client.sync(path));
@@ -169,8 +153,8 @@ impl Driver {
         Ok((self.armed(path, own), children.map(|(_, watcher)| self.armed(path, watcher))))
     }
 
-    /// Reads a node after a `sync`, and *before it* the stat of its directory, in one trip; `None` for each
-    /// that does not exist.
+    /// Reads a node after a `sync`, and *before it* the stat of its directory; `None` for each that does not
+    /// exist.
     pub(crate) async fn sync_read_in(&self, directory: &str, path: &str) -> Answer<InDirectory> {
         self.request(kind::READ, async |client| {
             let (synced, directory) = (client.sync(path), client.check_stat(directory));
@@ -181,8 +165,6 @@ impl Driver {
         .await
     }
 
-    /// As [`sync_read_in`](Self::sync_read_in), with the names of the node's children, and its stat at that
-    /// time.
     pub(crate) async fn sync_read_cell(&self, directory: &str, path: &str) -> Answer<CellReply> {
         self.request(kind::READ, async |client| {
             let (synced, directory) = (client.sync(path), client.check_stat(directory));

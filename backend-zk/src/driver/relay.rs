@@ -6,16 +6,14 @@
 //!
 //! *Authorization.* Any process of the machine can reach a loopback port. So a connection must show a secret
 //! before the relay dials a server: an `auth` packet after the connect request, where the crate sends its
-//! logins, at each dial. The relay removes and answers this packet. It closes other connections.
+//! logins. The relay removes and answers this packet, and closes other connections.
 //!
 //! *A session with a shorter timeout at a later connection* ends earlier on the servers than its lease here.
-//! This happens if an operator has lowered the ensemble's limits. The crate does not report it, so the relay
-//! reads the timeout, and answers that the session has ended.
+//! The crate does not report it, so the relay reads the timeout, and answers that the session has ended.
 //!
-//! *With SASL* the crate logs in before it sends that packet, and the server must answer the login. So the
-//! relay dials a server for every connection, but before the secret only requests of a login reach the server.
-//! The crate sets its watches again during the login. The server would refuse them, or show them nothing that
-//! only the user may see. So they wait here until the login is complete.
+//! *With SASL* the server must answer the login before the crate sends that packet. So the relay dials a
+//! server for every connection, but before the secret only requests of a login reach it. Watches that the
+//! crate sets again during the login wait here, because the server would refuse them.
 
 mod packets;
 
@@ -36,10 +34,10 @@ pub(super) use self::packets::SCHEME;
 use self::packets::{SASL, SET_WATCHES, answered, code_of, granted_in, packet, secret_of, session_of};
 use crate::config::NAME;
 
-/// The limit of watches that wait for a login, in bytes: some ten thousand paths.
+/// Bytes of watches that wait for a login: some ten thousand paths.
 const MOST_WATCHES: usize = 4 * 1024 * 1024;
 
-/// How long a connection may take to show the secret: the crate sends it with its first write.
+/// The crate sends the secret with its first write.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// One port for each host. Dropping this closes them and their connections.
@@ -51,7 +49,6 @@ pub(super) struct Relay {
 }
 
 impl Relay {
-    /// Opens a port for each of these hosts, and relays on `runtime`.
     pub(super) async fn open(
         hosts: &[String],
         transport: &Transport,
@@ -64,7 +61,7 @@ impl Relay {
         for host in hosts {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
             addresses.push(listener.local_addr()?.to_string());
-            // The client reports the last failure if no session is opened.
+            // It reports the last failure if no session is opened.
             let (host, transport, secret) = (host.clone(), transport.clone(), Arc::clone(&secret));
             let way = Way { host, transport, secret, sasl, granted: Arc::clone(&granted) };
             runtime.spawn(ended.clone().run_until_cancelled_owned(serve(listener, way, ended.clone())));
@@ -72,25 +69,22 @@ impl Relay {
         Ok(Self { addresses, secret, _ended: ended.drop_guard() })
     }
 
-    /// Returns the addresses of the ports, in the form for the client crate.
     pub(super) fn addresses(&self) -> String {
         self.addresses.join(",")
     }
 
-    /// Returns the secret that a connection must show.
     pub(super) fn secret(&self) -> &[u8] {
         self.secret.as_bytes()
     }
 }
 
-/// The relay from a port to a server.
 #[derive(Clone)]
 struct Way {
     host: String,
     transport: Transport,
     secret: Arc<str>,
     sasl: bool,
-    /// The timeout that the session was opened with, in milliseconds.
+    /// The timeout at the opening of the session, in milliseconds.
     granted: Arc<AtomicI32>,
 }
 
@@ -108,7 +102,7 @@ async fn serve(listener: TcpListener, way: Way, ended: CancellationToken) {
                 tokio::spawn(ended.clone().run_until_cancelled_owned(work));
             }
             Err(error) => {
-                // The process has no free file descriptor, and no event reports when it has one.
+                // No event reports a free file descriptor.
                 seen::relay_failed(NAME, &error);
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
@@ -156,7 +150,7 @@ impl Way {
         }
         let xid = self.xid_of(&shown)?;
         if let Some(grants) = grants.filter(|_| is_new) {
-            // After the secret: with SASL a connection without it may have opened another session.
+            // With SASL a connection without the secret may have opened another session.
             self.granted.store(grants, Ordering::Release);
         }
         local.write_all(&answered(xid)).await?;
@@ -165,7 +159,6 @@ impl Way {
         copy_bidirectional(&mut local, &mut server).await.map(drop)
     }
 
-    /// Returns the number of the packet with the secret.
     fn xid_of(&self, shown: &[u8]) -> io::Result<i32> {
         match secret_of(shown) {
             Some((xid, secret)) if secret == self.secret.as_bytes() => Ok(xid),
@@ -174,7 +167,6 @@ impl Way {
     }
 }
 
-/// Reads a packet of a client that has not shown the secret yet.
 async fn in_time(local: &mut TcpStream) -> io::Result<Vec<u8>> {
     let packet = tokio::time::timeout(PATIENCE, packet(local)).await;
     packet.unwrap_or_else(|_| Err(io::Error::other("a local connection did not show the client's secret")))
@@ -207,7 +199,6 @@ mod tests {
         }
     }
 
-    /// A server that answers every connect request with the same packet, and then echoes.
     async fn server() -> (String, Arc<tokio::sync::Semaphore>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, dialled) =
@@ -253,8 +244,7 @@ mod tests {
         assert_eq!(stream.read(&mut [0; 1]).await.unwrap_or(0), 0, "it ends with the relay");
     }
 
-    /// The server answers with the request itself. So it grants the number of milliseconds in the upper half of
-    /// the last transaction.
+    /// The server echoes, and so grants the upper half of the last transaction in milliseconds.
     #[tokio::test]
     async fn a_session_that_is_granted_less_than_at_its_opening_is_over() {
         let (host, _) = server().await;
@@ -279,7 +269,6 @@ mod tests {
         }
     }
 
-    /// With SASL the relay dials a server first, and the server receives only a login.
     #[tokio::test]
     async fn nothing_but_a_login_passes_before_the_secret() {
         let (host, dialled) = server().await;
@@ -290,14 +279,13 @@ mod tests {
             let mut stream = TcpStream::connect(relay.addresses()).await.unwrap();
             stream.write_all(&[&connect[..], &login, &stranger].concat()).await.unwrap();
             let mut heard = Vec::new();
-            // A reset may close it, because it had more to send.
+            // A reset may close it.
             let _ = stream.read_to_end(&mut heard).await;
             assert_eq!(heard, [&connect[..], &login].concat(), "the answers to the login, and no more");
         }
         assert_eq!(dialled.available_permits(), 3);
         let mut stream = TcpStream::connect(relay.addresses()).await.unwrap();
         let secret = auth(5, AUTH, SCHEME, relay.secret());
-        // The watches come after the login and after the secret.
         let watches = [auth(-8, 101, "", b"some"), auth(-8, 105, "", b"others")].concat();
         let said = [&connect[..], &login, &watches, &login, &secret, b"more"].concat();
         stream.write_all(&said).await.unwrap();

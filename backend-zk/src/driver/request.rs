@@ -1,5 +1,3 @@
-//! How a request is sent: after its turn, while a connection exists, and within its bounds.
-
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,9 +10,8 @@ use super::kind::RequestKind;
 use crate::error::{Answer, Fault, Tried, Unanswered};
 
 impl Driver {
-    /// Sends one request, when the throttle lets it pass, while a connection exists, and within the request
-    /// timeout. The crate queues a request when its method is called, not when its future is polled. So several
-    /// calls in `send` are one round trip, carried out in that order.
+    /// Waits for the throttle and a connection, within the request timeout. The crate queues a request when
+    /// its method is called, so several calls in `send` are one round trip, carried out in that order.
     pub(super) async fn request<T>(
         &self,
         kind: RequestKind,
@@ -51,7 +48,7 @@ impl Driver {
     }
 }
 
-/// Returns the answer to a request that was queued after this `sync`, in the same trip.
+/// The `sync` was queued before, in the same trip.
 pub(super) async fn behind<T>(
     sync: Option<impl Future<Output = Result<(), Error>>>,
     answer: impl Future<Output = Result<T, Error>>,
@@ -60,14 +57,13 @@ pub(super) async fn behind<T>(
     answer.await
 }
 
-/// Returns the answer of an optional read.
 pub(super) async fn found(
     read: Option<impl Future<Output = Result<(Vec<u8>, Stat), Error>>>,
 ) -> Option<Answer<(Vec<u8>, Stat)>> {
     Some(read?.await.map_err(Fault::from))
 }
 
-/// Returns the answer about a node; `None` if it does not exist.
+/// `None` if the node does not exist.
 pub(super) fn if_there<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
     match answer {
         Err(Error::NoNode) => Ok(None),
@@ -75,7 +71,7 @@ pub(super) fn if_there<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> 
     }
 }
 
-/// Converts the answers to requests that were all called, and so queued, before.
+/// All requests were queued before.
 pub(super) async fn answers<T, R>(
     requests: Vec<impl Future<Output = Result<T, Error>>>,
     read: impl Fn(Result<T, Error>) -> Result<R, Error>,

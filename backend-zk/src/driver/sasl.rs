@@ -1,29 +1,24 @@
-//! Logins by SASL.
-//!
-//! The server reads users and passwords from its JAAS file. A correct login gives a session the identity
-//! `sasl:user`, which the lists of its nodes name.
+//! Logins by SASL: the server's JAAS file gives a session the identity `sasl:user`, which the lists of its
+//! nodes name.
 
 use latchwork_core::Error;
 use zookeeper_client::{Client, Connector, Error as DriverError};
 
 use crate::error::{Answer, Fault};
 
-/// The scheme of such an identity.
 const SCHEME: &str = "sasl";
 
-/// Returns a connector whose sessions log in by DIGEST-MD5.
 #[cfg(feature = "sasl")]
 pub(super) fn logged_in(connector: Connector, user: String, password: String) -> Connector {
     connector.with_sasl(zookeeper_client::SaslOptions::digest_md5(user, password))
 }
 
-/// Settings of a build without SASL do not request it.
 #[cfg(not(feature = "sasl"))]
 pub(super) fn logged_in(connector: Connector, _: String, _: String) -> Connector {
     connector
 }
 
-/// Asks the server for the identity of this session. A server without SASL answers a login as if it were
+/// Asks for the identity of this session, because a server without SASL answers a login as if it were
 /// correct, and so does a server that admits clients after a failed login.
 pub(super) async fn check(client: &Client) -> Answer<()> {
     match client.list_auth_users().await {
@@ -33,8 +28,7 @@ pub(super) async fn check(client: &Client) -> Answer<()> {
                 and the server lets such clients in (zookeeper.allowSaslFailedClients)";
             Err(Fault::NoLogin(Error::forbidden("log in by SASL", why)))
         }
-        // Servers before ZooKeeper 3.7 do not answer this question. Without an identity the session can create
-        // no node.
+        // Servers before 3.7 do not know the question. Without an identity the session can create no node.
         Err(DriverError::Unimplemented) => Ok(()),
         Err(error) => Err(error.into()),
     }

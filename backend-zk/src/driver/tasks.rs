@@ -1,5 +1,4 @@
-//! The tasks of the client crate, which this module can end: the crate cannot end a connection without closing
-//! the session.
+//! The tasks of the client crate, which cannot end a connection without closing the session.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -9,12 +8,11 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// The tasks of one session. They run on the runtime of its client, whichever runtime starts them.
+/// The tasks run on the client's runtime, whichever runtime starts them.
 #[derive(Debug)]
 pub(super) struct Tasks {
     pub(super) runtime: Handle,
     started: TaskTracker,
-    /// Ends the tasks.
     pub(super) killed: CancellationToken,
 }
 
@@ -30,7 +28,7 @@ impl Tasks {
         Self { runtime: runtime.clone(), started: TaskTracker::new(), killed: CancellationToken::new() }
     }
 
-    /// Runs `work`, and keeps the tasks that it starts.
+    /// Keeps the tasks that `work` starts.
     pub(super) async fn within<T>(&self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         poll_fn(|context| {
@@ -40,7 +38,6 @@ impl Tasks {
         .await
     }
 
-    /// Ends the tasks, and waits until they have ended.
     pub(super) async fn kill(&self) {
         self.killed.cancel();
         self.started.close();

@@ -1,5 +1,3 @@
-//! Several writes in one transaction: the server makes all of them, or none.
-
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::future::OptionFuture;
@@ -10,74 +8,56 @@ use super::request::if_there;
 use super::{Driver, NodeMode, Stat, kind};
 use crate::error::Answer;
 
-/// An operation of a transaction. `None` as a version means any version.
+/// `None` as a version means any version.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Operation<'a> {
-    /// Checks that the node exists, at this version.
     Check { path: &'a str, version: Option<i32> },
-    /// Creates a node.
     Create { path: &'a str, data: &'a [u8], mode: NodeMode },
-    /// Writes a node's data.
     Write { path: &'a str, data: &'a [u8], version: Option<i32> },
-    /// Deletes a node.
     Delete { path: &'a str, version: Option<i32> },
 }
 
-/// The result of a transaction.
 #[derive(Debug)]
 pub(crate) enum Commit {
     Made {
-        /// The stat of the node that its last [`Operation::Write`] wrote. All nodes that a transaction
-        /// changes have the same number (`mzxid`).
+        /// Of the last [`Operation::Write`]. All nodes that a transaction changes have the same `mzxid`.
         written: Option<Stat>,
-        /// The stat, before the transaction, of the requested node.
         before: Option<Stat>,
     },
-    /// No operation was made.
     Refused {
-        /// The position of the refused operation.
         at: usize,
         why: Refusal,
-        /// The state of the node that was read [after](Beside::Behind) it.
         found: Option<InDirectory>,
     },
 }
 
-/// The stat of a directory, and then a node in it; each only if it exists.
+/// A directory, and then a node in it; each only if it exists.
 pub(crate) type InDirectory = (Option<Stat>, Option<(Vec<u8>, Stat)>);
 
-/// A read in the same trip as a transaction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Beside<'a> {
     Nothing,
-    /// The stat of this node, before the transaction.
     Before(&'a str),
-    /// A node after the transaction, and before the node the stat of its directory. A server answers the
-    /// requests of a session in order. So the read shows at least the state that the transaction met, and needs
-    /// no `sync`.
+    /// The stat of the directory, then the node. A server answers the requests of a session in order, so the
+    /// read shows at least the state that the transaction met, and needs no `sync`.
     Behind {
         directory: &'a str,
         path: &'a str,
     },
 }
 
-/// Why an operation was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// The node, or its parent, does not exist.
+    /// The node or its parent does not exist.
     Missing,
-    /// The node already exists.
     Exists,
-    /// The node has another version.
     OtherVersion,
-    /// The node has children.
     HasChildren,
-    /// The parent belongs to a session, so it cannot have children.
     ParentOfSession,
 }
 
 impl Refusal {
-    /// Returns the refusal in an answer; `None` if the answer is another error.
+    /// `None`: another error.
     fn of(answer: &Error) -> Option<Self> {
         match answer {
             Error::NoNode => Some(Refusal::Missing),
@@ -91,8 +71,8 @@ impl Refusal {
 }
 
 impl Driver {
-    /// Makes all steps, or none. `in_flight` is set while the transaction may have been sent and has no answer.
-    /// A caller that gives up during this must treat the outcome as unknown.
+    /// `in_flight` is set while the transaction may have been sent and has no answer: a caller that gives up
+    /// during this must treat the outcome as unknown.
     pub(crate) async fn commit(
         &self,
         steps: &[Operation<'_>],
@@ -101,7 +81,7 @@ impl Driver {
     ) -> Answer<Commit> {
         self.request(kind::MULTI, async |client| {
             let mut all = self.transaction(&client, steps)?;
-            // All methods are called, and so the requests queued, before the first answer is awaited.
+            // All are queued before the first answer is awaited.
             let before = match beside {
                 Beside::Before(path) => Some(client.check_stat(path)),
                 _ => None,
@@ -135,7 +115,6 @@ impl Driver {
         .await
     }
 
-    /// The same for a caller that does not need the refused operation.
     pub(super) async fn multi(&self, kind: RequestKind, steps: &[Operation<'_>]) -> Answer<()> {
         self.request(kind, async |client| Ok(self.transaction(&client, steps)?.commit().await.map(drop)?))
             .await
@@ -157,8 +136,7 @@ impl Driver {
     }
 }
 
-/// Treats a stat that may not be read as missing, so that this refusal is not taken for the transaction's
-/// answer.
+/// This refusal must not be taken for the transaction's answer.
 fn readable(stat: Result<Option<Stat>, Error>) -> Result<Option<Stat>, Error> {
     match stat {
         Err(Error::NoAuth) => Ok(None),
@@ -166,7 +144,7 @@ fn readable(stat: Result<Option<Stat>, Error>) -> Result<Option<Stat>, Error> {
     }
 }
 
-/// Treats a failed read as missing: a caller that needs it reads again.
+/// A caller that needs it reads again.
 fn in_directory(
     directory: Result<Option<Stat>, Error>,
     node: Result<(Vec<u8>, Stat), Error>,

@@ -1,5 +1,3 @@
-//! Watches: the events of nodes.
-
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 
@@ -9,37 +7,32 @@ use zookeeper_client::{EventType, OneshotWatcher, StateWatcher, WatchedEvent};
 
 use super::{Driver, WatchBudget};
 
-/// A watch that is set. It reports one event, once. Dropping it removes it from the server.
+/// Reports one event, once. Dropping it removes it from the server.
 pub(crate) struct Watch {
     watcher: OneshotWatcher,
     killed: CancellationToken,
     budget: WatchBudget,
 }
 
-/// A watch that is set, as the future of its event.
 pub(crate) type Armed = Pin<Box<dyn Future<Output = Event> + Send>>;
 
-/// The event of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     Deleted,
     Created,
-    /// Its data or its children changed.
     Changed,
     SessionOver,
 }
 
-/// One connection of a session. Its events come in the server's order. The next connection begins
-/// with the missed events, in any order.
+/// Its events come in the server's order. The next connection begins with the missed events, in any order.
 pub(crate) struct Connection(StateWatcher);
 
 impl Connection {
-    /// Returns whether the connection has lasted until now.
     pub(crate) fn has_lasted(&mut self) -> bool {
         self.0.changed().now_or_never().is_none()
     }
 
-    /// Waits until it has not lasted: it broke, or another one replaced it.
+    /// It broke, or another one replaced it.
     pub(crate) async fn ended(&mut self) {
         self.0.changed().await;
     }
@@ -50,30 +43,28 @@ impl Driver {
         Watch { watcher, killed: self.killed(), budget: self.watched.armed(self.weight_of(path)) }
     }
 
-    /// Returns the budget for a watch with a substitute, which is to read again from time to time.
+    /// A read from time to time is the substitute.
     pub(crate) fn dispensable_budget(&self, path: &str) -> Option<WatchBudget> {
         self.watched.dispensable(self.weight_of(path))
     }
 
-    /// Returns the budget for the watches of a wait, in bytes of their paths.
+    /// In bytes of the paths.
     pub(crate) fn wait_budget(&self, bytes: usize) -> Option<WatchBudget> {
         self.watched.needed(bytes)
     }
 
-    /// Returns whether the session has no watches and is about to set none.
+    /// The session has no watch, and is about to set none.
     pub(crate) fn is_idle(&self) -> bool {
         self.watched.is_zero()
     }
 
-    /// Returns the bytes that a watched path counts for.
     pub(crate) fn weight_of(&self, path: &str) -> usize {
         self.chroot_len + path.len()
     }
 
-    /// Returns the current connection.
     pub(crate) fn connection(&self) -> Connection {
         let mut state = self.state.clone();
-        // Marks the current state as seen, so that only a later state counts as a change.
+        // Only a later state counts as a change.
         state.state();
         Connection(state)
     }
@@ -93,8 +84,8 @@ impl Watch {
         Box::pin(self.event())
     }
 
-    /// The same for a caller that first checks whether the session [is silent](Driver::silent).
-    /// The future is small, since a client keeps one for every hold.
+    /// For a caller that first checks whether the session [is silent](Driver::silent). The future is small,
+    /// since a client keeps one for every hold.
     pub(crate) fn event_unless_silent(self) -> impl Future<Output = Event> + Send {
         let Self { watcher, budget, .. } = self;
         settled(watcher).map(move |event| {
@@ -105,8 +96,8 @@ impl Watch {
 }
 
 fn settled(watcher: OneshotWatcher) -> impl Future<Output = Event> + Send {
-    // The crate's watcher panics when the task of the session has ended. This driver may have killed the task,
-    // which callers check first, or the task itself has panicked.
+    // The crate's watcher panics when the task of the session has ended: killed, which callers check first,
+    // or itself panicked.
     AssertUnwindSafe(watcher.changed()).catch_unwind().map(Event::of)
 }
 

@@ -1,5 +1,3 @@
-//! Requests that write.
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,31 +9,26 @@ use super::{Driver, NodeMode, Operation, Stat, kind};
 use crate::error::{Answer, Fault};
 use crate::layout::split;
 
-/// The content of a join.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct JoinRequest<'a> {
     pub(crate) queue: &'a str,
-    /// The name of the node up to the counter.
     pub(crate) prefix: &'a str,
     pub(crate) data: &'a [u8],
     pub(crate) limit: Option<&'a str>,
-    /// The queue's directory does not exist, and is created first, in the same trip.
+    /// Creates the queue's missing directory first, in the same trip.
     pub(crate) cold: bool,
 }
 
-/// The replies to a join, which are one round trip.
 #[derive(Debug)]
 pub(crate) struct JoinReply {
-    /// The full path and stat of the created node.
     pub(crate) created: Answer<(String, Stat)>,
     pub(crate) children: Answer<Vec<String>>,
-    /// The stored limit's data and stat, if it was asked for.
     pub(crate) limit: Option<Answer<(Vec<u8>, Stat)>>,
 }
 
 impl Driver {
-    /// Creates a node and its missing parents, all of one mode. It checks for each node first, so that a parent
-    /// in which this client may not create is no obstacle if the path already exists.
+    /// All of one mode. It checks for each node first: a client may use an existing path below a parent in
+    /// which it may not create.
     pub(crate) async fn make_path(&self, path: &str, mode: NodeMode) -> Answer<()> {
         let ends = path.match_indices('/').skip(1).map(|(at, _)| at).chain([path.len()]);
         for end in ends {
@@ -56,7 +49,7 @@ impl Driver {
         Ok(self.request(kind::CREATE_FIRST, create).await?.0)
     }
 
-    /// As [`create`](Self::create). It creates the directory if it is missing.
+    /// With its directory, if it is missing.
     pub(crate) async fn create_with_directory(
         &self,
         path: &str,
@@ -72,8 +65,7 @@ impl Driver {
         }
     }
 
-    /// Returns whether the server has nodes with a time to live. It requests one at a place where none can be
-    /// created.
+    /// It requests such a node at a place where none can be created.
     pub(crate) async fn has_nodes_that_live(&self, nowhere: &str) -> Answer<bool> {
         match self.create(nowhere, b"", NodeMode::Lives(Duration::from_secs(1))).await {
             Err(Fault::NoNode) | Ok(_) => Ok(true),
@@ -82,7 +74,6 @@ impl Driver {
         }
     }
 
-    /// Creates a sequential ephemeral node and lists its queue, in one trip.
     pub(crate) async fn join(&self, request: JoinRequest<'_>) -> Answer<JoinReply> {
         let JoinRequest { queue, prefix, data, limit, cold } = request;
         let path = format!("{queue}/{prefix}");
@@ -90,14 +81,14 @@ impl Driver {
         let node = CreateMode::EphemeralSequential.with_acls(self.acls);
         let path = &path;
         self.request(kind::CREATE, async |client| {
-            // All methods are called, and so the requests queued, before the first answer is awaited.
+            // All are queued before the first answer is awaited.
             let directory = cold.then(|| client.create(queue, b"", &directory));
             let created = client.create(path, data, &node);
-            // Before the listing, which is judged by the limit (see `queue::limit::read_limit`).
+            // Before the listing, which is judged by it (`queue::limit::read_limit`).
             let limit = limit.map(|limit| client.get_data(limit));
             let children = client.list_children(queue);
-            // If another client created the directory first, or a parent is missing, the answer to the later
-            // create shows it. It does not show a refusal.
+            // The answer to the later create shows a directory that exists or a missing parent, but not a
+            // refusal.
             let refused = OptionFuture::from(directory).await.and_then(Result::err).map(Fault::from);
             let refused = refused.filter(|fault| matches!(fault, Fault::Forbidden(_) | Fault::Refused(_)));
             Ok(JoinReply {
@@ -113,7 +104,7 @@ impl Driver {
         .await
     }
 
-    /// Creates a sequential ephemeral node, given its path up to the counter, and returns its full path.
+    /// `path` goes up to the counter. Returns the full path.
     pub(crate) async fn create_sequential(&self, path: &str, data: &[u8]) -> Answer<(String, Stat)> {
         let options = CreateMode::EphemeralSequential.with_acls(self.acls);
         let create = async |client: Arc<Client>| client.create(path, data, &options).await;
@@ -125,7 +116,6 @@ impl Driver {
         self.request(kind::WRITE, async |client| client.set_data(path, data, None).await).await
     }
 
-    /// Writes over data of this version. Returns whether the node had this version.
     pub(crate) async fn write_over(&self, path: &str, data: &[u8], version: i32) -> Answer<bool> {
         self.request(kind::WRITE, async |client| match client.set_data(path, data, Some(version)).await {
             Err(Error::BadVersion | Error::NoNode) => Ok(false),
@@ -134,8 +124,7 @@ impl Driver {
         .await
     }
 
-    /// Writes, and waits for the answer as long as the lease lives. A proof of contact counts from its send,
-    /// also after a late answer.
+    /// Waits as long as the lease lives: a proof of contact counts from its send, also after a late answer.
     pub(crate) async fn write_until_lost(&self, path: &str, data: &[u8]) -> Answer<Stat> {
         let client = self.client()?;
         tokio::select! {
@@ -145,12 +134,11 @@ impl Driver {
         }
     }
 
-    /// Deletes a node. Returns whether it existed.
     pub(crate) async fn delete(&self, path: &str) -> Answer<bool> {
         self.delete_all(&[path]).await
     }
 
-    /// Deletes in this order, in one trip. Returns whether any of the nodes existed.
+    /// In this order, in one trip. Returns whether any existed.
     pub(crate) async fn delete_all(&self, paths: &[impl AsRef<str>]) -> Answer<bool> {
         self.request(kind::DELETE, async |client| {
             let deletions = paths.iter().map(|path| client.delete(path.as_ref(), None)).collect();
@@ -159,8 +147,8 @@ impl Driver {
         .await
     }
 
-    /// Deletes a node, and before that creates and deletes `announcement` in the same transaction. A client
-    /// that watches both sees the announcement first. Returns whether the transaction succeeded.
+    /// Creates and deletes `announcement` before, in the same transaction: a client that watches both sees
+    /// the announcement first. Returns whether the transaction succeeded.
     pub(crate) async fn announce_and_delete(&self, announcement: &str, path: &str) -> Answer<bool> {
         let steps = [
             Operation::Create { path: announcement, data: b"", mode: NodeMode::Persistent },
@@ -173,7 +161,6 @@ impl Driver {
         }
     }
 
-    /// Creates an ephemeral node and deletes another: both, or neither.
     pub(crate) async fn replace(&self, old: &str, new: &str, data: &[u8]) -> Answer<()> {
         let steps = [
             Operation::Create { path: new, data, mode: NodeMode::Ephemeral },

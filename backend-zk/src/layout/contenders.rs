@@ -1,5 +1,3 @@
-//! A queue as a listing shows it.
-
 use std::cmp::Reverse;
 
 use latchwork_core::backend::decide::chain::Listed;
@@ -7,7 +5,6 @@ use latchwork_core::{Claim, Kind};
 
 use super::names::{counter, read_name};
 
-/// One contender of a queue, as its name describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Contender {
     pub(crate) name: String,
@@ -16,25 +13,22 @@ pub(crate) struct Contender {
 }
 
 impl Contender {
-    /// Reads a name. `None`: the child is not a contender, and has no effect (NODE-FOREIGN).
+    /// `None`: the child has no effect (NODE-FOREIGN).
     pub(crate) fn parse(kind: Kind, name: String) -> Option<Self> {
         let (claim, counter) = read_name(kind, &name)?;
         Some(Self { name, claim, counter })
     }
 }
 
-/// The contenders of a queue, in its order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Contenders(pub(crate) Vec<Contender>);
 
 impl Contenders {
-    /// The contenders among `children`.
     pub(crate) fn read(kind: Kind, children: Vec<String>) -> Self {
         Self::read_those(kind, children, |_| true)
     }
 
-    /// The contenders up to the node of this name. Exclusive and shared claims depend on no later
-    /// ones.
+    /// Exclusive and shared claims depend on no later ones.
     pub(crate) fn read_up_to(own: &str, kind: Kind, children: Vec<String>) -> Self {
         let last = counter(kind, own);
         Self::read_those(kind, children, |counter| last.is_none_or(|last| counter <= last))
@@ -48,29 +42,26 @@ impl Contenders {
                 .filter_map(|name| Contender::parse(kind, name))
                 .filter(|contender| wanted(contender.counter)),
         );
-        // During a downgrade by Curator, a writer has two nodes with one counter for a moment. The
-        // writer's node comes first, because its deletion admits others. Further nodes with the
-        // same counter are foreign, and their names give all clients the same order.
+        // During a downgrade by Curator, a writer has two nodes with one counter. Its node as a writer comes
+        // first, because its deletion admits others. Further nodes with this counter are foreign, and their
+        // names give all clients the same order.
         let rank = |one: &Contender| (one.counter, Reverse(one.claim == Claim::Exclusive));
         contenders.sort_unstable_by(|a, b| rank(a).cmp(&rank(b)).then_with(|| a.name.cmp(&b.name)));
         Self(contenders)
     }
 
-    /// The position of the node of this name.
     pub(crate) fn position(&self, name: &str) -> Option<usize> {
         self.0.iter().position(|contender| contender.name == name)
     }
 
-    /// The name, up to its counter, of the node before this position, if its counter is the next
-    /// lower one.
+    /// `None`: the counter is not the next lower one.
     pub(crate) fn right_before(&self, at: usize) -> Option<&str> {
         let (ahead, own) = (&self.0[at.checked_sub(1)?], &self.0[at]);
         let counter = format!("{:010}", ahead.counter);
         if own.counter - ahead.counter == 1 { ahead.name.strip_suffix(&counter) } else { None }
     }
 
-    /// The input of core's decision. `marked`: whether the client knows that the node of this name
-    /// is marked as admitted.
+    /// `marked`: the client knows that this node is marked as admitted.
     pub(crate) fn listed(&self, marked: impl Fn(&str) -> bool) -> Vec<Listed> {
         self.0.iter().map(|one| Listed { claim: one.claim, marked: marked(&one.name) }).collect()
     }

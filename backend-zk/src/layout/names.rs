@@ -1,5 +1,4 @@
-//! The names of nodes in a queue's directory. They are the names that Curator uses, so that both
-//! can share a queue.
+//! The names of nodes in a queue's directory, as Curator uses them, so that both can share a queue.
 //!
 //! | kind and claim | name |
 //! |---|---|
@@ -8,22 +7,20 @@
 //! | permits | `_c_<id>-w<weight>-lease-<N>` |
 //! | candidate of an election | `_c_<id>-latch-<N>` |
 //!
-//! `<N>` is the server's count of creations in that directory, a signed 32-bit number. It orders
-//! the queue, as plain numbers from 0 to 2^31-1. A child with another number after the marker is
-//! not a contender: another program created it, or the counter has overflowed. A server can give
-//! the highest number twice, so [no join counts](is_used_up) with it or with a later number.
+//! `<N>` is the server's count of creations in that directory, and orders the queue from 0 to 2^31-1. A child
+//! with another number is not a contender: another program created it, or the counter has overflowed. A
+//! server can give the highest number twice, so [no join counts](is_used_up) with it or a later number.
 //!
-//! The name contains rule and weight because a listing returns only names. This client reuses an
-//! `<id>` if one is free ([`NamePool`](latchwork_core::backend::NamePool)).
+//! Rule and weight are in the name because a listing returns only names.
 
 use latchwork_core::backend::NodeId;
 use latchwork_core::{Claim, Kind};
 
-/// The text before the counter, and its claim. `None`: permits, with the weight in the name.
+/// `None`: permits have their weight in the name.
 type Marker = (&'static str, Option<Claim>);
 
-/// Curator's names come first. kazoo's names count too, because kazoo counts this library's names
-/// if it is configured for Curator's (`extra_lock_patterns`).
+/// Curator's names come first. kazoo's count too, because kazoo counts this library's if it is configured for
+/// Curator's (`extra_lock_patterns`).
 const MUTEX: &[Marker] = &[("lock-", Some(Claim::Exclusive)), ("__lock__", Some(Claim::Exclusive))];
 const RWLOCK: &[Marker] = &[
     ("__WRIT__", Some(Claim::Exclusive)),
@@ -31,7 +28,7 @@ const RWLOCK: &[Marker] = &[
     ("__lock__", Some(Claim::Exclusive)),
     ("__rlock__", Some(Claim::Shared)),
 ];
-/// The names of `LeaderLatch`.
+/// `LeaderLatch` has this name.
 const ELECTION: &[Marker] = &[("latch-", Some(Claim::Exclusive))];
 const PERMITS: &[Marker] = &[("lease-", None)];
 
@@ -44,23 +41,20 @@ fn markers(kind: Kind) -> &'static [Marker] {
     }
 }
 
-/// The beginning of every name of an attempt, for any claim.
 fn id_prefix(id: NodeId) -> String {
     format!("_c_{}-", id.hyphenated())
 }
 
-/// The children that an attempt with this id has created.
 pub(crate) fn has_id(children: &[String], id: NodeId) -> impl Iterator<Item = &String> {
     let prefix = id_prefix(id);
     children.iter().filter(move |name| name.starts_with(&prefix))
 }
 
-/// The id in the name of a node of this library.
 pub(crate) fn id_of(name: &str) -> Option<NodeId> {
     NodeId::parse(name.strip_prefix("_c_")?.get(..36)?)
 }
 
-/// The name up to the counter, which the server appends.
+/// The server appends the counter.
 pub(crate) fn prefix(kind: Kind, id: NodeId, claim: Claim) -> String {
     let tail = match (kind, claim) {
         (_, Claim::Permits(weight)) => format!("w{weight}-lease-"),
@@ -72,32 +66,29 @@ pub(crate) fn prefix(kind: Kind, id: NodeId, claim: Claim) -> String {
     id_prefix(id) + &tail
 }
 
-/// The name of the reader into which the writer of this name is downgraded. As in Curator it has
-/// the writer's counter, and so the writer's place.
+/// As in Curator, the reader keeps the writer's counter and place.
 pub(crate) fn as_reader(writer: &str) -> Option<String> {
     let (id, counter) = writer.rsplit_once("__WRIT__")?;
     Some(format!("{id}__READ__{counter}"))
 }
 
-/// The counter in a name or a path. `None`: it is not a number from 0 to 2^31-1.
+/// `None`: no number from 0 to 2^31-1.
 pub(crate) fn counter(kind: Kind, name: &str) -> Option<i32> {
     read_name(kind, name).map(|(_, counter)| counter)
 }
 
-/// Whether the number in a new node's name no longer orders it: another node may have the same
-/// number, or a later node a lower one. A server that has reached the highest count repeats it, or
-/// gives a negative number for a moment during concurrent creations.
+/// Another node may have the same number, or a later node a lower one: a server at the highest count repeats
+/// it, or gives a negative number for a moment during concurrent creations.
 pub(crate) fn is_used_up(counter: Option<i32>) -> bool {
     counter.is_none_or(|counter| !(0..i32::MAX).contains(&counter))
 }
 
-/// The name with this prefix and this counter.
 pub(crate) fn numbered(prefix: &str, counter: i32) -> String {
     format!("{prefix}{counter:010}")
 }
 
-/// The claim, and the counter after the marker. Names are read from their end, because a listing
-/// has many. A sign is not part of the counter, so a name with a negative number has no marker.
+/// Read from the end, because a listing has many names. A sign is not part of the counter, so a name with a
+/// negative number has no marker.
 pub(super) fn read_name(kind: Kind, name: &str) -> Option<(Claim, i32)> {
     let digits = name.len() - name.bytes().rev().take_while(u8::is_ascii_digit).count();
     let (before, counter) = name.split_at(digits);
@@ -108,7 +99,7 @@ pub(super) fn read_name(kind: Kind, name: &str) -> Option<(Claim, i32)> {
     })
 }
 
-/// The weight before `lease-`: `…-w3-`. Curator's leases have no weight in the name, and weigh 1.
+/// Before `lease-`. Curator's leases have no weight in the name, and weigh 1.
 fn weight(before: &str) -> u32 {
     before
         .strip_suffix('-')

@@ -15,37 +15,32 @@ use std::sync::Arc;
 
 use latchwork_core::backend::QueueEntry;
 
-/// The text before the length of the data (NODE-DATA).
 const DATA: &[u8] = b"\0data ";
 
-/// Follows the label in a node that is marked as admitted (permits,  CHAIN-PERMITS-HEAD-AND-MARKS).
+/// CHAIN-PERMITS-HEAD-AND-MARKS.
 const ADMITTED: &[u8] = b"\0admitted";
 
-/// Follows the label in a downgraded writer. The writer's sequence number and join time follow.
+/// The writer's sequence number and join time follow.
 const WRITER: &str = "\0writer";
 
-/// The layout of label and data in a queue's nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DataLayout {
-    /// Label, data, mark.
     Ours,
-    /// Only data, as another program writes them.
+    /// As another program writes them.
     Bare,
 }
 
-/// The facts in the data and the stat of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NodeData {
-    /// The contract's sequence number: the transaction that created the node, or the former writer.
+    /// The transaction that created the node, or the former writer.
     pub(crate) sequence: u64,
-    /// The time of the join, by the server's clock, in milliseconds.
+    /// Milliseconds of the server's clock.
     pub(crate) joined: i64,
     pub(crate) label: String,
     pub(crate) data: Arc<[u8]>,
 }
 
 impl NodeData {
-    /// Reads a node's data. `czxid` and `ctime` are from its stat.
     pub(crate) fn read(layout: DataLayout, bytes: &[u8], czxid: i64, ctime: i64) -> Self {
         if layout == DataLayout::Bare {
             let (label, data) = (QueueEntry::label_of(bytes), bytes.into());
@@ -60,16 +55,14 @@ impl NodeData {
     }
 }
 
-/// The contract's sequence number of a node that was not downgraded.
 pub(crate) fn sequence(czxid: i64) -> u64 {
     u64::try_from(czxid).unwrap_or(u64::MAX)
 }
 
-/// The bytes of a node that is neither marked nor downgraded.
 pub(crate) fn plain(layout: DataLayout, label: &str, data: &[u8]) -> Vec<u8> {
     match layout {
         DataLayout::Bare => data.to_vec(),
-        // The layout of nodes without data in all versions.
+        // All versions write this.
         DataLayout::Ours if data.is_empty() => label.as_bytes().to_vec(),
         DataLayout::Ours => {
             let length = data.len().to_string();
@@ -78,24 +71,20 @@ pub(crate) fn plain(layout: DataLayout, label: &str, data: &[u8]) -> Vec<u8> {
     }
 }
 
-/// The bytes of a node that is marked as admitted.
 pub(crate) fn admitted(label: &str, data: &[u8]) -> Vec<u8> {
     [&plain(DataLayout::Ours, label, data), ADMITTED].concat()
 }
 
-/// The bytes of a downgraded writer. The reader's node has a later transaction, so the writer's is
-/// kept here.
+/// The reader's node has a later transaction, so the writer's is kept here.
 pub(crate) fn downgraded(label: &str, data: &[u8], sequence: u64, joined: i64) -> Vec<u8> {
     let numbers = format!("{WRITER} {sequence} {joined}");
     [&plain(DataLayout::Ours, label, data), numbers.as_bytes()].concat()
 }
 
-/// Whether a node with these bytes is marked as admitted.
 pub(crate) fn is_admitted(bytes: &[u8]) -> bool {
     Parts::of(bytes).end == End::Admitted
 }
 
-/// The part after label and data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Plain,
@@ -124,12 +113,12 @@ struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    /// Reads any bytes: parts that are not well-formed count as label.
+    /// Parts that are not well-formed count as label.
     fn of(bytes: &'a [u8]) -> Self {
         Self::with_data(bytes).unwrap_or_else(|| Self::without_data(bytes))
     }
 
-    /// The length says where the data end, so data can contain any bytes.
+    /// The length shows their end, so they can contain any bytes.
     fn with_data(bytes: &'a [u8]) -> Option<Self> {
         let (label, rest) = bytes.split_at(bytes.iter().position(|&byte| byte == 0)?);
         let rest = rest.strip_prefix(DATA)?;

@@ -1,50 +1,38 @@
-//! Paths of directories and nodes.
-
 use latchwork_core::backend::NodeId;
 use latchwork_core::{Address, Error, Kind, Result};
 
 use super::node_data::DataLayout;
 
-/// The directory of stored limits.
 const LIMITS: &str = "limits";
-/// The directory in which releases are announced. It is empty between transactions.
+/// Empty between transactions.
 pub(crate) const RELEASED: &str = "released";
-/// The directory of clients.
 const CLIENTS: &str = "client";
-/// The directory at the root in which a server keeps its quotas and its configuration.
+/// The server keeps its quotas and its configuration there.
 pub(crate) const SERVERS_OWN: &str = "zookeeper";
-/// The suffix of the stored limit's name, next to the queue at an exact address.
 const EXACT_LIMIT: &str = ":latchwork-limit";
-/// The text before the kind, in the directory's name of a cell at an exact address.
 const EXACT_CELL: &str = ":latchwork-";
-/// The cell in that directory.
 const CELL: &str = "cell";
 
-/// The paths of a queue on the server.
 #[derive(Clone, Debug)]
 pub(crate) struct QueuePaths {
     pub(crate) directory: String,
     pub(crate) kind: Kind,
     pub(crate) data: DataLayout,
-    /// The node of the stored limit, for permits. It is outside the queue's directory, because that
-    /// is a container, which the server removes when it is empty.
+    /// Outside the queue's directory, which the server removes when it is empty.
     pub(crate) limit: Option<String>,
 }
 
 impl QueuePaths {
-    /// The paths of the queue at this address.
-    ///
     /// # Errors
     /// `InvalidArgument` naming `key`, if an exact address is not a path.
     pub(crate) fn of(queue: &Address) -> Result<Self> {
         let limit = (queue.kind() == Kind::Semaphore).then(|| limit_path(queue));
-        // The layout of Curator's `LeaderLatch`.
+        // `LeaderLatch` of Curator has this layout.
         let is_bare = queue.is_exact() && queue.kind() == Kind::Election;
         let data = if is_bare { DataLayout::Bare } else { DataLayout::Ours };
         Ok(Self { directory: directory(queue)?, kind: queue.kind(), data, limit })
     }
 
-    /// The path of the node of this name.
     pub(crate) fn node(&self, name: &str) -> String {
         in_directory(&self.directory, name)
     }
@@ -59,7 +47,6 @@ fn directory(queue: &Address) -> Result<String> {
     Ok(coded.to_owned())
 }
 
-/// Checks that an exact address is a path without a name that this library reserves.
 fn check_exact(path: &str) -> Result<()> {
     check_path("key", path)?;
     let of_cell = |segment: &str| {
@@ -75,22 +62,19 @@ fn check_exact(path: &str) -> Result<()> {
     Err(Error::invalid("key", format!("a name that ends with {end} is reserved for {what}")))
 }
 
-/// The paths of a cell on the server.
 #[derive(Clone, Debug)]
 pub(crate) struct CellPaths {
-    /// A plain node that counts the creations of the cells in it by its data version.
+    /// A plain node, whose data version counts the creations of cells in it.
     pub(crate) directory: String,
     pub(crate) cell: String,
 }
 
 impl CellPaths {
-    /// The paths of the cell at this address. Cells with a key share the directory of their kind. A
-    /// cell at an exact address has a separate directory next to that path: the node at the path
-    /// itself may be a queue, or belong to another program.
+    /// Cells with a key share the directory of their kind. At an exact address, a cell has a separate
+    /// directory next to the path, which may be a queue or belong to another program.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `key`, if an exact address is not a path, or the kind has no cells
-    /// (a queue may be at the path).
+    /// `InvalidArgument` naming `key`, if an exact address is not a path, or the kind has no cells.
     pub(crate) fn of(cell: &Address) -> Result<Self> {
         let kind = cell.kind();
         if !Kind::CELLS.contains(&kind) {
@@ -110,17 +94,14 @@ impl CellPaths {
     }
 }
 
-/// The directory of a kind's queues or cells.
 pub(crate) fn kind_directory(namespace: &str, kind: Kind) -> String {
     format!("/{namespace}/{}", kind.as_str())
 }
 
-/// The directories of cells in a namespace. Each is created with its first cell.
 pub(crate) fn cell_directories(namespace: &str) -> impl Iterator<Item = String> {
     Kind::CELLS.into_iter().map(move |kind| kind_directory(namespace, kind))
 }
 
-/// The directory of the stored limits of a namespace.
 pub(crate) fn limits_directory(namespace: &str) -> String {
     format!("/{namespace}/{LIMITS}")
 }
@@ -128,44 +109,36 @@ pub(crate) fn limits_directory(namespace: &str) -> String {
 fn limit_path(queue: &Address) -> String {
     match queue.namespace() {
         Some(namespace) => in_directory(&limits_directory(namespace), queue.coded()),
-        // Next to the directory, not inside it, because Curator's semaphores would count it there.
+        // Curator's semaphores would count it inside the directory.
         None => format!("{}{EXACT_LIMIT}", queue.coded()),
     }
 }
 
-/// The plain directories of a namespace that a client creates when it connects. Directories of
-/// other kinds are created with their first queue or cell, so that a namespace that an
-/// administrator created for an earlier version still works.
+/// Created when a client connects. Other directories are created with their first queue or cell, so that a
+/// namespace that an administrator created for an earlier version still works.
 pub(crate) fn directories(namespace: &str) -> Vec<String> {
     let kinds = [Kind::Mutex, Kind::RwLock, Kind::Semaphore, Kind::Election].map(Kind::as_str);
     let names = kinds.into_iter().chain([LIMITS, RELEASED, CLIENTS]);
     names.map(|name| format!("/{namespace}/{name}")).collect()
 }
 
-/// The path of this client's own node.
 pub(crate) fn member_path(namespace: &str) -> String {
     format!("/{namespace}/{CLIENTS}/{}", NodeId::random().hyphenated())
 }
 
-/// The path that announces the release of the node of this name.
 pub(crate) fn released_path(namespace: &str, name: &str) -> String {
     format!("/{namespace}/{RELEASED}/{name}")
 }
 
-/// The path of this name in a directory.
 pub(crate) fn in_directory(directory: &str, name: &str) -> String {
     format!("{directory}/{name}")
 }
 
-/// The directory of a path, and the name in it.
 pub(crate) fn split(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or(("", path))
 }
 
-/// Checks what ZooKeeper requires of a path.
-///
-/// # Errors
-/// `InvalidArgument` naming `argument`.
+/// `InvalidArgument` names `argument`.
 pub(crate) fn check_path(argument: &'static str, path: &str) -> Result<()> {
     let refuse =
         |why: &str| Err(Error::invalid(argument, format!("{path:?} is not a ZooKeeper path: {why}")));
@@ -178,7 +151,7 @@ pub(crate) fn check_path(argument: &'static str, path: &str) -> Result<()> {
     if rest.split('/').next() == Some(SERVERS_OWN) {
         return refuse("/zookeeper is reserved for the server");
     }
-    // The server checks UTF-16 units, and refuses both halves of a surrogate pair.
+    // The server checks UTF-16 units, and refuses surrogates.
     let refused = |c: char| c.is_control() || matches!(c, '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..);
     if path.chars().any(refused) {
         return refuse("it has a control character, a private-use character or a character above U+FFEF");

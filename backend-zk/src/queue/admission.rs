@@ -1,5 +1,3 @@
-//! The admission of a node, and the mark that shows it to later nodes.
-
 use std::sync::Weak;
 
 use latchwork_core::{Error, Result};
@@ -10,14 +8,12 @@ use crate::driver::Armed;
 use crate::layout::admitted;
 use crate::watch::NewHolder;
 
-/// The evidence that a node is admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
-    /// A listing of the queue.
     Seen,
-    /// A listing of the queue. Later nodes need a mark to see it (CHAIN-PERMITS-HEAD-AND-MARKS).
+    /// Later nodes need a mark to see it (CHAIN-PERMITS-HEAD-AND-MARKS).
     SeenAndMarked,
-    /// An announced release. It is verified later, if the hold lasts.
+    /// A later listing verifies it, if the hold lasts.
     Announced,
 }
 
@@ -28,8 +24,8 @@ impl Admission {
 }
 
 impl ZkNode {
-    /// Admits the node, unless the lease is lost by now (CHAIN-OWN-NODE-AND-DEADLINE). `own`: the
-    /// watch on it, if the wait has armed one. `limit`: the limit that admitted it, for permits.
+    /// Unless the lease is lost (CHAIN-OWN-NODE-AND-DEADLINE). `own`: the watch on the node, if the wait has
+    /// armed one. `limit`: the limit that admitted it, for permits.
     pub(super) fn enter(&self, admission: Admission, own: Option<Armed>, limit: WrittenLimit) -> Result<()> {
         if let Some(reason) = self.state.lost() {
             return Err(Error::lost(reason));
@@ -51,8 +47,7 @@ impl ZkNode {
     }
 }
 
-/// Marks the node, so that the next node knows that it is the head. Repeats until the mark is
-/// confirmed (CHAIN-MARK-GUARDED).
+/// Repeats until the mark is confirmed (CHAIN-MARK-GUARDED).
 pub(crate) async fn mark_admitted(node: Weak<ZkNode>) {
     while let Some(node) = node.upgrade().filter(|node| !node.is_leaving()) {
         let mut contents = node.contents.lock().await;
@@ -61,7 +56,7 @@ pub(crate) async fn mark_admitted(node: Weak<ZkNode>) {
         drop(contents);
         match written {
             Err(fault) if fault.is_transient() && node.driver().recovered().await.is_ok() => {}
-            // Written, or refused for good. If the node is gone, the next node sees that as well.
+            // Written, or refused for good. The next node sees that the node is gone.
             _ => return,
         }
     }

@@ -1,5 +1,3 @@
-//! Clean-up: the leave of a node, and the removal of nodes that an attempt may have left.
-
 use std::sync::atomic::Ordering;
 
 use latchwork_core::backend::{Join, Leave, NodeId};
@@ -12,26 +10,22 @@ use crate::error::{Answer, Fault};
 use crate::layout::{QueuePaths, counter, has_id, id_of};
 
 impl ZkNode {
-    /// Leaves: one try.
     pub(super) async fn leave_queue(&self) -> Result<Leave> {
-        // Another node may have this path by now: ids are reused, and a new directory starts a new
-        // counter.
+        // Another node may have this path: ids are reused, and a new directory starts a new counter.
         if let Some(left) = self.left.get() {
             return Ok(*left);
         }
-        // Set before the request is sent, because otherwise the deletion would look like a removal
-        // by another client. Set before the paths are read, so that a later downgrade sees that the
-        // node leaves.
+        // Before the send, because the deletion would look like a removal by another client; and before the
+        // paths are read, so that a later downgrade sees it.
         self.set_leaving();
         let paths = self.paths();
-        // Only the first leave frees the id. If it has no answer, the id is never used again.
+        // If the first leave has no answer, the id is never used again.
         let id = self.frees_id.swap(false, Ordering::AcqRel).then(|| id_of(self.name())).flatten();
         let left = match fast_path::announce_release(self).await {
             Ok(true) => Ok(true),
-            // The leave may have been carried out. Core repeats it.
+            // The leave may have been carried out, and core repeats it.
             Err(fault) if fault.is_transient() || matches!(fault, Fault::SessionOver) => Err(fault),
-            // Not announced, or refused: the node leaves without an announcement, and the next node
-            // lists.
+            // The node leaves without an announcement, and the next node lists.
             Ok(false) | Err(_) => self.session.driver.delete_all(&paths).await,
         };
         match left {
@@ -49,8 +43,8 @@ impl ZkNode {
         }
     }
 
-    /// Removes the node within the join that created it. If the removal is not confirmed, the
-    /// outcome of the join is unknown. The attempt may be repeated, so the id is not freed.
+    /// Within the join that created it. If the removal is not confirmed, the outcome of the join is unknown,
+    /// and the id is not freed, because the attempt may be repeated.
     pub(super) async fn take_back(&self) -> Result<()> {
         self.frees_id.store(false, Ordering::Release);
         self.leave_queue().await.map(drop).map_err(|error| {
@@ -61,10 +55,8 @@ impl ZkNode {
     }
 }
 
-/// Removes all nodes that an attempt has left. A request of the attempt that still waits to be sent
-/// on this session is carried out before the listing. So is a request that was sent on a broken
-/// connection, if the leader has it (CHAIN-SYNC-AFTER-UNKNOWN-CREATE). Otherwise it may arrive
-/// [late](super::late).
+/// Requests of the attempt that wait to be sent, or that the leader has from a broken connection, are carried
+/// out before the listing (CHAIN-SYNC-AFTER-UNKNOWN-CREATE). Others may arrive [late](super::late).
 pub(crate) async fn abandon(session: &Session, join: &Join) -> Result<()> {
     let queue = QueuePaths::of(&join.queue)?;
     let name = session.names.of(join.id);
@@ -73,7 +65,7 @@ pub(crate) async fn abandon(session: &Session, join: &Join) -> Result<()> {
             session.unsettled.over(name).await;
             Ok(())
         }
-        // All nodes of the attempt end with the session.
+        // All nodes end with the session.
         Err(Fault::SessionOver) => session.lease.over().map(drop).ok_or_else(Error::closed),
         Err(fault) => return Err(session.error(fault, "remove the node of an abandoned join")),
     };
@@ -81,7 +73,7 @@ pub(crate) async fn abandon(session: &Session, join: &Join) -> Result<()> {
     answer
 }
 
-/// Deletes the nodes of this name, except the one of the counter `spared`.
+/// Spares the node with this counter.
 pub(super) async fn delete_all_of(
     session: &Session,
     queue: &QueuePaths,

@@ -1,11 +1,10 @@
-//! A node that a join has created, before its position is known.
+//! Before the position of the node is known.
 
 use super::limit::LimitReply;
 use super::session::Session;
 use crate::driver::{Armed, Connection, Stat};
 use crate::error::{Answer, Fault, Unanswered};
 
-/// A new node, and the part of the queue that was seen after its creation.
 pub(crate) struct CreatedNode {
     pub(crate) path: String,
     pub(crate) stat: Stat,
@@ -13,7 +12,6 @@ pub(crate) struct CreatedNode {
     pub(crate) limit: LimitReply,
 }
 
-/// The nodes ahead of a new node.
 pub(crate) enum Shown {
     Nobody,
     /// The children of the queue's directory.
@@ -21,20 +19,18 @@ pub(crate) enum Shown {
     Behind(KnownPredecessor),
 }
 
-/// The immediate predecessor, known without a listing, and watched.
+/// It is immediately ahead, known without a listing, and watched.
 pub(crate) struct KnownPredecessor {
     pub(crate) path: String,
     pub(crate) watched: Armed,
-    /// The connection before the watch was armed. `None`: the watch is on a watch session.
+    /// `None`: the watch is on a watch session.
     pub(crate) connection: Option<Connection>,
 }
 
-/// Returns the answer that followed the creation of this path. A definite refusal undoes the
-/// creation: for example, a client without the right to list must leave no node.
+/// A definite refusal undoes the creation: a client without the right to list must leave no node.
 pub(crate) async fn or_undone(session: &Session, path: &str, shown: Answer<Shown>) -> Answer<Shown> {
     match shown {
-        // The node exists, but the listing failed. This counts as an unknown outcome: a repeated
-        // join finds the node again.
+        // The listing failed, which counts as an unknown outcome: a repeated join finds the node.
         Err(fault) if fault.is_transient() => Err(Fault::Unknown(Unanswered::default())),
         Err(fault) => {
             session.driver.delete(path).await.map_err(|_| {

@@ -1,25 +1,17 @@
 //! The data of an own node (NODE-DATA).
 //!
-//! One node contains label, data and mark, and a write replaces all of them. So each write of the
-//! node holds the lock of [`Contents`]: a mark keeps the data, and new data keep the mark.
+//! One node contains label, data and mark, and a write replaces all of them. So each write of the node holds
+//! the lock of [`Contents`].
 //!
-//! # Why a late write reaches no other node
+//! *A late write reaches no other node*: as with a [held write](super::held_write), only this node has the
+//! path while the write can still arrive.
 //!
-//! The write names the node's path. As with a [held write](super::held_write), only this node has
-//! the path while the write can still arrive: a queue gets the same name again only after a
-//! confirmed leave, which is sent after the write.
+//! *Watches of the queue* are on its directory (WATCH-QUEUE), which the write of a node of an observed kind
+//! also writes, in one transaction. A watch on each node would cost every watcher as many watches as there
+//! are nodes.
 //!
-//! # Who watches the queue
-//!
-//! A watch of the queue is on its directory (WATCH-QUEUE). The write of a node of an observed kind
-//! also writes the directory, which has no data, in one transaction. A watch on each node would
-//! report the same, but would cost every watcher as many watches as there are nodes.
-//!
-//! # Elections that are shared with `LeaderLatch`
-//!
-//! Such an election refuses new data. A participant of Curator watches the node ahead of it for one
-//! event, and reacts only to a deletion. So if the data of that node were written first, the
-//! participant would not notice its later deletion, and there would be no leader.
+//! *An election that is shared with `LeaderLatch`* refuses new data, which would use up the one event that a
+//! participant of Curator waits for (`docs/protocol/chain.md`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,8 +25,7 @@ use crate::driver::{Beside, Commit, Operation};
 use crate::error::{Answer, Fault, Unanswered};
 use crate::layout::{DataLayout, admitted, downgraded, plain};
 
-/// New data that are being written. If they were certainly not written, the old data are restored,
-/// so that no mark writes the new data later.
+/// Dropped without a write, it restores the old data, so that no mark writes the new data later.
 struct Replacing<'a> {
     contents: MutexGuard<'a, Contents>,
     before: Option<Arc<[u8]>>,
@@ -74,7 +65,6 @@ impl ZkNode {
         Err(fault.error_without_trace(WHAT))
     }
 
-    /// Returns whether the node existed.
     async fn write_contents(&self, data: &Arc<[u8]>, in_flight: &AtomicBool) -> Answer<bool> {
         let mut contents = self.contents.lock().await;
         if self.is_leaving() || self.state.lost().is_some() {
@@ -93,7 +83,6 @@ impl ZkNode {
         Ok(written)
     }
 
-    /// The bytes of the node if it is at this path.
     fn bytes_at(&self, path: &str, contents: &Contents) -> Vec<u8> {
         let Contents { data, is_marked } = contents;
         match (path == &*self.path, is_marked) {
@@ -103,8 +92,7 @@ impl ZkNode {
         }
     }
 
-    /// Writes the node at this path, and notifies the watches of the queue. `None`: the node did
-    /// not exist.
+    /// `None`: the node did not exist.
     async fn write_at(&self, path: &str, data: &[u8], in_flight: &AtomicBool) -> Answer<Option<()>> {
         let node = Operation::Write { path, data, version: None };
         let directory = Operation::Write { path: self.queue(), data: &[], version: None };

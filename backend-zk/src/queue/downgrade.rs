@@ -1,14 +1,8 @@
-//! The downgrade of a writer to a reader, in its place (CHAIN-DOWNGRADE-IN-PLACE).
+//! The downgrade of a writer to a reader, in its place (CHAIN-DOWNGRADE-IN-PLACE; `docs/protocol/chain.md`).
 //!
-//! One transaction creates `_c_<id>-__READ__<N>` and deletes `_c_<id>-__WRIT__<N>`: the same
-//! counter, and so the same place. The deletion wakes later waiters, which list again and find a
-//! reader in the writer's place. The data of the reader contain the writer's sequence number.
-//!
-//! A downgrade of unknown outcome needs no listing (CHAIN-SYNC-AFTER-UNKNOWN-CREATE), because only
-//! these two names matter, and only a transaction that still finds the writer creates the reader.
-//! If it is repeated, it finds its reader, or neither node: then the node was revoked. A leave
-//! deletes the writer first and then the reader. So a later downgrade creates nothing, and an
-//! earlier one is undone.
+//! A downgrade of unknown outcome needs no listing: only a transaction that still finds the writer creates
+//! the reader. Repeated, it finds its reader, or neither node: then the node was revoked. A leave deletes the
+//! writer first and then the reader, so a later downgrade creates nothing, and an earlier one is undone.
 
 use latchwork_core::{Error, ErrorKind, Result};
 
@@ -30,13 +24,12 @@ impl ZkNode {
             if *state == DowngradeState::Done {
                 return Ok(());
             }
-            // Set before the request is sent, because otherwise the deletion would look like a
-            // removal by another client.
+            // Before the send, because the deletion would look like a removal by another client.
             *state = DowngradeState::Asked;
         }
         let data = downgraded(&self.label, &contents.data, self.state.sequence(), self.joined);
         match self.session.driver.replace(&self.path, &self.beside(&reader), &data).await {
-            // If the reader exists, an earlier request was carried out.
+            // An earlier request was carried out.
             Ok(()) | Err(Fault::NodeExists) => {
                 *self.downgrade.lock() = DowngradeState::Done;
                 Ok(())

@@ -1,12 +1,11 @@
 //! A write of a cell while a node exists (CELL-HELD).
 //!
-//! The transaction that writes the cell first checks that the node's path exists. Only this node
-//! has that path while the transaction can still arrive. The same queue gets an id again only after
-//! a leave, and the leave is sent after the write: a server carries out the requests of a session
-//! in their order, and refuses late requests of an earlier connection.
+//! The transaction that writes the cell first checks the node's path. Only this node has that path while the
+//! transaction can still arrive: an id is reused only after a leave, which is sent after the write, and a
+//! server carries out the requests of a session in order, and refuses late requests of an earlier connection.
 //!
-//! A writer that is being downgraded may have either of two paths. A write that is refused for one
-//! path has written nothing, and is tried with the other path.
+//! A writer that is being downgraded may have either of two paths. A refused write has written nothing, and
+//! is tried with the other path.
 
 use latchwork_core::backend::{CellWrite, CellWritten};
 use latchwork_core::{Address, Ended, Error, ErrorKind, Result};
@@ -29,12 +28,10 @@ impl ZkNode {
         Err(self.gone())
     }
 
-    /// The error of a write that finds no node: the loss, or the release by its holder.
     pub(super) fn gone(&self) -> Error {
         self.state.lost().map_or(Ended::Released, Ended::Lost).error()
     }
 
-    /// The loss, if the write was certainly not carried out because the session has ended.
     fn lost_or(&self, error: Error) -> Error {
         match self.state.lost() {
             Some(reason) if error.kind() == ErrorKind::Unavailable => Error::lost(reason).because(error),

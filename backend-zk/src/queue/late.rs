@@ -1,20 +1,11 @@
-//! Creates that are carried out late.
+//! Creates that are carried out late, when a stalled server continues and asks the leader for the session
+//! again (`Leader.revalidateSession`). They leave nodes that no client knows in a live session: the queue
+//! after them does not advance, and no request of the client is a barrier against this.
+//! `docs/protocol/chain.md` has the case.
 //!
-//! A follower forwards a client's create to the leader. When the follower stalls, the client's
-//! session moves to another server. There the client searches for the node, and does not find it.
-//! From then on the leader refuses requests that the first server sends for the session. But the
-//! leader assigns the session to the server that *asked for it last*. A client that returned to the
-//! stalled server and left it again has left such a question there. When that server continues, the
-//! leader acts on the question as soon as it reads it (`Leader.revalidateSession`). The creates
-//! before it wait for their turn, and are judged later. So they are carried out, and create a node
-//! that no client knows, in a session that is alive: the queue after it does not advance. No
-//! request of this client is a barrier against this.
-//!
-//! So the client searches again for nodes of an attempt with an unanswered create, at growing
-//! intervals, and deletes the nodes that the attempt does not own (CHAIN-LATE-CREATE). The name of
-//! such an attempt is never used again ([`NamePool`](latchwork_core::backend::NamePool)), and no
-//! node is deleted while the attempt may have another create under way. A deletion without an
-//! answer may also arrive late, so the attempt does not continue with that node.
+//! So the client searches for nodes of an attempt with an unanswered create for some time, and deletes the
+//! nodes that the attempt does not own, while no other create is under way (CHAIN-LATE-CREATE). A deletion
+//! without an answer may also arrive late, so the attempt does not continue with that node.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,30 +20,28 @@ use crate::driver::Connection;
 use crate::error::Fault;
 use crate::layout::QueuePaths;
 
-/// How long the client searches. A leader accepts no more requests from a server that was silent
-/// for `syncLimit` ticks: ten seconds by default.
+/// A leader accepts no more requests from a server that was silent for `syncLimit` ticks: ten seconds by
+/// default.
 const LOOKS: Duration = Duration::from_secs(600);
 
-/// A create that is under way. If it is dropped before the answer, for example because its join was
-/// dropped, the client searches for nodes of the attempt.
+/// If it is dropped before the answer, the client searches for nodes of the attempt.
 pub(super) struct CreateUnderWay<'a> {
     session: &'a Arc<Session>,
     queue: &'a QueuePaths,
     name: NodeId,
     was_connected: bool,
-    // The connection before the request was sent. Taken when the answer arrives.
+    // Taken before the send, and dropped at the answer.
     connection: Option<Connection>,
 }
 
 impl<'a> CreateUnderWay<'a> {
-    /// Called before the create is sent.
+    /// Called before the send.
     pub(super) async fn begin(session: &'a Arc<Session>, queue: &'a QueuePaths, name: NodeId) -> Self {
         session.unsettled.owns(name, Own::Unknown).await;
         let connection = Some(session.driver.connection());
         Self { session, queue, name, was_connected: session.driver.is_connected(), connection }
     }
 
-    /// Called when the create was answered, or has failed.
     pub(super) fn ended(mut self, failed: Option<&Fault>) {
         if !matches!(failed, Some(Fault::Unknown(_))) {
             self.connection = None;
@@ -64,7 +53,7 @@ impl Drop for CreateUnderWay<'_> {
     fn drop(&mut self) {
         let Some(mut connection) = self.connection.take() else { return };
         if !self.was_connected && connection.has_lasted() {
-            // No connection existed since the start of the create, so it was not sent.
+            // No connection has existed, so the create was not sent.
             return;
         }
         let (session, queue, name) = (Arc::clone(self.session), self.queue.clone(), self.name);
@@ -94,7 +83,6 @@ async fn look_for(session: &Session, queue: &QueuePaths, name: NodeId, own: &Sha
     }
 }
 
-/// Searches for nodes that the attempt does not own, and deletes them.
 async fn remove_late(session: &Session, queue: &QueuePaths, name: NodeId, own: &SharedOwn) {
     let ends = Instant::now() + LOOKS;
     let mut pause = Backoff::new(Pauses::BACKGROUND);
@@ -114,8 +102,7 @@ async fn remove_late(session: &Session, queue: &QueuePaths, name: NodeId, own: &
     }
 }
 
-/// Whether the connection lasts until a server has answered a request after the create. Then the
-/// create was carried out before, or never is.
+/// A server has answered a later request on the connection: the create was carried out before, or never is.
 async fn was_in_turn(session: &Session, mut connection: Connection) -> bool {
     tokio::select! {
         () = connection.ended() => return false,

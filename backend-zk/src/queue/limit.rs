@@ -1,5 +1,4 @@
-//! The stored limit of a queue of permits: the data of a plain node outside the queue's directory,
-//! as a decimal number.
+//! The stored limit of a queue of permits: a decimal number in a plain node outside the queue's directory.
 
 use crate::driver::{NodeMode, Stat};
 use crate::error::{Answer, Fault, if_there};
@@ -10,14 +9,12 @@ use latchwork_core::{Address, Claim, Error, Kind, ListedKey, Page, QueuePrefix, 
 
 use super::session::Session;
 
-/// The reply to a read of the stored limit, if it was read.
 pub(crate) type LimitReply = Option<Answer<(Vec<u8>, Stat)>>;
 
-/// The stored limit, as it was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WrittenLimit {
     pub(crate) permits: u32,
-    /// The transaction that wrote it. Another transaction may have written the same number.
+    /// The transaction of the write: another one may have written the same number.
     pub(crate) written: i64,
 }
 
@@ -28,9 +25,8 @@ impl WrittenLimit {
     }
 }
 
-/// Returns the limit that counts for a join. The first join with a limit stores it. Also returns
-/// whether the limit was read after the listing: a node admitted by such a limit must be marked,
-/// see [`read_limit`].
+/// The first join with a limit stores it. Also returns whether the limit was read after the listing: a node
+/// admitted by it must be marked, see [`read_limit`].
 pub(crate) async fn settle_limit(
     session: &Session,
     queue: &QueuePaths,
@@ -50,7 +46,7 @@ pub(crate) async fn settle_limit(
             }
             Some(Err(Fault::NoNode)) => {
                 let permits = join.settle(&StoredLimit::Absent)?;
-                // If another client stores a limit first, that limit counts.
+                // A limit that another client stores first counts.
                 if let Some(stat) = store_first(session, path, permits).await.map_err(fail)? {
                     return Ok((WrittenLimit { permits, written: stat.mzxid }, read_later));
                 }
@@ -62,7 +58,7 @@ pub(crate) async fn settle_limit(
     }
 }
 
-/// Stores a limit if none is stored. `None`: a limit is stored already.
+/// `None`: a limit is stored already.
 async fn store_first(session: &Session, path: &str, limit: u32) -> Answer<Option<Stat>> {
     let data = limit.to_string();
     match session.driver.create_with_directory(path, data.as_bytes(), NodeMode::Persistent).await {
@@ -71,8 +67,7 @@ async fn store_first(session: &Session, path: &str, limit: u32) -> Answer<Option
     }
 }
 
-/// Stores the limit if `expected` is stored, and returns whether it was. The server compares the
-/// version of the limit that was read. The head of the queue and its holders watch the limit
+/// Returns whether `expected` was stored. The head and the holders watch the limit
 /// (CHAIN-LIMIT-CHANGE-MARKS-HOLDERS).
 pub(crate) async fn set_limit(
     session: &Session,
@@ -109,7 +104,6 @@ fn limit_path(queue: &Address) -> Result<String> {
     QueuePaths::of(queue)?.limit.ok_or_else(no_permits)
 }
 
-/// Returns a page of the queues with a stored limit, after the encoded key `after`.
 pub(crate) async fn limited(
     session: &Session,
     of: &QueuePrefix,
@@ -120,13 +114,12 @@ pub(crate) async fn limited(
         return Ok(Page::default());
     }
     let directory = limits_directory(of.namespace());
-    // Each name in that directory is a limit: no request is needed for it.
+    // Each name is a limit: no request is needed.
     let found = walk::names(&session.lease, "limits", &directory, of, after).await?;
     Ok(Page::in_order(found.into_iter().map(|(queue, _)| ListedKey::limit(queue)).collect(), most))
 }
 
-/// Reads the stored limit after a `sync`, because a caller may check a `set_limit` of unknown
-/// outcome.
+/// A `sync` comes first: a caller may check a `set_limit` of unknown outcome.
 pub(crate) async fn limit(session: &Session, queue: &Address) -> Result<Option<u32>> {
     let Some(path) = QueuePaths::of(queue)?.limit else { return Ok(None) };
     match stored(session, &path).await {
@@ -135,19 +128,17 @@ pub(crate) async fn limit(session: &Session, queue: &Address) -> Result<Option<u
     }
 }
 
-/// Reads the data at this path, whether they are a limit or not.
 pub(crate) async fn stored(session: &Session, path: &str) -> Answer<StoredLimit> {
     let stored = session.driver.sync_read(path).await?;
     Ok(StoredLimit::read(stored.as_ref().map(|(data, _)| &**data)))
 }
 
-/// The stored limit in a reply. `None`: no limit is stored, or it was not read.
+/// `None`: no limit is stored, or it was not read.
 ///
-/// The limit must be read before the listing to which it is applied. A client that joins after this
-/// listing reads the limit later. Its limit is the same limit or a later limit, and after a change of
-/// the limit the admitted holders are marked (CHAIN-LIMIT-CHANGE-MARKS-HOLDERS). If the limit were
-/// newer than the listing, a node could be admitted, and later nodes could derive this neither from
-/// sums nor from marks.
+/// The limit must be read before the listing to which it is applied. A client that joins after the listing
+/// reads the same or a later limit, and after a change the admitted holders are marked
+/// (CHAIN-LIMIT-CHANGE-MARKS-HOLDERS). With a limit newer than the listing, later nodes could derive an
+/// admission neither from sums nor from marks.
 pub(crate) fn read_limit(found: LimitReply) -> Answer<Option<WrittenLimit>> {
     let found = found.map(if_there).transpose()?.flatten();
     Ok(found.map(|(data, stat)| WrittenLimit::read(&data, stat.mzxid)))

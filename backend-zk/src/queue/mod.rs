@@ -1,6 +1,4 @@
-//! Queues: joining, waiting, leaving, listing.
-//!
-//! The plain protocol is complete without [`fast_path`], which only saves requests.
+//! The plain protocol is complete without [`fast_path`].
 
 mod admission;
 mod cleanup;

@@ -1,5 +1,3 @@
-//! An own node, as the contracts use it.
-
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,5 @@
-//! Listing the queues of a kind (NODE-QUEUES).
-//!
-//! A server keeps a queue's directory for a minute after the last node, so the number of nodes in
-//! each directory is read.
+//! Listing the queues of a kind (NODE-QUEUES): a directory remains for a minute after the last node, so the
+//! numbers of nodes are read.
 
 use crate::walk;
 use futures_util::FutureExt;
@@ -9,7 +7,6 @@ use latchwork_core::{ListedKey, Page, QueuePrefix, Result};
 
 use super::session::Session;
 
-/// Returns a page of the queues after the encoded key `after`, in the order of the encoded keys.
 pub(crate) async fn queues(
     session: &Session,
     of: &QueuePrefix,

@@ -1,5 +1,3 @@
-//! A session, with the state that all its queues share.
-
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,15 +14,13 @@ use crate::error::Fault;
 use crate::lease::SessionLease;
 use crate::watch::HolderWatch;
 
-/// One session, shared by all its nodes.
 pub(crate) struct Session {
     pub(crate) lease: Arc<SessionLease>,
     pub(crate) driver: Arc<Driver>,
     pub(crate) settings: Arc<Settings>,
-    /// The client's runtime. A session must not end with the runtime that asked for it.
+    /// The client's: a session must not end with the runtime that asked for it.
     pub(crate) runtime: Handle,
-    /// The client's names, across all its sessions: they also find nodes that an attempt of unknown
-    /// outcome has left on a lost session.
+    /// They also find nodes that an attempt of unknown outcome has left on a lost session.
     pub(crate) names: Arc<NamePool>,
     pub(crate) unsettled: Unsettled,
     pub(crate) holders: Arc<HolderWatch>,
@@ -36,16 +32,15 @@ impl Session {
         self.driver.lease()
     }
 
-    /// Ends the lease and closes the session, so that no contender waits for this client's old
-    /// nodes (LEASE-CLEAN-UP-AFTER-LOSS).
+    /// Also closes the session, so that no contender waits for this client's old nodes
+    /// (LEASE-CLEAN-UP-AFTER-LOSS).
     pub(crate) fn close(&self, reason: LostReason) {
         self.writer().end(reason);
         self.driver.close();
         self.fast_path.watch_sessions.close();
     }
 
-    /// Whether the server confirms the close within this time. This also waits for the watch
-    /// sessions, but they do not count, because they hold no nodes.
+    /// Also waits for the watch sessions, which do not count, because they hold no nodes.
     pub(crate) async fn closed_within(&self, time: Duration) -> bool {
         let mut closed = false;
         let all = async {
@@ -53,18 +48,16 @@ impl Session {
             closed = true;
             self.fast_path.watch_sessions.closed().await;
         };
-        // After a timeout, `closed` says whether the session was closed.
         let _ = tokio::time::timeout(time, all).await;
         closed
     }
 
-    /// Simulates the death of the client: nothing more is sent.
     pub(crate) async fn kill(&self) {
         self.driver.kill().await;
         self.fast_path.watch_sessions.kill().await;
     }
 
-    /// The error for a request during which the session may have ended.
+    /// The session may have ended during the request.
     pub(crate) fn error(&self, fault: Fault, what: &str) -> Error {
         match fault {
             Fault::SessionOver => match self.lease.over() {

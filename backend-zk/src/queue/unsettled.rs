@@ -1,5 +1,3 @@
-//! Requests of joins that had no answer and may be carried out late.
-
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -8,45 +6,40 @@ use parking_lot::Mutex;
 
 use crate::layout::{id_of, split};
 
-/// The node that an attempt with an unanswered create owns. A task that deletes other nodes of the
-/// attempt holds its lock.
+/// A task that deletes other nodes of the attempt holds its lock.
 #[derive(Debug)]
 pub(super) enum Own {
     /// A create may be under way, or an earlier node may be adopted.
     Unknown,
-    /// The node with this counter, which may have left. A downgrade keeps the counter. `None`: no
-    /// node.
+    /// By its counter, which a downgrade keeps. It may have left. `None`: no node.
     Known(Option<i32>),
 }
 
 pub(super) type SharedOwn = Arc<tokio::sync::Mutex<Own>>;
 
-/// The requests of a session's joins that had no answer and may be carried out late.
+/// Requests of a session's joins that had no answer and may be carried out late.
 #[derive(Debug, Default)]
 pub(crate) struct Unsettled {
-    // The attempts with an unanswered create, by their names.
+    // Attempts with an unanswered create.
     suspects: Mutex<HashMap<NodeId, Suspect>>,
-    // Own nodes with an unanswered deletion, by their paths.
+    // Paths with an unanswered deletion.
     doomed: Mutex<HashSet<String>>,
 }
 
 #[derive(Debug)]
 struct Suspect {
     own: SharedOwn,
-    // The number of its creates without an answer.
     creates: u32,
 }
 
 impl Unsettled {
-    /// Records the end of the attempt with this name: it was abandoned or refused, and sends
-    /// nothing more.
+    /// The attempt was abandoned or refused, and sends nothing more.
     pub(super) async fn over(&self, name: NodeId) {
         self.doomed.lock().retain(|path| id_of(split(path).1) != Some(name));
         self.owns(name, Own::Known(None)).await;
     }
 
-    /// Records that the node at this path must not be used any more: its deletion may be carried
-    /// out at any time.
+    /// The deletion of the node may be carried out at any time.
     pub(super) fn doom(&self, path: &str) {
         self.doomed.lock().insert(path.to_owned());
     }
@@ -62,8 +55,7 @@ impl Unsettled {
         }
     }
 
-    /// Counts one more create without an answer. `Some`: it is the first of its attempt, and the
-    /// caller starts the search.
+    /// `Some`: the first of its attempt, and the caller starts the search.
     pub(super) fn suspect(&self, name: NodeId) -> Option<SharedOwn> {
         let mut suspects = self.suspects.lock();
         let unknown = || Suspect { own: Arc::new(Own::Unknown.into()), creates: 0 };
@@ -72,8 +64,7 @@ impl Unsettled {
         (suspect.creates == 1).then(|| Arc::clone(&suspect.own))
     }
 
-    /// Forgets an attempt, unless it has had more than this number of creates without an answer.
-    /// Returns their number.
+    /// Unless it has had more than this number of creates without an answer. Returns their number.
     pub(super) fn settle(&self, name: NodeId, looked_for: u32) -> u32 {
         let mut suspects = self.suspects.lock();
         match suspects.get(&name).map(|suspect| suspect.creates) {

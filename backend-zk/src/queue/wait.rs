@@ -1,18 +1,13 @@
 //! Waiting to be admitted.
 //!
-//! The plain protocol: list the queue, decide, watch the node ahead, and list again at any event of
-//! it (CHAIN-EVENT-LISTS-AGAIN). The listing that admits shows the own node
-//! (CHAIN-OWN-NODE-AND-DEADLINE). A read arms the watch: if the node left between the listing and
-//! the read, the read does not find it, and the queue is listed again (CHAIN-ARM-THEN-LOOK). The
-//! content of the read counts like the listing: after a mark the waiter is the head, and with
-//! another limit it lists again. A wait also re-checks each three quarters of a TTL, in case the
-//! server or the network lost the event (NODE-NO-LOST-WAKE).
+//! The plain protocol: list the queue, decide, watch the node ahead, and list again at any event of it
+//! (CHAIN-EVENT-LISTS-AGAIN). The listing that admits shows the own node (CHAIN-OWN-NODE-AND-DEADLINE). The
+//! read that arms the watch shows changes since the listing: the node is gone, is marked, or has another
+//! limit (CHAIN-ARM-THEN-LOOK). A re-check each three quarters of a TTL finds a lost event
+//! (NODE-NO-LOST-WAKE). A [`Shortcut`] admits by the event itself if that is proven to be enough.
 //!
-//! A [`Shortcut`] admits by the event itself if that is proven to be enough. Without a shortcut,
-//! the listing decides.
-//!
-//! The own node is watched too, so that its owner is notified of its removal at once. A short wait
-//! has no such watch. If the session has no budget for it, the re-checks find the removal.
+//! The own node is watched too, so that its removal is noticed at once, except in a short wait. Without
+//! budget, the re-checks find the removal.
 
 mod events;
 mod head;
@@ -36,31 +31,22 @@ use crate::queue::woken::Woken;
 use events::{Ahead, QueueEvent, next_event};
 use head::HeadWatch;
 
-/// How long a wait lasts before it watches the own node, unless a shortcut needs that watch
-/// earlier.
 const OWN_WATCHED_AFTER: Duration = Duration::from_millis(250);
 
-/// One wait of a node.
 pub(super) struct Wait<'a> {
     node: &'a ZkNode,
-    /// The watch on the own node, over the whole wait.
     own: Option<Armed>,
     own_due: Moment,
-    /// A listing that was not used yet.
     listing: Option<Listing>,
     known: Option<KnownPredecessor>,
-    /// The nodes that were seen to be marked as admitted.
     marked: HashSet<String>,
-    /// Whether the last event came from another server than the one that lists. That server may not
-    /// have the change yet.
+    /// The last event came from another server than the one that lists, which may not have the change yet.
     sync: bool,
 }
 
-/// The result of one step of the wait.
 enum WaitStep {
     Admitted(Admission, WrittenLimit),
     Again,
-    /// The node cannot be admitted any more.
     Ended(Error),
 }
 
@@ -94,14 +80,13 @@ impl<'a> Wait<'a> {
             match step {
                 Ok(WaitStep::Admitted(admission, limit)) => return node.enter(admission, self.own, limit),
                 Ok(WaitStep::Ended(error)) => return Err(error),
-                // `NoNode`: the node to watch has left since the listing (CHAIN-ARM-THEN-LOOK).
+                // It has left since the listing (CHAIN-ARM-THEN-LOOK).
                 Ok(WaitStep::Again) | Err(Fault::NoNode) => {}
                 Err(fault) => heal(node, fault).await?,
             }
         }
     }
 
-    /// Decides by a listing, and waits if it does not admit.
     async fn stand(&mut self) -> Answer<WaitStep> {
         let node = self.node;
         let Some(Listing { contenders, limit }) = self.list().await? else { return Ok(WaitStep::Again) };
@@ -122,7 +107,7 @@ impl<'a> Wait<'a> {
         }
     }
 
-    /// Lists the queue. `None`: the queue's directory is gone, and the own node with it.
+    /// `None`: the queue's directory is gone, and the own node with it.
     async fn list(&mut self) -> Answer<Option<Listing>> {
         if let Some(listing) = self.listing.take() {
             return Ok(Some(listing));
@@ -138,8 +123,7 @@ impl<'a> Wait<'a> {
         Ok(Some(Listing { contenders: node.contenders(children), limit }))
     }
 
-    /// Waits for the contender at position `watch`. `sole`: no other contender that counts is
-    /// ahead.
+    /// `sole`: no other contender that counts is ahead.
     async fn behind(&mut self, listing: Listing, watch: usize, sole: bool) -> Answer<WaitStep> {
         let (node, session) = (self.node, &self.node.session);
         let name = &listing.contenders.0[watch].name;
@@ -149,7 +133,7 @@ impl<'a> Wait<'a> {
         }
         let watcher = session.fast_path.watcher(&session.driver, [path.as_str()]).await;
         self.sync = !watcher.is_own();
-        // Armed first, on the same connection and in the same trip.
+        // The own node is armed first, on the same connection and in the same trip.
         let shortcut = async {
             if watcher.is_own() { Shortcut::arm(node, &mut self.own, &path, sole).await } else { Ok(None) }
         };
@@ -164,18 +148,16 @@ impl<'a> Wait<'a> {
                 return Ok(WaitStep::Again);
             }
             Ok((_, _, watch)) => watch.boxed(),
-            // The node left before it could be watched, but after the own node was watched. This is
-            // as good as its event.
+            // It left after the own node was watched, which is as good as its event.
             Err(Fault::NoNode) if end_admits => Box::pin(future::ready(Event::Deleted)),
             Err(fault) => return Err(fault),
         };
         let limit = listing.limit;
-        // The listing is as large as the queue, and must not be kept during the wait.
+        // As large as the queue, it must not be kept during the wait.
         drop(listing);
         self.until_its_end(path, watched, shortcut, limit).await
     }
 
-    /// Waits for a predecessor that the join has found without a listing.
     async fn behind_known(&mut self, known: KnownPredecessor) -> Answer<WaitStep> {
         let KnownPredecessor { path, watched, connection } = known;
         self.node.set_contended();
@@ -199,8 +181,7 @@ impl<'a> Wait<'a> {
         Ok(admission.map_or(WaitStep::Again, |admission| WaitStep::Admitted(admission, limit)))
     }
 
-    /// Waits as the head of permits until a node ahead leaves or the limit changes
-    /// (CHAIN-PERMITS-HEAD-AND-MARKS, CHAIN-LIMIT-CHANGE-MARKS-HOLDERS).
+    /// CHAIN-PERMITS-HEAD-AND-MARKS, CHAIN-LIMIT-CHANGE-MARKS-HOLDERS.
     async fn head(&mut self, listing: Listing, ahead: usize) -> Answer<WaitStep> {
         let (node, session) = (self.node, &self.node.session);
         let limit = listing.limit;
@@ -219,12 +200,12 @@ impl<'a> Wait<'a> {
         Ok(WaitStep::Again)
     }
 
-    /// Waits for an event of the nodes ahead (at `path`, if it is one node) or of the own node, for
-    /// the loss of the lease, or for a re-check that finds a change.
+    /// An event of the nodes ahead (at `path`, if it is one node) or of the own node, the loss of the lease,
+    /// or a re-check that finds a change.
     async fn until(&mut self, mut ahead: Ahead, path: Option<&str>) -> Answer<Woken> {
         let (node, own_due, driver) = (self.node, self.own_due, &self.node.session.driver);
         let clock = node.state.lease().clock();
-        // In time for NODE-GONE if the own node is not watched.
+        // NODE-GONE needs this if the own node is not watched.
         let next_look = || clock.now() + node.state.lease().ttl() * 3 / 4;
         let (mut again, mut declined) = (next_look(), false);
         loop {
@@ -249,7 +230,7 @@ impl<'a> Wait<'a> {
                     node.arm_own(&mut self.own).await?;
                     drop(budget);
                     if self.own.is_none() {
-                        // The node is gone.
+                        // The own node is gone.
                         return Ok(Woken::Look);
                     }
                     continue;
@@ -276,8 +257,7 @@ impl<'a> Wait<'a> {
     }
 }
 
-/// The error of a waiter for permits whose weight exceeds the stored limit. `None`: the weight fits
-/// by now.
+/// `None`: the weight fits by now.
 async fn outweighed(node: &ZkNode) -> Answer<Option<Error>> {
     let Some(path) = node.limit.as_deref() else { return Ok(None) };
     let stored = stored(&node.session, path).await?;
@@ -285,7 +265,6 @@ async fn outweighed(node: &ZkNode) -> Answer<Option<Error>> {
     Ok((!fits).then(|| node.claim.outweighs(&stored)))
 }
 
-/// Waits after a failed request until another try makes sense.
 async fn heal(node: &ZkNode, fault: Fault) -> Result<()> {
     let healed = if fault.is_transient() { node.driver().recovered().await } else { Err(fault) };
     healed.map_err(|fault| {

@@ -1,4 +1,4 @@
-//! The watch over one hold: the node itself, and the stored limit of permits.
+//! The watch over one hold.
 
 use std::future::Future;
 use std::pin::pin;
@@ -13,31 +13,27 @@ use crate::driver::{Armed, Event, Watch, WatchBudget};
 use crate::error::{Fault, if_there};
 use crate::queue::{ZkNode, mark_admitted, verify_admission};
 
-/// How long permits are held, after the node is watched, before the stored limit is watched too.
+/// A longer hold of permits also watches the stored limit.
 const SHORT_HOLD: Duration = Duration::from_millis(100);
 
-/// An admitted node that the session must watch.
 pub(crate) struct NewHolder {
     pub(crate) node: Weak<ZkNode>,
-    /// The watch on the own node, if the wait has armed one.
+    /// The wait has armed it.
     pub(crate) own: Option<Armed>,
-    /// The transaction that wrote the stored limit of the admission. If a later transaction writes
-    /// the limit, the node must be marked.
+    /// If a later transaction writes the limit, the node must be marked.
     pub(crate) limit_written: Option<i64>,
-    /// Whether the admission must be verified in the queue.
     pub(crate) verify: bool,
 }
 
 impl NewHolder {
-    /// Whether the hold was over before its watch began.
     fn is_obsolete(&self) -> bool {
         self.own.is_none() && self.node.upgrade().is_none_or(|node| node.is_leaving())
     }
 }
 
-/// Watches a hold, and marks a holder of permits when the limit changes. `None`: the session has no
-/// budget, and the hold is checked from time to time instead. The future lives as long as the hold,
-/// so its large and rare parts are boxed.
+/// Marks a holder of permits when the limit changes. `None`: the session has no budget, and the hold is
+/// checked from time to time instead. The future lives as long as the hold, so its large and rare parts are
+/// boxed.
 pub(super) fn watch<'a>(
     holder: NewHolder,
     unwatched: &'a Unwatched,
@@ -53,7 +49,7 @@ pub(super) fn watch<'a>(
     }
     let budgets = || {
         let own = held.driver().dispensable_budget(&held.path)?;
-        // Counted for each holder, although the client crate sends the limit's path once.
+        // Each holder counts, although the client crate sends the limit's path once.
         let limit = match (held.limit.as_deref(), limit_written) {
             (Some(path), Some(written)) => Some((written, held.driver().dispensable_budget(path)?)),
             _ => None,
@@ -64,7 +60,7 @@ pub(super) fn watch<'a>(
         unwatched.add(node, limit_written);
         return None;
     };
-    // A watch that the wait has armed is counted already.
+    // Such a watch is counted already.
     let own = own.ok_or(budget);
     let watch = watch_node(node.clone(), own, limit.as_ref().map(|&(written, _)| written), unwatched);
     let Some((written, budget)) = limit else { return Some(Either::Left(watch)) };
@@ -78,9 +74,8 @@ pub(super) fn watch<'a>(
     })))
 }
 
-/// Watches a node at any path that it may have, and notifies its owner when another client removes
-/// it. It takes over the watch of the wait, or arms a new one. If the budget is used up later, the
-/// node is checked from time to time from then on.
+/// It takes over the watch of the wait, or arms a new one. If the budget is used up later, the node is
+/// checked from time to time.
 #[expect(clippy::manual_async_fn, reason = "an async fn would keep its arguments twice")]
 fn watch_node<'a>(
     node: Weak<ZkNode>,
@@ -95,7 +90,7 @@ fn watch_node<'a>(
                 Some(armed) => armed.await,
                 None => match Box::pin(arm(&node)).await {
                     Some(watch) => {
-                        // The watch has its own budget.
+                        // The watch has a separate budget.
                         drop(budget.take());
                         watch.event_unless_silent().await
                     }
@@ -108,15 +103,14 @@ fn watch_node<'a>(
                     if !node.may_be_downgraded() {
                         return node.removed();
                     }
-                    // The read that arms the next watch shows whether the deletion was the own
-                    // downgrade.
+                    // The read that arms the next watch shows whether this was the own downgrade.
                 }
-                // The data were written: a mark, or a request of Curator's `Revoker`.
+                // The write was a mark, or a request of Curator's `Revoker`.
                 Event::Created | Event::Changed => {}
-                // The lease reports the end of the session.
+                // The lease reports it.
                 Event::SessionOver => return,
             }
-            // The budget was freed with the watch, and another watch may have it by now.
+            // Another watch may have the budget that was freed.
             let Some(held) = node.upgrade() else { return };
             let Some(again) = held.driver().dispensable_budget(&held.path) else {
                 return unwatched.add(node, limit_written);
@@ -126,7 +120,7 @@ fn watch_node<'a>(
     }
 }
 
-/// Arms the watch on a node. `None`: no further watch is needed.
+/// `None`: no further watch is needed.
 async fn arm(node: &Weak<ZkNode>) -> Option<Watch> {
     loop {
         let node = node.upgrade()?;
@@ -146,11 +140,10 @@ async fn arm(node: &Weak<ZkNode>) -> Option<Watch> {
     }
 }
 
-/// Marks the node once the stored limit was written after the admission. After such a write, later
-/// contenders cannot derive from the sums which nodes are admitted
-/// (CHAIN-LIMIT-CHANGE-MARKS-HOLDERS), even if the old limit was restored since.
+/// After such a write, the sums do not show which nodes are admitted (CHAIN-LIMIT-CHANGE-MARKS-HOLDERS), even
+/// if the old limit was restored.
 async fn mark_when_limit_changes(node: Weak<ZkNode>, written: i64, budget: WatchBudget) {
-    // A short hold costs no watch. The read that arms it late shows a change in that time.
+    // A short hold costs no watch. The read that arms it late shows a change.
     tokio::time::sleep(SHORT_HOLD).await;
     loop {
         let Some(held) = node.upgrade() else { return };
@@ -163,11 +156,11 @@ async fn mark_when_limit_changes(node: Weak<ZkNode>, written: i64, budget: Watch
         };
         // A watch does not keep its node alive.
         drop(held);
-        // The watch has its own budget.
+        // The watch has a separate budget.
         drop(budget);
         match watch.event().await {
             Event::Created | Event::Changed | Event::Deleted => break,
-            // The lease reports the end of the session.
+            // The lease reports it.
             Event::SessionOver => return,
         }
     }

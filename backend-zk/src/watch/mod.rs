@@ -1,5 +1,3 @@
-//! Events of held nodes, from the server to their holders.
-
 mod holder;
 mod holders;
 mod unwatched;

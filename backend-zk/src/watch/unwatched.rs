@@ -1,4 +1,4 @@
-//! Holds without a watch: they are checked from time to time.
+//! Holds for which the session has no budget: they are checked from time to time.
 
 use std::sync::Weak;
 use std::time::Duration;
@@ -9,10 +9,8 @@ use tokio::time::MissedTickBehavior;
 
 use crate::queue::{ZkNode, mark_admitted};
 
-/// The largest number of concurrent checks.
 const LOOKS_AT_ONCE: usize = 64;
 
-/// The holds that a session has no budget to watch.
 #[derive(Default)]
 pub(super) struct Unwatched(Mutex<Vec<Look>>);
 
@@ -27,8 +25,7 @@ impl Unwatched {
         self.0.lock().push(Look { node, limit_written });
     }
 
-    /// Checks all of them within each three quarters of a TTL, counted from the start of a round to
-    /// the start of the next.
+    /// A round starts every three quarters of a TTL.
     pub(super) async fn look(&self, ttl: Duration) {
         let mut due = tokio::time::interval(ttl * 3 / 4);
         due.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -44,7 +41,7 @@ impl Unwatched {
 }
 
 impl Look {
-    /// Checks one hold, and returns it if it must be checked again.
+    /// Returns the hold if it must be checked again.
     async fn at(mut self) -> Option<Self> {
         let node = self.node.upgrade().filter(|node| !node.is_leaving())?;
         // Without an answer, the next check or the lease reports the loss.
@@ -58,7 +55,7 @@ impl Look {
             && stat.is_none_or(|stat| stat.mzxid != written)
         {
             self.limit_written = None;
-            // The mark does not keep the node alive.
+            // The mark does not keep it alive.
             drop(node);
             mark_admitted(self.node.clone()).await;
         }

@@ -1,4 +1,4 @@
-//! Compare-and-set (CELL-CAS).
+//! CELL-CAS.
 
 use super::{cell, deletion, put, put_value, seen, value, written};
 use crate::common::request::{MULTI, READ};
@@ -8,8 +8,6 @@ use latchwork_core::backend::CellWritten;
 use latchwork_core::{ErrorKind, Expected, Version};
 use zookeeper_client::CreateMode;
 
-/// A refused transaction returns no value. If other clients write the cell too, it is read in the
-/// same trip: the read is sent before the transaction's answer arrives.
 #[tokio::test]
 async fn a_write_of_a_contended_cell_reads_in_the_same_trip() {
     let (config, proxy, [one, other]) = proxied().await;
@@ -33,13 +31,13 @@ async fn a_write_of_a_contended_cell_reads_in_the_same_trip() {
             panic!("{round}: the write of the other client won")
         };
         assert_eq!(seen(&found), (newer.number(), &b"other"[..]), "{round}");
-        // The value of that read is enough for the next write.
+        // The value is enough for the next write.
         let mine = one.write_cell(&at, &put(Expected::Version(found.version), b"mine")).await;
         known = written(mine);
     }
 }
 
-/// To the server, this number means any version.
+/// To the server, -1 means any version.
 #[tokio::test]
 async fn a_write_under_a_version_that_the_server_does_not_compare_is_refused() {
     let (config, backend, stranger) = place().await;

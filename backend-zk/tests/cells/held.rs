@@ -1,4 +1,4 @@
-//! Writes that happen only while a node exists (CELL-HELD).
+//! CELL-HELD.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,6 @@ async fn holder(backend: &Arc<dyn Backend>, queue: &Address) -> Arc<dyn Node> {
     admitted(backend.join(&join(queue, Exclusive)).await)
 }
 
-/// The reason why a write did not happen.
 fn lost(answer: Result<CellWritten>) -> LostReason {
     let error = answer.expect_err("its node is gone");
     error.lost_reason().unwrap_or_else(|| panic!("{error}"))
@@ -31,17 +30,16 @@ async fn a_write_after_the_end_of_the_lease_is_lost_and_not_made() {
     let node = holder(&one, &address(&config, Kind::Mutex, "a")).await;
     proxy.cut();
     suspended(&one.lease()).await;
-    // The write is not sent while the client is cut off, and the lease ends during this.
+    // A client that is cut off does not send the write.
     let reason = lost(soon(node.write_cell(&at, &put(Expected::Any, b"x"))).await);
     assert_eq!((reason, node.state().lost()), (LostReason::Expired, Some(reason)));
     proxy.resume();
     assert_eq!(lost(soon(node.write_cell(&at, &put(Expected::Any, b"x"))).await), LostReason::Expired);
     assert_eq!(other.read_cell(&at).await.unwrap(), None);
-    // The client itself continues to work.
     put_value(&one, &at, b"one").await;
 }
 
-/// After the downgrade, the node has another path.
+/// A downgraded node has another path.
 #[tokio::test]
 async fn a_downgraded_holder_writes_and_learns_its_revocation() {
     let (config, proxy, [one, operator]) = proxied().await;

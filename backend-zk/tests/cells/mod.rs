@@ -1,5 +1,3 @@
-//! Cells on a real server: compare-and-put, held writes, lost replies, leases, and their places.
-
 mod cas;
 mod ephemeral;
 mod held;
@@ -21,17 +19,15 @@ fn lease(expected: Expected, value: &[u8]) -> CellWrite {
     lasting(expected, value, CellLife::Lease)
 }
 
-/// Writes over any value.
 pub(crate) async fn put_value(backend: &Arc<dyn Backend>, cell: &Address, value: &[u8]) -> Version {
     written(backend.write_cell(cell, &put(Expected::Any, value)).await)
 }
 
-/// Reads a cell that must exist.
 pub(crate) async fn cell(backend: &Arc<dyn Backend>, cell: &Address) -> VersionedValue {
     backend.read_cell(cell).await.unwrap().expect("the cell exists")
 }
 
-/// The number and the value: what two reads of one version have in common.
+/// Two reads of one version may differ in the rest.
 fn seen(cell: &VersionedValue) -> (u64, &[u8]) {
     (cell.version.number(), &cell.value)
 }

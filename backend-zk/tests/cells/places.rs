@@ -1,5 +1,3 @@
-//! The paths of cells, other nodes at these paths, and the nodes that remain.
-
 use super::{cell, deletion, lease, put, put_value, value, written};
 use crate::common::{address, backend, config, owner, place, plant, server, soon, stranger, with_login};
 use latchwork_conformance::errors::{fails, refuses};
@@ -9,7 +7,7 @@ use zookeeper_client::{Acl, Acls, AuthId, CreateMode, Error, Permission};
 
 const KINDS: [Kind; 4] = [Kind::Value, Kind::Counter, Kind::Ids, Kind::Latch];
 
-/// The directories keep the generations of the cells.
+/// The directories keep the generations.
 #[tokio::test]
 async fn an_exact_address_makes_its_directories_and_leaves_them() {
     let (config, backend, stranger) = place().await;
@@ -18,7 +16,7 @@ async fn an_exact_address_makes_its_directories_and_leaves_them() {
         let at = address(&config, kind, Key::exact(format!("{above}/a")));
         let mut watch = backend.watch_cell(&at);
         soon(watch.changed()).await.unwrap();
-        // The cell and the directories above do not exist.
+        // The directories above do not exist either.
         assert_eq!(backend.read_cell(&at).await.unwrap(), None);
         written(backend.write_cell(&at, &put(Expected::Absent, b"first")).await);
         soon(watch.changed()).await.unwrap();
@@ -51,7 +49,7 @@ async fn cell_at_an_invalid_address_is_refused() {
 #[tokio::test]
 async fn a_strangers_node_is_a_value_whether_it_stays_or_goes_with_a_session() {
     let (config, backend, stranger) = place().await;
-    // The directory is created with the first cell.
+    // The first cell creates the directory.
     let of = |key: &str| format!("/{}/value/{key}", config.namespace);
     put_value(&backend, &value(&config, "first"), b"").await;
     let at = value(&config, "ephemeral");
@@ -64,7 +62,7 @@ async fn a_strangers_node_is_a_value_whether_it_stays_or_goes_with_a_session() {
     }
     written(backend.write_cell(&at, &put(Expected::Version(found.version), b"ours")).await);
     assert_eq!(stranger.check_stat(&of("ephemeral")).await.unwrap().unwrap().ephemeral_owner, 0);
-    // A node with children too. Only its deletion and a change of its life are refused.
+    // With children, only its deletion and a change of its life are refused.
     let at = value(&config, "plain");
     plant(&stranger, &of("plain"), CreateMode::Persistent).await;
     plant(&stranger, &of("plain/child"), CreateMode::Persistent).await;
@@ -119,7 +117,7 @@ async fn cells_are_their_logins_and_a_closed_directory_is_named() {
     fails(open.read_cell(&at).await, ErrorKind::Forbidden, "the cell belongs to another login");
     fails(open.write_cell(&at, &write).await, ErrorKind::Forbidden, "the cell belongs to another login");
     fails(open.write_cell(&beside, &write).await, ErrorKind::Forbidden, "the cell belongs to another login");
-    // A client that may write a cell, but not create another one.
+    // This client may write the cell, but not create another one.
     let owner = owner(server().await.addr()).await;
     let rights = [Acl::new(Permission::READ | Permission::ADMIN, AuthId::anyone())];
     owner.set_acl(&path, &rights, None).await.unwrap();

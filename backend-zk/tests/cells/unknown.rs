@@ -1,5 +1,3 @@
-//! Writes without an answer (CELL-UNKNOWN).
-
 use std::time::Duration;
 
 use super::{cell, deletion, lasting, put, put_value, value, written};
@@ -10,7 +8,7 @@ use latchwork_conformance::proxy::Direction;
 use latchwork_conformance::servers::Options;
 use latchwork_core::{CellLife, ErrorKind, Expected, TimeToIdle, Version};
 
-/// The transaction was refused, so nothing was written.
+/// The next write continues from the resulting state.
 #[tokio::test]
 async fn a_refused_write_whose_read_has_no_answer_is_unavailable() {
     let (config, proxy, [one, other]) = proxied().await;
@@ -29,8 +27,7 @@ async fn a_refused_write_whose_read_has_no_answer_is_unavailable() {
     soon(cut.fired()).await.unwrap();
 }
 
-/// A write that is dropped at any point was carried out or not, and the next one continues from
-/// that state.
+/// At any point; the next write continues from that state.
 #[tokio::test]
 async fn a_dropped_write_was_made_or_not() {
     let config = config(server().await.addr());
@@ -51,12 +48,11 @@ async fn a_dropped_write_was_made_or_not() {
     written(one.write_cell(&at, &put(expected, b"end")).await);
 }
 
-/// The answer to the write comes when the last use does not cover it any more, and the request for
-/// a new use has no answer.
+/// The last use does not cover the late answer, and the request for a new use has no answer.
 #[tokio::test]
 async fn a_write_of_an_idle_cell_that_was_made_and_not_made_to_last_is_unknown() {
     let idle = CellLife::Idle(TimeToIdle::new(Duration::from_secs(8)).unwrap());
-    // The server removes idle cells once a minute, so the cell exists until the end of the test.
+    // The server removes idle cells once a minute, after the end of the test.
     let server = started(Options::new().own().args(["extendedTypesEnabled=true"])).await;
     let mut config = config(server.addr());
     config.ttl = Duration::from_secs(30);

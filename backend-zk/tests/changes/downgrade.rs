@@ -1,5 +1,3 @@
-//! The downgrade of a writer.
-
 use super::listed;
 use crate::common::{address, admitted, backend, config, join, server, soon, waiting};
 use latchwork_core::Claim::Exclusive;

@@ -1,5 +1,3 @@
-//! A change of the limit.
-
 use super::names;
 use crate::common::{address, admitted, backend, config, join, place, promptly, server, waiting};
 use latchwork_conformance::actions::in_turn;
@@ -8,8 +6,6 @@ use latchwork_core::backend::{ExpectedLimit, Join};
 use latchwork_core::{Kind, Limit};
 use zookeeper_client::EventType;
 
-/// The waiter's first listing is from its join. It waits for a few holders, which it watches one by
-/// one, or for more.
 #[tokio::test]
 async fn a_limit_that_is_set_between_the_look_and_the_arming_admits_the_head() {
     let config = config(server().await.addr());
@@ -32,14 +28,13 @@ async fn a_limit_that_is_set_and_set_back_has_the_holders_marked() {
     let (config, backend, stranger) = place().await;
     let queue = address(&config, Kind::Semaphore, "a");
     let with = |limit| Join { limit, ..join(&queue, Permits(1)) };
-    // The join that stores the limit is marked at once, because others cannot know by which limit
-    // it was admitted.
+    // It is marked at once, because others cannot know by which limit it was admitted.
     admitted(backend.join(&with(Limit::Exactly(2))).await).leave().await.unwrap();
     let holder = admitted(backend.join(&with(Limit::Exactly(2))).await);
     let path =
         format!("/{}/semaphore/a/{}", config.namespace, names(&stranger, &config, Kind::Semaphore).await[0]);
     let (before, _, marked) = stranger.get_and_watch_data(&path).await.unwrap();
-    // Usually before the holder watches the limit, which starts after a while.
+    // Usually before the holder watches the limit.
     backend.set_limit(&queue, ExpectedLimit::Any, 1).await.unwrap();
     backend.set_limit(&queue, ExpectedLimit::Any, 2).await.unwrap();
     assert_eq!(promptly(marked.changed()).await.event_type, EventType::NodeDataChanged);

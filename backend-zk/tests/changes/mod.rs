@@ -1,5 +1,3 @@
-//! Changes under holders and waiters: a downgrade, another limit, a removal by hand.
-
 mod downgrade;
 mod limit;
 mod revoke;
@@ -17,7 +15,6 @@ async fn listed(backend: &Arc<dyn Backend>, queue: &Address) -> Vec<(u64, Claim,
     entries.iter().map(|&QueueEntry { sequence, claim, admitted, .. }| (sequence, claim, admitted)).collect()
 }
 
-/// The names in a queue's directory, as another program sees them.
 async fn names(stranger: &Client, config: &Config, kind: Kind) -> Vec<String> {
     let queue = format!("/{}/{}/a", config.namespace, kind.as_str());
     stranger.sync(&queue).await.unwrap();

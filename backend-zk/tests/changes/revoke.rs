@@ -1,5 +1,3 @@
-//! A removal by hand.
-
 use super::names;
 use crate::common::request::DELETE;
 use crate::common::{ALL, address, admitted, holds, join, place, plant, promptly, proxied, soon, waiting};
@@ -9,7 +7,7 @@ use latchwork_core::backend::NodeId;
 use latchwork_core::{ErrorKind, Kind, LostReason};
 use zookeeper_client::CreateMode;
 
-/// More nodes are ahead than one trip reads, one of them foreign.
+/// One trip reads fewer nodes than are ahead.
 #[tokio::test]
 async fn a_node_far_back_and_a_strangers_node_are_found_by_their_numbers() {
     let (config, backend, stranger) = place().await;
@@ -29,7 +27,6 @@ async fn a_node_far_back_and_a_strangers_node_are_found_by_their_numbers() {
     assert_eq!(stranger.check_stat(&theirs[289]).await.unwrap(), None);
     assert_eq!(names(&stranger, &config, Kind::RwLock).await.len(), 301);
     assert!(backend.revoke(&queue, last.state().sequence()).await.unwrap());
-    // A waiter is notified in its wait.
     assert_eq!(promptly(last.admitted()).await.unwrap_err().lost_reason(), Some(LostReason::Revoked));
     holder.leave().await.unwrap();
 }

@@ -1,16 +1,13 @@
-//! The owners of nodes.
-
 use latchwork_core::Coordinator;
 use latchwork_core::recipes::MutexGuard;
 use zookeeper_client::{Acl, Client, Error};
 
 use super::until;
 
-/// Each node below a path with its list, and the path itself.
 pub(crate) async fn lists(client: &Client, path: &str) -> Vec<(String, Vec<Acl>)> {
     let (mut found, mut open) = (Vec::new(), vec![path.to_owned()]);
     while let Some(path) = open.pop() {
-        // Nodes of a queue may disappear at any time.
+        // Nodes of a queue may disappear.
         let Ok(children) = client.list_children(&path).await else { continue };
         open.extend(children.iter().map(|child| format!("{path}/{child}")));
         match client.get_acl(&path).await {
@@ -22,7 +19,7 @@ pub(crate) async fn lists(client: &Client, path: &str) -> Vec<(String, Vec<Acl>)
     found
 }
 
-/// Creates a node in every kind of place, and returns the values that keep them alive.
+/// Returns the values that keep the nodes alive.
 pub(crate) async fn made(client: &Coordinator) -> Vec<Box<dyn std::any::Any>> {
     client.counter("a").unwrap().add(1).await.unwrap();
     client.shared_value("a").unwrap().write(b"value").await.unwrap();
@@ -44,8 +41,7 @@ pub(crate) async fn made(client: &Coordinator) -> Vec<Box<dyn std::any::Any>> {
     ]
 }
 
-/// The last of four nodes in a mutex's queue. Its predecessor had two nodes ahead, and so announces
-/// its release.
+/// Its predecessor had two nodes ahead, and so announces its release.
 async fn handed_on(client: &Coordinator) -> MutexGuard {
     let mutex = client.mutex("b").unwrap();
     let mut hold = mutex.acquire().await.unwrap();

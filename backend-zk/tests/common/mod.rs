@@ -1,5 +1,3 @@
-//! Fixtures: servers, clients in separate namespaces, and a foreign client.
-
 pub(crate) mod acls;
 pub(crate) mod rewriter;
 mod servers;
@@ -25,27 +23,23 @@ pub(crate) use servers::{
     try_count, watches,
 };
 
-/// ZooKeeper's numbers of requests.
 pub(crate) mod request {
     pub(crate) const DELETE: i32 = 2;
-    /// Reads a stat, and watches.
+    /// Also watches.
     pub(crate) const EXISTS: i32 = 3;
     pub(crate) const READ: i32 = 4;
-    /// In these tests, a proof of contact.
+    /// A proof of contact, in these tests.
     pub(crate) const SET_DATA: i32 = 5;
-    /// Lists, and watches.
+    /// Also watches.
     pub(crate) const LIST: i32 = 8;
-    /// A transaction of several requests.
     pub(crate) const MULTI: i32 = 14;
-    /// Creates a node, and returns its stat.
+    /// Returns the stat.
     pub(crate) const CREATE2: i32 = 15;
 }
 
-/// The first page of a listing, which has all entries.
 pub(crate) const ALL: EntryPage = EntryPage::new(0, 1000);
 
-/// The configuration of a client in a namespace that no other test uses. Its times are long enough
-/// that no pause of the machine ends its session or a request.
+/// The namespace is new. No pause of the machine ends its session or a request.
 pub(crate) fn config(addr: &str) -> Config {
     let namespace = format!("t{}", &NodeId::random().to_string()[..12]);
     let url = format!(
@@ -54,7 +48,6 @@ pub(crate) fn config(addr: &str) -> Config {
     url.parse().unwrap()
 }
 
-/// A namespace on the shared server, a client of it, and a client of another program.
 pub(crate) async fn place() -> (Config, Arc<dyn Backend>, Client) {
     let addr = server().await.addr();
     let config = config(addr);
@@ -62,24 +55,21 @@ pub(crate) async fn place() -> (Config, Arc<dyn Backend>, Client) {
     (config, backend, stranger(addr).await)
 }
 
-/// A namespace on the shared server, and two clients of it, the first one over a proxy.
 pub(crate) async fn proxied() -> (Config, Proxy, [Arc<dyn Backend>; 2]) {
     proxied_with(|_| ()).await
 }
 
-/// As [`proxied`], with a change in the configuration of the first.
 pub(crate) async fn proxied_with(change: impl FnOnce(&mut Config)) -> (Config, Proxy, [Arc<dyn Backend>; 2]) {
     let config = config(server().await.addr());
     let (proxy, clients) = one_proxied_with(&config, change).await;
     (config, proxy, clients)
 }
 
-/// Two clients, the first one over a proxy.
+/// The first client is over a proxy.
 pub(crate) async fn one_proxied(config: &Config) -> (Proxy, [Arc<dyn Backend>; 2]) {
     one_proxied_with(config, |_| ()).await
 }
 
-/// As [`one_proxied`], with a change in the configuration of the first.
 pub(crate) async fn one_proxied_with(
     config: &Config,
     change: impl FnOnce(&mut Config),
@@ -103,42 +93,38 @@ pub(crate) async fn coordinator(config: &Config) -> Coordinator {
     Coordinator::new(backend(config).await, config)
 }
 
-/// This configuration with a login by digest.
 pub(crate) fn with_login(config: &Config) -> Config {
     let mut config = config.clone();
     (config.user, config.password) = (Some("app".to_owned()), Some(Secret::new("secret")));
     config
 }
 
-/// A client of another program with the login of [`with_login`].
 pub(crate) async fn owner(addr: &str) -> Client {
     foreign().with_auth("digest", b"app:secret").connect(addr).await.unwrap()
 }
 
-/// A client as users connect it.
+/// Connects as users do.
 pub(crate) async fn at(config: &Config) -> Result<Coordinator> {
     soon(connect(&[connector()], config)).await
 }
 
-/// A client of another program, before it connects.
 pub(crate) fn foreign() -> Connector {
     Client::connector()
         .with_session_timeout(Duration::from_secs(60))
         .with_connection_timeout(Duration::from_secs(30))
 }
 
-/// A client of another program.
 pub(crate) async fn stranger(addr: &str) -> Client {
     foreign().connect(addr).await.unwrap()
 }
 
-/// Creates a node like another program, and returns its path.
+/// Returns the path.
 pub(crate) async fn plant(stranger: &Client, path: &str, mode: CreateMode) -> String {
     let (_, counter) = stranger.create(path, b"stranger", &mode.with_acls(Acls::anyone_all())).await.unwrap();
     if counter.into_i64() < 0 { path.to_owned() } else { format!("{path}{counter}") }
 }
 
-/// The data of the nodes in a queue's directory, in the order of their numbers.
+/// Sorted by the nodes' numbers.
 pub(crate) async fn stored(stranger: &Client, directory: &str) -> Vec<Vec<u8>> {
     let mut names = stranger.list_children(directory).await.unwrap();
     names.sort_by_key(|name| name.rsplit('-').next().map(str::to_owned));
@@ -149,7 +135,6 @@ pub(crate) async fn stored(stranger: &Client, directory: &str) -> Vec<Vec<u8>> {
     stored
 }
 
-/// Whether the data of a node have the mark of an admission.
 pub(crate) fn is_marked(data: &[u8]) -> bool {
     data.ends_with(b"\0admitted")
 }
@@ -158,7 +143,7 @@ pub(crate) fn address(config: &Config, kind: Kind, name: impl Into<Key>) -> Addr
     Address::new(&config.namespace, kind, name).unwrap()
 }
 
-/// A key so long that the watch budget holds few of them.
+/// The watch budget holds few of them.
 pub(crate) fn long_key(number: usize) -> String {
     format!("{number:0>3}{}", "/".repeat(252))
 }
@@ -167,7 +152,6 @@ pub(crate) fn join(queue: &Address, claim: Claim) -> Join {
     Join { label: "tester".into(), ..join_of(queue, claim) }
 }
 
-/// Starts an acquire of a held mutex, and waits until it is in the queue after the holder.
 pub(crate) async fn acquiring_behind(mutex: &Mutex) -> JoinHandle<Result<MutexGuard>> {
     let waiter = mutex.clone();
     let waits = tokio::spawn(async move { waiter.acquire().await });
@@ -176,12 +160,10 @@ pub(crate) async fn acquiring_behind(mutex: &Mutex) -> JoinHandle<Result<MutexGu
     waits
 }
 
-/// Waits until a client has noticed that it is cut off.
 pub(crate) async fn suspended(lease: &Lease) {
     soon(async { while lease.changed(LeaseState::Live).await != LeaseState::Suspended {} }).await;
 }
 
-/// Makes a client lose its session, while it is cut off from the server.
 pub(crate) async fn loses_its_session(client: &Coordinator, proxy: &Proxy) {
     let hold = soon(client.mutex("a").unwrap().acquire()).await.unwrap();
     proxy.hold(Direction::ToServer);
@@ -192,15 +174,13 @@ pub(crate) async fn loses_its_session(client: &Coordinator, proxy: &Proxy) {
     proxy.resume();
 }
 
-/// Waits for the effect of an event. The bound does not check speed: after 30 s, three quarters of
-/// the TTL, a re-check would have the same effect and hide a lost event.
+/// The bound does not check speed: after 30 s a re-check would have the same effect and hide a lost event.
 pub(crate) async fn promptly<T>(work: impl Future<Output = T>) -> T {
     let ended = tokio::time::timeout(Duration::from_secs(20), work).await;
     ended.expect("no event within 20 s; after 30 s a re-check would hide that")
 }
 
-/// Whether the node still waits. Round trips of another request on its client prove that the wait
-/// was polled after all events so far.
+/// Round trips of another request prove that the wait was polled after all events so far.
 pub(crate) async fn still_waits(
     backend: &Arc<dyn Backend>,
     queue: &Address,
@@ -217,14 +197,13 @@ pub(crate) async fn still_waits(
     }
 }
 
-/// A round trip of a client, without a listing. Events of earlier changes arrive before its answer,
-/// so all events of one transaction have arrived.
+/// Without a listing. All events of earlier changes arrive before its answer.
 pub(crate) async fn hear(backend: &Arc<dyn Backend>, config: &Config) {
     let nothing = address(config, Kind::Value, "nothing");
     assert_eq!(soon(backend.read_cell(&nothing)).await.unwrap(), None);
 }
 
-/// Whether a chunk from the client holds a request of this kind: length, xid, then its number.
+/// Length, xid, then the number.
 pub(crate) fn holds(chunk: &[u8], wanted: i32) -> bool {
     let mut rest = chunk;
     while let Some((length, tail)) = rest.split_first_chunk::<4>() {

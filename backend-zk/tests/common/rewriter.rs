@@ -1,5 +1,4 @@
-//! A relay in front of a server that changes whole messages, to simulate messages that a server
-//! sends only after years, or when it is broken.
+//! Changes whole messages, to simulate messages that a server sends only after years, or when it is broken.
 
 use std::io;
 use std::sync::Arc;
@@ -9,7 +8,6 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
-/// Changes a message, without its length.
 type Change = Arc<dyn Fn(&mut Vec<u8>) + Send + Sync>;
 
 pub(crate) async fn rewriting(
@@ -30,7 +28,7 @@ async fn serve(
 ) -> io::Result<()> {
     let mut first = [0; 4];
     if client.peek(&mut first).await? == 4 && first.is_ascii() && first[0] != 0 {
-        // A command of four letters.
+        // A command of four letters has no length.
         return copy_bidirectional(&mut client, &mut server).await.map(drop);
     }
     let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
@@ -52,7 +50,6 @@ async fn relay(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, change: Change) 
     }
 }
 
-/// Replaces each `old` by `new`, which has the same length.
 pub(crate) fn replace(message: &mut [u8], old: &str, new: &str) {
     assert_eq!(old.len(), new.len());
     for at in 0..(message.len() + 1).saturating_sub(old.len()) {

@@ -1,5 +1,4 @@
-//! The servers of the tests. A Java machine needs seconds of processor time to start, so most tests
-//! share one server.
+//! A Java machine needs seconds of processor time to start, so most tests share one server.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,30 +8,27 @@ use tokio::sync::{OnceCell, RwLock, RwLockReadGuard, RwLockWriteGuard, Semaphore
 
 use super::{soon, until};
 
-/// How many tests are [`alone`] at the same time.
+/// At most this number of tests are [`alone`] at the same time.
 const ALONE: usize = 3;
 
-/// Tests of tier 2 that share the processors lock it for reading.
+/// Read by tests of tier 2 that share the processors.
 static PROCESSORS: RwLock<()> = RwLock::const_new(());
 
-/// For a test of tier 2 without a bound on its servers: such tests share the processors.
+/// For a test of tier 2 without a bound on its servers.
 pub(crate) async fn beside_others() -> RwLockReadGuard<'static, ()> {
     PROCESSORS.read().await
 }
 
-/// For a test of tier 2 that limits the time of its servers' election: no other test of tier 2
-/// starts servers at the same time.
+/// For a test of tier 2 that bounds its servers' election: no other test of tier 2 starts servers then.
 pub(crate) async fn beside_none() -> RwLockWriteGuard<'static, ()> {
     PROCESSORS.write().await
 }
 
 static SHARED: OnceCell<Server> = OnceCell::const_new();
 static TURNS: Semaphore = Semaphore::const_new(ALONE);
-/// Servers of tests that have ended.
 static USED: Mutex<Vec<Server>> = Mutex::new(Vec::new());
 
-/// The shared server of tests that need only a namespace. The environment may name it; it must have
-/// fast clocks.
+/// For tests that need only a namespace. The environment may name it; it must have fast clocks.
 pub(crate) async fn server() -> &'static Server {
     let found = SHARED.get_or_init(async || {
         let server = started(Options::new()).await;
@@ -41,17 +37,15 @@ pub(crate) async fn server() -> &'static Server {
     found.await
 }
 
-/// A separate server for a test, with fast clocks.
 pub(crate) async fn own_server() -> Server {
     started(Options::new().own()).await
 }
 
-/// A server with these options.
 pub(crate) async fn started(options: Options) -> Server {
     Server::start(Kind::Zookeeper, options).await.unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Runs a test on a server that has no other client: the test counts sessions, watches or transactions.
+/// The server has no other client: the test counts sessions, watches or transactions.
 pub(crate) async fn alone(test: impl AsyncFnOnce(&Server)) {
     let _turn = TURNS.acquire().await.unwrap();
     let server = match without_sessions().await {
@@ -62,8 +56,7 @@ pub(crate) async fn alone(test: impl AsyncFnOnce(&Server)) {
     used().push(server);
 }
 
-/// A used server without sessions, if there is one: a client whose proxy is gone cannot close its
-/// session.
+/// A client whose proxy is gone cannot close its session.
 async fn without_sessions() -> Option<Server> {
     let found = std::mem::take(&mut *used());
     let (mut free, mut busy) = (Vec::new(), Vec::new());
@@ -80,29 +73,25 @@ fn used() -> MutexGuard<'static, Vec<Server>> {
     USED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A counter of a server.
 pub(crate) async fn count(server: &Server, of: &str) -> u64 {
     try_count(server, of).await.expect("mntr reports this value")
 }
 
-/// A counter of a server. `None` if the server does not answer.
+/// `None` if the server does not answer.
 pub(crate) async fn try_count(server: &Server, of: &str) -> Option<u64> {
     let answer = ask(server.addr(), "mntr").await.ok()?;
     answer.lines().find_map(|line| line.strip_prefix(of))?.trim().parse().ok()
 }
 
-/// The number of sessions on a server.
 pub(crate) async fn sessions(server: &Server) -> u64 {
     count(server, "zk_global_sessions").await
 }
 
-/// Waits until a server has this number of watches.
 pub(crate) async fn watches(server: &Server, expected: u64) {
     until(async || count(server, "zk_watch_count").await == expected).await;
 }
 
-/// Waits until a server has at least this number of watches, and the number does not change for a
-/// second. Returns the number.
+/// The number does not change for a second.
 pub(crate) async fn settled_watches(server: &Server, least: u64) -> u64 {
     soon(async {
         let (mut last, mut looks) = (0, 0);

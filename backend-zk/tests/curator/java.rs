@@ -1,11 +1,9 @@
-//! Java with Curator on its class path, as Debian packages it. The Java launcher compiles a source
-//! file.
+//! Java with Curator as Debian packages it. The launcher compiles a source file.
 
 use std::path::{Path, PathBuf};
 
 use tokio::process::Command;
 
-/// The jars that Curator needs, in the layout of Debian's packages.
 const JARS: [&str; 10] = [
     "curator-recipes",
     "curator-framework",
@@ -38,7 +36,6 @@ fn class_path() -> String {
     std::env::join_paths(jars).unwrap().into_string().unwrap()
 }
 
-/// The command that runs a source of this folder.
 pub(crate) fn command(source: &str, arguments: &[&str]) -> Command {
     let java = std::env::var_os("JAVA_HOME").map(|home| Path::new(&home).join("bin/java"));
     let mut command = Command::new(java.filter(|java| java.exists()).unwrap_or_else(|| "java".into()));

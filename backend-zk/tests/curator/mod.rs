@@ -1,5 +1,4 @@
-//! Curator and this library take turns on one lock, and in one election. The Java launcher compiles
-//! `curator/Contender.java` and `curator/Latch.java`.
+//! The Java launcher compiles `curator/Contender.java` and `curator/Latch.java`.
 
 pub(crate) mod java;
 
@@ -20,16 +19,13 @@ use zookeeper_client::CreateMode;
 
 const TURNS: usize = 25;
 
-/// A Curator client in a separate process.
 struct Curator(Child<String>);
 
 impl Curator {
-    /// A contender for a lock of this kind.
     async fn start(server: &str, kind: &str, path: &str) -> Self {
         Self::running("Contender.java", &[server, kind, path]).await
     }
 
-    /// A participant of an election, which is not started yet.
     async fn latch(server: &str, id: &str, path: &str) -> Self {
         Self::running("Latch.java", &[server, id, path]).await
     }
@@ -50,7 +46,7 @@ impl Curator {
         assert_eq!(soon(self.0.events.next()).await.as_deref(), Some(word));
     }
 
-    /// Whether it prints a line within a time that is much longer than a turn of Curator.
+    /// Much longer than a turn of Curator.
     async fn has_said_anything(&mut self) -> bool {
         tokio::time::timeout(Duration::from_secs(1), self.0.events.next()).await.is_ok()
     }
@@ -61,8 +57,6 @@ impl Curator {
     }
 }
 
-/// A client of this library, and the queue of this kind at a path that Curator uses too. Also
-/// returns the server's address and the path.
 async fn shared(kind: Kind) -> (&'static str, String, Arc<dyn Backend>, Address) {
     let addr = server().await.addr();
     let config = config(addr);
@@ -80,16 +74,14 @@ async fn curator_and_our_mutex_take_turns() {
     let mutex = coordinator.mutex(Key::exact(path.as_str())).unwrap();
     let mut curator = Curator::start(addr, "mutex", &path).await;
 
-    // Curator holds, and this library waits.
     curator.does("acquire", "acquired").await;
-    // A child that is not a contender has no effect.
+    // The child is not a contender.
     plant(&stranger, &format!("{path}/note"), CreateMode::Persistent).await;
     assert!(mutex.try_acquire().await.unwrap().is_none());
     let waits = acquiring_behind(&mutex).await;
     curator.does("release", "released").await;
     let guard = soon(waits).await.unwrap().unwrap();
 
-    // This library holds, and Curator waits.
     curator.does("try", "refused").await;
     curator.order("acquire").await;
     soon(async { while mutex.queue().first(10).await.unwrap().len() < 2 {} }).await;
@@ -97,7 +89,7 @@ async fn curator_and_our_mutex_take_turns() {
     curator.says("acquired").await;
     curator.does("release", "released").await;
 
-    // Both contend. The holder creates a node, which fails if another holder has created it.
+    // The holder creates a node, which another holder would have created.
     let inside = format!("{path}-inside");
     curator.order(&format!("turns {TURNS}")).await;
     let mut last = guard.token();
@@ -119,8 +111,6 @@ async fn curator_and_our_read_write_locks_respect_each_other() {
     let mut reads = Curator::start(addr, "read", &path).await;
     let mut writes = Curator::start(addr, "write", &path).await;
 
-    // Readers share. This library's writer waits for Curator's reader, and Curator's next reader
-    // waits for this writer.
     reads.does("acquire", "acquired").await;
     let reader = admitted(backend.join(&join(&queue, Shared)).await);
     let writer = waiting(backend.join(&join(&queue, Exclusive)).await);
@@ -132,7 +122,6 @@ async fn curator_and_our_read_write_locks_respect_each_other() {
     reads.does("try", "refused").await;
     writer.leave().await.unwrap();
 
-    // Curator writes, and this library's reader waits.
     writes.does("acquire", "acquired").await;
     let reader = waiting(backend.join(&join(&queue, Shared)).await);
     assert!(still_waits(&backend, &queue, reader.admitted()).await);
@@ -156,7 +145,7 @@ async fn our_downgrade_admits_curator_readers_but_no_curator_writers() {
     joins(3).await;
     writer.downgrade().await.unwrap();
     reads.says("acquired").await;
-    // Curator's writer, and this library's reader after it, see two readers ahead.
+    // Curator's writer, and our reader after it, see two readers.
     let behind = waiting(backend.join(&join(&queue, Shared)).await);
     reads.does("release", "released").await;
     assert!(still_waits(&backend, &queue, behind.admitted()).await);
@@ -167,7 +156,7 @@ async fn our_downgrade_admits_curator_readers_but_no_curator_writers() {
     writes.does("release", "released").await;
     take_a_turn(&behind).await;
 
-    // A node of Curator is removed by its number, like a node of this library.
+    // A node of Curator is found by its number.
     writes.does("acquire", "acquired").await;
     let next = waiting(backend.join(&join(&queue, Exclusive)).await);
     let foreign = backend.list(&queue, ALL).await.unwrap()[0].sequence;
@@ -195,7 +184,6 @@ async fn curators_leader_latch_and_our_candidates_lead_in_turn_and_show_each_oth
     soon(watch.changed()).await.unwrap();
     let mut curator = Curator::latch(addr, "java-1", &path).await;
 
-    // Curator leads, and this library follows.
     curator.does("start", "started").await;
     curator.does("await", "leads").await;
     soon(watch.changed()).await.unwrap();
@@ -208,7 +196,6 @@ async fn curators_leader_latch_and_our_candidates_lead_in_turn_and_show_each_oth
     curator.does("close", "closed").await;
     soon(ours.admitted()).await.unwrap();
 
-    // This library leads, Curator follows, and after it another candidate of this library.
     curator.does("leader", "ours-1").await;
     curator.does("start", "started").await;
     all("ours-1* java-1").await;
@@ -216,7 +203,7 @@ async fn curators_leader_latch_and_our_candidates_lead_in_turn_and_show_each_oth
     curator.does("leads", "no").await;
     curator.does("leader", "ours-1").await;
     curator.does("all", "ours-1* java-1 ours-2").await;
-    // Curator's participant watches this library's node for one event, which must be its end.
+    // Curator watches our node for one event, which must be its end.
     let error = ours.write_data(&b"renamed"[..].into()).await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Unsupported { .. }), "{error}");
     curator.order("await").await;
@@ -234,7 +221,7 @@ async fn curators_leader_latch_and_our_candidates_lead_in_turn_and_show_each_oth
     all("").await;
 }
 
-/// A mutex and an election at one path share only the directory.
+/// They share only the directory.
 #[tokio::test]
 async fn a_leader_latch_does_not_meet_a_mutex_of_its_path() {
     let (addr, path, backend, mutex) = shared(Kind::Mutex).await;

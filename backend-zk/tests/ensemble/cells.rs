@@ -1,5 +1,4 @@
-//! Cells and queues on three servers: a follower that lags shows no old state, and versions are the
-//! same on all servers.
+//! A follower that lags shows no old state, and versions are the same on all servers.
 
 use std::sync::Arc;
 
@@ -12,7 +11,6 @@ use latchwork_core::Claim::Shared;
 use latchwork_core::backend::{Backend, CellWritten};
 use latchwork_core::{Address, Config, Expected, Kind};
 
-/// A client at each server.
 async fn one_at_each(ensemble: &Ensemble) -> (Config, Vec<Arc<dyn Backend>>) {
     let config = config(&ensemble.addr(0));
     let mut clients = Vec::new();
@@ -24,7 +22,7 @@ async fn one_at_each(ensemble: &Ensemble) -> (Config, Vec<Arc<dyn Backend>>) {
     (config, clients)
 }
 
-/// A follower answers reads itself, and gets a write some time after it was confirmed.
+/// A follower answers reads itself, and gets a write later.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn any_server_shows_confirmed_writes_and_counts_each_once() {
     let _beside = beside_others().await;
@@ -58,7 +56,7 @@ async fn any_server_shows_confirmed_writes_and_counts_each_once() {
     let found = clients[0].read_cell(&at).await.unwrap().unwrap();
     assert_eq!(*found.value, (299 + 150_u32).to_be_bytes());
 
-    // A notification at one server of a write at another.
+    // The watch reports a write at another server.
     let mut watch = clients[1].watch_cell(&at);
     soon(watch.changed()).await.unwrap();
     for number in 0..50_u32 {
@@ -69,8 +67,6 @@ async fn any_server_shows_confirmed_writes_and_counts_each_once() {
     }
 }
 
-/// The same for queues: a change that is confirmed at one server is listed and reported at all
-/// servers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn listing_at_any_server_shows_changes_confirmed_at_another() {
     let _beside = beside_others().await;

@@ -1,6 +1,3 @@
-//! Chaos over three servers that are cut off from each other, and killed, at random: two clients
-//! must never hold at once.
-
 use std::sync::Arc;
 
 use latchwork_conformance::child::SoakKind;
@@ -12,7 +9,7 @@ use tokio::runtime::Runtime;
 
 use crate::common::beside_others;
 
-/// `ensemble.rs` has the control: a client that trusts a follower that is cut off.
+/// `quorum.rs` has the control.
 #[test]
 fn no_holds_conflict_during_cuts_and_kills_of_servers() {
     let runtime = Runtime::new().unwrap();

@@ -1,5 +1,3 @@
-//! Servers of an ensemble are killed and cut off while processes contend: no two hold at once.
-
 use latchwork_conformance::ensemble_faults::failover;
 use latchwork_conformance::servers::Ensemble;
 use latchwork_conformance::testbeds::zookeeper_ensemble_testbed;

@@ -1,4 +1,4 @@
-//! Several hosts in one URL, one of which is dead or silent. One standalone server behind several hosts is refused.
+//! Several hosts in one URL, one of them dead, silent or standalone.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -13,7 +13,6 @@ use latchwork_core::backend::Close;
 use latchwork_core::{Config, LeaseState};
 use tokio::net::TcpListener;
 
-/// The configuration of a client that knows this host and the servers of the ensemble.
 fn beside(host: &str, ensemble: &Ensemble) -> Config {
     let mut config = config(host);
     config.hosts.extend((0..ensemble.size()).map(|server| ensemble.addr(server)));
@@ -28,8 +27,7 @@ async fn connect_succeeds_with_a_dead_and_a_live_host() {
     try_backend(&config).await.unwrap().close(Close::Orderly).await.unwrap();
 }
 
-/// The kernel accepts the connection, and no process answers, as with a server that has lost its
-/// power.
+/// The kernel accepts the connection, as with a server that has lost its power.
 #[tokio::test]
 async fn connect_succeeds_with_a_silent_and_a_live_host() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -43,16 +41,15 @@ async fn connect_succeeds_with_a_silent_and_a_live_host() {
     }
 }
 
-/// As if the host lost its power, or the network a route.
 #[tokio::test(flavor = "multi_thread")]
 async fn holds_survive_a_silent_host_if_another_host_answers() {
-    // Several clients, since hosts are tried in any order, the silent one too.
+    // Hosts are tried in any order.
     const CLIENTS: usize = 6;
     let ensemble = well().await;
     let addr = ensemble.addr(0);
     let [first, other] = [Proxy::start(&addr).await.unwrap(), Proxy::start(&addr).await.unwrap()];
     let mut config = config(&addr);
-    // Three seconds of it are left after two silences.
+    // Three seconds are left after two silences.
     config.ttl = Duration::from_secs(16);
     config.hosts = [&first, &other].map(|proxy| proxy.addr().to_string()).into();
     other.refuse();
@@ -66,8 +63,7 @@ async fn holds_survive_a_silent_host_if_another_host_answers() {
     }));
     let held = held.await;
     other.resume();
-    // The second proof of one client: the contact from which its deadline counts has its greatest
-    // age.
+    // Then the contact from which the deadline counts is oldest.
     soon(due.fired()).await.unwrap();
     first.hold(Direction::ToServer);
     first.hold(Direction::ToClient);

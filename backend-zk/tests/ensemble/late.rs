@@ -1,4 +1,4 @@
-//! Three servers: a client does not trust the listing of a deposed leader.
+//! A client does not trust a deposed leader.
 
 use crate::common::{ALL, address, admitted, backend, beside_others, config, join, soon};
 use latchwork_conformance::servers::Ensemble;
@@ -12,7 +12,7 @@ async fn a_leader_without_a_majority_confirms_no_abandon_and_lists_no_values() {
     let ensemble = super::to_cut().await;
     let leader = ensemble.leader().await.unwrap();
     let mut config = config(&ensemble.addr(leader));
-    // Less than the time in which the leader notices that it is alone.
+    // The leader does not notice earlier that it is alone.
     config.request_timeout = Ensemble::SYNC_LIMIT * 2 / 3;
     let backend = backend(&config).await;
     let queue = address(&config, Kind::Mutex, "a");
@@ -21,7 +21,6 @@ async fn a_leader_without_a_majority_confirms_no_abandon_and_lists_no_values() {
     backend.abandon(&attempt).await.unwrap();
 
     ensemble.cut(leader);
-    // The leader still answers, alone.
     assert_eq!(backend.list(&queue, ALL).await.unwrap().len(), 1);
     let counters = QueuePrefix::new(&config.namespace, Kind::Counter, "").unwrap();
     let (abandoned, listed) =

@@ -1,4 +1,4 @@
-//! Three servers. The tests that only cut them off share one ensemble.
+//! Tests that only cut servers off share one ensemble.
 
 mod cells;
 mod chaos;
@@ -14,7 +14,6 @@ use latchwork_conformance::servers::{Certificates, Ensemble};
 use tokio::runtime::Runtime;
 use tokio::sync::{Mutex, OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
 
-/// An ensemble whose servers speak TLS too.
 #[derive(Debug)]
 struct Shared {
     ensemble: Ensemble,
@@ -29,10 +28,9 @@ impl Deref for Shared {
     }
 }
 
-/// The proxies of the ensemble run here: the runtime of a test ends with the test.
+/// The proxies run here, because the runtime of a test ends with the test.
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
 
-/// The ensemble, while a test uses it.
 static SHARED: Mutex<Weak<RwLock<Shared>>> = Mutex::const_new(Weak::new());
 
 async fn shared() -> Arc<RwLock<Shared>> {
@@ -50,21 +48,19 @@ async fn shared() -> Arc<RwLock<Shared>> {
     started
 }
 
-/// An ensemble of healthy servers that no test cuts off during this.
 async fn well() -> OwnedRwLockReadGuard<Shared> {
     let ensemble = shared().await.read_owned().await;
     heal(&ensemble).await;
     ensemble
 }
 
-/// An ensemble of healthy servers, for a test that cuts them off.
 async fn to_cut() -> OwnedRwLockWriteGuard<Shared> {
     let ensemble = shared().await.write_owned().await;
     heal(&ensemble).await;
     ensemble
 }
 
-/// A test that failed may have left a cut.
+/// A failed test may have left a cut.
 async fn heal(ensemble: &Ensemble) {
     ensemble.heal();
     for server in 0..ensemble.size() {

@@ -1,5 +1,5 @@
-//! Three servers: a holder whose follower is cut off from its leader must give up before another
-//! client is admitted, and a connect waits until there is a leader.
+//! A holder whose follower is cut off must give up before another client is admitted, and a connect waits for
+//! a leader.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,13 +14,12 @@ use latchwork_zookeeper::ZooKeeperBackend;
 use tokio::net::TcpListener;
 use tokio::time::timeout;
 
-/// Whether the holder at the cut-off follower still held when the other client was admitted.
 async fn two_hold(ensemble: &Ensemble, connect: impl AsyncFn(Config) -> ZooKeeperBackend) -> bool {
     let leader = ensemble.leader().await.unwrap();
     let follower = ensemble.followers().await[0];
     let mut config = config(&ensemble.addr(follower));
-    // Nearly half of the TTL is between a renewal and the deadline from the last one: more than the
-    // delay of a busy machine.
+    // Nearly half of it is between a renewal and the deadline from the last one: more than the delay of a
+    // busy machine.
     config.ttl = Duration::from_secs(6);
     let holder = Coordinator::new(Arc::new(connect(config.clone()).await) as Arc<dyn Backend>, &config);
     config.hosts = vec![ensemble.addr(leader)];
@@ -31,13 +30,12 @@ async fn two_hold(ensemble: &Ensemble, connect: impl AsyncFn(Config) -> ZooKeepe
         let (mutex, held) = (other.mutex("a").unwrap(), Arc::clone(&held));
         async move {
             let next = mutex.acquire().await.unwrap();
-            // By the clock at this call, even if the holder is notified later.
+            // The clock at this call decides.
             (held.is_held(), next)
         }
     });
     until(async || holder.mutex("a").unwrap().queue().first(10).await.unwrap().len() == 2).await;
-    // Healthy for a TTL first. Otherwise a deadline that counts from the creation would pass the
-    // test.
+    // After a TTL, no deadline counts from the creation.
     assert!(timeout(config.ttl, held.lost()).await.is_err(), "healthy");
 
     ensemble.cut(follower);
@@ -60,8 +58,7 @@ async fn holder_at_cut_off_follower_stops_before_next_admission() {
     let honest = async |config| ZooKeeperBackend::connect(&config).await.unwrap();
     assert!(!two_hold(&ensemble, honest).await, "two hold");
 
-    // The control: the follower continues to answer reads, and a client that trusts them holds
-    // together with the next one.
+    // The control trusts the reads that the follower answers.
     let believing = async |config| ZooKeeperBackend::connect_believing_reads(&config).await.unwrap();
     assert!(
         two_hold(&ensemble, believing).await,
@@ -69,7 +66,7 @@ async fn holder_at_cut_off_follower_stops_before_next_admission() {
     );
 }
 
-/// For example while it elects a leader. Another host is silent, as the leader's machine may be.
+/// As during an election. Another host is silent, as the leader's machine may be.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connect_waits_until_its_ensemble_has_a_quorum() {
     let _beside = beside_others().await;

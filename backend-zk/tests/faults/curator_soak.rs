@@ -1,6 +1,5 @@
-//! Processes of Curator and of this library on one read/write lock: no process holds together with
-//! a writer, and both sides are served all the time. Each process reports when it held, by the
-//! machine's clock. The test checks the log afterwards, independent of both libraries.
+//! Processes of Curator and of this library on one read/write lock. Each process reports when it held, by the
+//! machine's clock, and the test checks the log, independent of both libraries.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -13,19 +12,16 @@ use latchwork_conformance::hold_record::{HoldRecord, in_order_of_tokens, none_ov
 use latchwork_core::Claim;
 use tokio::sync::Mutex;
 
-/// Tasks or threads of a process.
 const EACH: usize = 3;
 
-/// Additional seconds for which a process contends. It is killed when all processes have contended
-/// together for long enough.
+/// Seconds. A process is killed when all have contended together for long enough.
 const SPARE: u64 = 30;
 
-/// The size of a soak.
 #[derive(Clone, Copy)]
 struct Size {
-    /// Processes of each side.
+    /// Each side has this number.
     processes: usize,
-    /// The seconds during which all processes contend together.
+    /// All processes contend together for this time.
     seconds: u64,
 }
 
@@ -59,7 +55,7 @@ async fn curator_and_our_processes_share_a_read_write_lock() {
     sides.assert_all_progress(size);
 }
 
-/// The control: the same check of such a log finds processes that do not exclude the other side.
+/// The control.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_log_of_processes_on_two_locks_is_found_bad() {
     let sides = contend(Size { processes: 1, seconds: 2 }, "/ledger", "/another").await;
@@ -69,11 +65,9 @@ async fn the_log_of_processes_on_two_locks_is_found_bad() {
     assert!(none_overlap(&sides.all(), u32::MAX).is_err(), "holders of two locks never overlapped");
 }
 
-/// The records of each process.
 struct Sides {
     curators: Vec<Vec<HoldRecord>>,
     ours: Vec<Vec<HoldRecord>>,
-    /// The time during which all processes contended.
     together: Range<u64>,
 }
 
@@ -82,8 +76,8 @@ impl Sides {
         [self.curators.concat(), self.ours.concat()].concat()
     }
 
-    /// Checks that while all processes contended, every process was served, and each side as reader
-    /// and as writer, in each part of the time that is too long to be noise of the machine.
+    /// Every process was served, and each side as reader and as writer, in each part of the time that is too
+    /// long to be noise of the machine.
     fn assert_all_progress(&self, size: Size) {
         let processes = || self.curators.iter().chain(&self.ours);
         let (begin, whole) = (self.together.start, self.together.end - self.together.start);
@@ -111,7 +105,6 @@ impl Sides {
     }
 }
 
-/// Processes of both sides contend for the locks at these paths.
 async fn contend(size: Size, curators: &str, ours: &str) -> Sides {
     let _beside = beside_others().await;
     let _alone = ONE_BY_ONE.lock().await;
@@ -139,18 +132,15 @@ async fn contend(size: Size, curators: &str, ours: &str) -> Sides {
             records.push(process.next_within(PATIENCE).await);
         }
     }
-    // They are killed as they are dropped.
+    // A dropped process is killed.
     let records_of = |side: Vec<Running>| side.into_iter().map(|(_, records)| records).collect();
     Sides { curators: records_of(curators), ours: records_of(ours), together }
 }
 
-/// A process of either side, and its holds so far.
 type Running = (Child<HoldRecord>, Vec<HoldRecord>);
 
-/// The longest silence of a process.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Waits until each has held.
 async fn begun(processes: Vec<Child<HoldRecord>>) -> Vec<Running> {
     let mut running = Vec::new();
     for mut process in processes {

@@ -1,5 +1,4 @@
-//! The suite's cases about cells on a server that supports nodes with a TTL. (Most other tests use
-//! the default configuration, which does not support them and refuses idle cells.)
+//! Most other tests use the default configuration, which refuses idle cells.
 
 use latchwork_conformance::once_more::play_all;
 use latchwork_conformance::servers::Options;
@@ -9,10 +8,10 @@ use tokio::runtime::Runtime;
 
 use crate::common::started;
 
-/// How often the server checks for idle nodes. A minute, its default, is too long for a test.
+/// The default, a minute, is too long for a test.
 pub(crate) const ROUNDS: [&str; 2] = ["extendedTypesEnabled=true", "-Dznode.container.checkIntervalMs=250"];
 
-/// The beginnings of the names of clauses about cells.
+/// Clauses about cells begin with these.
 const CELLS: [&str; 7] = ["CELL-", "WATCH-", "VALUE-", "COUNTER-", "IDS-", "LATCH-", "CAPABILITIES"];
 
 #[test]

@@ -1,5 +1,4 @@
-//! The suite on clients without the fast path, which use the plain protocol alone: the fast path
-//! saves listings, and no case counts requests that exactly.
+//! No case counts requests so exactly that it would fail here.
 
 use latchwork_conformance::once_more::{play_all, without_fast_path};
 use latchwork_conformance::servers::Options;
@@ -22,7 +21,7 @@ fn cases_pass_over_the_plain_protocol() {
     play_all(&runtime, testbed, without_fast_path());
 }
 
-/// Whether this process belongs to the test above: it, or one of its contenders.
+/// A contender of the test counts too.
 pub(crate) fn started_this_process() -> bool {
     own_process_test().is_some_and(|test| test.starts_with("larger::without_fast_path::"))
 }

@@ -1,4 +1,4 @@
-//! The data of nodes (NODE-DATA).
+//! NODE-DATA.
 
 use std::time::Duration;
 
@@ -14,7 +14,6 @@ use latchwork_core::backend::Join;
 use latchwork_core::{Config, ErrorKind, Key, Kind};
 use zookeeper_client::Client;
 
-/// The bytes of the only node in a directory.
 async fn bytes(stranger: &Client, directory: &str) -> String {
     let [bytes] = <[_; 1]>::try_from(stored(stranger, directory).await).expect("one node");
     String::from_utf8(bytes).unwrap()
@@ -42,7 +41,7 @@ async fn a_node_holds_label_and_data_and_without_data_the_label_alone() {
 async fn a_node_that_was_adopted_has_its_data_and_takes_others() {
     let (config, proxy, [one, other]) = proxied().await;
     let queue = address(&config, Kind::Group, "a");
-    // Creates the directory, because otherwise the next create would be refused.
+    // The create would be refused without the directory.
     admitted(one.join(&join(&queue, Shared)).await).leave().await.unwrap();
     let mut cut = proxy.drop_reply_to(|chunk| holds(chunk, CREATE2));
     let request = with_data(&queue, Shared, b"first");
@@ -54,7 +53,7 @@ async fn a_node_that_was_adopted_has_its_data_and_takes_others() {
     assert_eq!(data(&other, &queue).await, texts(&["second"]));
 }
 
-/// A mark keeps the data, and new data keep the mark: later nodes are admitted in both cases.
+/// Later nodes are admitted in both cases.
 #[tokio::test]
 async fn node_keeps_both_its_data_and_its_permit_mark() {
     let (config, one, stranger) = place().await;
@@ -78,7 +77,7 @@ async fn node_keeps_both_its_data_and_its_permit_mark() {
     );
     first.leave().await.unwrap();
     soon(head.admitted()).await.unwrap();
-    // The node has a successor, and marks itself for it.
+    // The node marks itself for its successor.
     let node = async || stored(&stranger, &directory).await.swap_remove(1);
     soon(async { while node().await != b"tester\0data 9 \0admitted\0admitted" {} }).await;
     head.write_data(&b"new"[..].into()).await.unwrap();
@@ -89,7 +88,6 @@ async fn node_keeps_both_its_data_and_its_permit_mark() {
     soon(last.admitted()).await.unwrap();
 }
 
-/// The client does not know whether the node is a writer or a reader.
 #[tokio::test]
 async fn a_writer_whose_downgrade_has_no_answer_keeps_its_data_and_takes_others() {
     let (config, proxy, [one, other]) = proxied().await;
@@ -105,8 +103,7 @@ async fn a_writer_whose_downgrade_has_no_answer_keeps_its_data_and_takes_others(
     writer.leave().await.unwrap();
 }
 
-/// As with `LeaderLatch`. A participant of Curator after a node that is written is never notified
-/// of its end.
+/// A participant of Curator after a node that is written is never notified of its end.
 #[tokio::test]
 async fn an_election_at_an_exact_address_holds_data_alone_and_takes_no_others() {
     let (config, one, stranger) = place().await;
@@ -127,10 +124,9 @@ async fn an_election_at_an_exact_address_holds_data_alone_and_takes_no_others() 
     }
 }
 
-/// A later mark does not write the data either.
 #[tokio::test]
 async fn data_that_were_surely_not_written_are_never_written() {
-    // The session lasts longer than the refused requests.
+    // The session outlasts the refused requests.
     let short = |one: &mut Config| {
         (one.ttl, one.request_timeout) = (Duration::from_secs(60), Duration::from_secs(5));
     };

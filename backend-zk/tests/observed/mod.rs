@@ -1,5 +1,3 @@
-//! The view of other clients on a real server: the data of nodes, and the list of queues.
-
 mod data;
 mod queues;
 
@@ -18,7 +16,6 @@ async fn entries(backend: &Arc<dyn Backend>, queue: &Address) -> Vec<QueueEntry>
     backend.list(queue, ALL).await.unwrap()
 }
 
-/// The data of all nodes of a queue.
 pub(crate) async fn data(backend: &Arc<dyn Backend>, queue: &Address) -> Vec<Arc<[u8]>> {
     entries(backend, queue).await.into_iter().map(|entry| entry.data).collect()
 }

@@ -1,4 +1,4 @@
-//! The queues of a kind that have nodes (NODE-QUEUES).
+//! NODE-QUEUES.
 
 use std::sync::Arc;
 
@@ -9,7 +9,6 @@ use latchwork_core::backend::{Backend, KeysWith};
 use latchwork_core::{Config, ErrorKind, Kind, QueuePrefix};
 use zookeeper_client::{Acl, AuthId, CreateMode, Permission};
 
-/// The keys in each of the pages.
 async fn pages(backend: &Arc<dyn Backend>, config: &Config, prefix: &str, most: usize) -> Vec<Vec<String>> {
     let of = QueuePrefix::new(&config.namespace, Kind::Mutex, prefix).unwrap();
     let (mut pages, mut after) = (Vec::new(), None);
@@ -31,7 +30,7 @@ async fn directories_without_a_node_are_passed_over_in_bounded_pages() {
     for number in 0..400 {
         plant(&stranger, &format!("{directory}/{number:03}"), CreateMode::Persistent).await;
     }
-    // Names that are not keys of this library.
+    // This library has no keys with these names.
     for odd in ["a%2f", "%FF", "a b"] {
         let path = plant(&stranger, &format!("{directory}/{odd}"), CreateMode::Persistent).await;
         plant(&stranger, &format!("{path}/x"), CreateMode::Persistent).await;

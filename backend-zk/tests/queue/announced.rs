@@ -1,5 +1,3 @@
-//! Announced releases.
-
 use std::pin::pin;
 
 use super::{all_hold_and_release, line_up};
@@ -12,15 +10,14 @@ use latchwork_core::Claim::Exclusive;
 use latchwork_core::{ErrorKind, Key, Kind, LostReason};
 use zookeeper_client::Acls;
 
-/// If several clients wait, a release is announced, and the next waiter is admitted without a
-/// request, for any number of nodes ahead. If the release cannot be announced, the next waiter
-/// lists.
+/// For any number of nodes ahead, the next waiter is admitted without a request. If the release cannot be
+/// announced, it lists.
 #[tokio::test]
 async fn a_release_admits_its_direct_follower_and_no_other_leave_does() {
     let (config, proxy, [one, other]) = proxied().await;
     let stranger = stranger(server().await.addr()).await;
     let released = format!("/{}/released", config.namespace);
-    // A node that had only one node ahead does not announce its release.
+    // A node with only one node ahead does not announce.
     for (key, gives_up, lists) in
         [("a", false, false), ("b", true, true), ("forbidden", false, true), ("gone", false, true)]
     {
@@ -53,14 +50,14 @@ async fn a_release_admits_its_direct_follower_and_no_other_leave_does() {
     }
 }
 
-/// The waiter sees its own removal first, on the same connection.
+/// The waiter sees its own removal first.
 #[tokio::test]
 async fn release_does_not_admit_a_waiter_without_a_node() {
     let (config, proxy, [client, other]) = proxied().await;
     let stranger = stranger(server().await.addr()).await;
     let queue = address(&config, Kind::Mutex, "a");
     let directory = format!("/{}/mutex/a", config.namespace);
-    // The last of them had other nodes ahead, so its release is announced.
+    // The last one had others ahead, so its release is announced.
     let ahead = line_up(&other, &queue, 2).await;
     let waiter = waiting(client.join(&join(&queue, Exclusive)).await);
     let mut admission = pin!(waiter.admitted());
@@ -97,7 +94,7 @@ async fn a_release_whose_answer_is_lost_is_asked_again() {
     assert!(other.list(&queue, ALL).await.unwrap().is_empty());
 }
 
-/// Curator asks a holder to release by writing its node's data.
+/// Curator asks by writing the node's data.
 #[tokio::test]
 async fn a_holder_that_is_asked_to_release_has_not_released() {
     let (config, client, stranger) = place().await;

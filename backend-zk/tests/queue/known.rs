@@ -1,5 +1,3 @@
-//! A predecessor that is known from the last turns.
-
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -12,8 +10,6 @@ use latchwork_core::Claim::Exclusive;
 use latchwork_core::backend::{Backend, Node};
 use latchwork_core::{Address, Kind};
 
-/// Waits twice with `one` after the last node of `ahead`. The client lists, and learns its
-/// predecessor while it waits.
 async fn learns_its_predecessor(
     proxy: &Proxy,
     queue: &Address,
@@ -27,13 +23,12 @@ async fn learns_its_predecessor(
         assert!(listed.has_fired(), "round {round}");
         assert!(still_waits(one, queue, node.admitted()).await);
         node.leave().await.unwrap();
-        // The predecessor takes its next turn, under its name.
         ahead.pop().unwrap().leave().await.unwrap();
         ahead.push(waiting(other.join(&join(queue, Exclusive)).await));
     }
 }
 
-/// If the same clients take turns, a waiter far from the head knows its predecessor by name.
+/// Clients that take turns know each other by name.
 #[tokio::test]
 async fn waiter_with_a_known_predecessor_joins_without_listing() {
     let (config, proxy, [one, other]) = proxied().await;
@@ -55,7 +50,7 @@ async fn waiter_with_a_known_predecessor_joins_without_listing() {
         assert!(!listed.has_fired());
         let mut admission = pin!(node.admitted());
         assert!(still_waits(&one, &queue, &mut admission).await);
-        // The predecessor gives up, and was not the only node ahead.
+        // The predecessor was not the only node ahead.
         ahead.pop().unwrap().leave().await.unwrap();
         assert!(still_waits(&one, &queue, &mut admission).await);
         let last = ahead.pop().unwrap();
@@ -68,7 +63,6 @@ async fn waiter_with_a_known_predecessor_joins_without_listing() {
     }
 }
 
-/// A waiter that knows its predecessor, and sees its announced release, never lists.
 #[tokio::test]
 async fn release_of_a_known_predecessor_admits_without_listing() {
     let (config, proxy, [one, other]) = proxied().await;

@@ -1,5 +1,3 @@
-//! The queue on a real server.
-
 mod announced;
 mod known;
 mod order;
@@ -15,7 +13,6 @@ use latchwork_core::Address;
 use latchwork_core::Claim::Exclusive;
 use latchwork_core::backend::{Backend, Node};
 
-/// One holder, and this number of waiters after it.
 async fn line_up(client: &Arc<dyn Backend>, queue: &Address, behind: usize) -> Vec<Arc<dyn Node>> {
     let mut line = vec![admitted(client.join(&join(queue, Exclusive)).await)];
     for _ in 0..behind {
@@ -24,7 +21,6 @@ async fn line_up(client: &Arc<dyn Backend>, queue: &Address, behind: usize) -> V
     line
 }
 
-/// All nodes hold and leave, one after another.
 async fn all_hold_and_release(line: Vec<Arc<dyn Node>>) {
     for node in line {
         take_a_turn(&node).await;

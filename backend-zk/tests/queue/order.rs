@@ -1,5 +1,3 @@
-//! Order, tokens, and the names of nodes.
-
 use crate::common::{ALL, address, admitted, config, coordinator, join, place, server, soon, stranger};
 use latchwork_conformance::actions::leave_all;
 use latchwork_core::Claim::{Exclusive, Permits};
@@ -23,14 +21,14 @@ async fn tokens_rise_after_the_directory_counter_starts_again() {
         let names = stranger.list_children(&queue).await.unwrap();
         assert!(names.len() == 1 && names[0].ends_with("-lock-0000000000"), "{names:?}");
         guard.release().await.unwrap();
-        // The server removes an empty container, once a minute, and so may have removed it.
+        // The server may have removed the container, once a minute.
         let deleted = stranger.delete(&queue, None).await;
         assert!(matches!(deleted, Ok(()) | Err(Error::NoNode)), "{deleted:?}");
     }
     coordinator.close().await.unwrap();
 }
 
-/// Ids are reused, and a new directory starts a new counter: another node may have the same path.
+/// Ids are reused, and a new directory starts a new counter.
 #[tokio::test]
 async fn a_second_leave_of_a_node_spares_the_next_of_its_path() {
     let (config, client, stranger) = place().await;
@@ -49,7 +47,7 @@ async fn a_second_leave_of_a_node_spares_the_next_of_its_path() {
     assert!(stranger.list_children(&directory).await.unwrap().is_empty());
 }
 
-/// A repeated join finds its node by its id, so no other node may have this id.
+/// A repeated join finds its node by its id.
 #[tokio::test]
 async fn join_that_failed_after_its_write_leaves_no_node() {
     let (config, client, stranger) = place().await;

@@ -1,5 +1,3 @@
-//! Permits and their limit.
-
 use std::time::Duration;
 
 use crate::common::{
@@ -42,9 +40,8 @@ async fn many_permits_go_round_without_a_sleeper() {
     .await;
 }
 
-/// permits(3): A(2) and B(1) hold, the limit is lowered to 2, and C(1) joins. By the sums B does
-/// not look admitted, and C would wait for it for ever. The holders mark themselves at the change
-/// (CHAIN-LIMIT-CHANGE-MARKS-HOLDERS).
+/// permits(3): A(2) and B(1) hold, the limit is lowered to 2, and C(1) joins. By the sums C would wait for B
+/// for ever, so the holders mark themselves (CHAIN-LIMIT-CHANGE-MARKS-HOLDERS).
 #[tokio::test]
 async fn lowered_limit_blocks_no_waiter_forever() {
     let (config, backend, stranger) = place().await;

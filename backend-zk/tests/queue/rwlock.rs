@@ -1,5 +1,3 @@
-//! Readers and writers.
-
 use crate::common::{address, join, place, plant, soon, still_waits, waiting};
 use latchwork_core::Claim::Exclusive;
 use latchwork_core::{Key, Kind};
@@ -16,8 +14,7 @@ async fn writer_waits_for_a_downgraded_writer() {
     let queue = address(&config, Kind::RwLock, Key::exact(path.as_str()));
     let writer = waiting(backend.join(&join(&queue, Exclusive)).await);
     assert!(still_waits(&backend, &queue, writer.admitted()).await);
-    // A downgrade by Curator: the reader gets the writer's counter, and then the writer's node is
-    // deleted.
+    // By Curator: the reader gets the writer's counter, and then the writer's node is deleted.
     let reading = writing.replace("__WRIT__", "__READ__");
     plant(&stranger, &reading, CreateMode::Ephemeral).await;
     stranger.delete(&writing, None).await.unwrap();

@@ -1,5 +1,3 @@
-//! Admission by the end of the node ahead, without a listing.
-
 use std::pin::pin;
 
 use super::{all_hold_and_release, line_up};
@@ -10,8 +8,8 @@ use crate::common::{
 use latchwork_core::Claim::{Exclusive, Shared};
 use latchwork_core::{Kind, LostReason};
 
-/// The events of one connection come in order, so the end of the predecessor proves that the own
-/// node exists. Events at the start of a new connection have no order.
+/// On one connection the end of the predecessor proves that the own node exists. Events at the start of a new
+/// connection have no order.
 #[tokio::test]
 async fn the_next_waiter_enters_at_once_but_lists_after_a_reconnect() {
     let (config, proxy, [one, other]) = proxied().await;
@@ -20,7 +18,7 @@ async fn the_next_waiter_enters_at_once_but_lists_after_a_reconnect() {
         let ahead = line_up(&other, &queue, behind).await;
         let waiter = waiting(one.join(&join(&queue, Exclusive)).await);
         let mut admission = pin!(waiter.admitted());
-        // The waiter's watches are armed by now.
+        // The watches are armed by now.
         assert!(still_waits(&one, &queue, &mut admission).await);
         if severed {
             let back = async {
@@ -42,8 +40,7 @@ async fn the_next_waiter_enters_at_once_but_lists_after_a_reconnect() {
     }
 }
 
-/// If the own node is watched first, a predecessor that left before it was watched is as good as
-/// its event.
+/// The own node is watched first, so this is as good as the event.
 #[tokio::test]
 async fn a_waiter_whose_predecessor_left_before_its_watch_enters_without_listing_unless_it_is_gone_itself() {
     let (config, proxy, [one, other]) = proxied().await;
@@ -62,7 +59,7 @@ async fn a_waiter_whose_predecessor_left_before_its_watch_enters_without_listing
     }
 }
 
-/// For a reader, a downgrade is as good as a leave.
+/// A downgrade is as good as a leave.
 #[tokio::test]
 async fn reader_enters_if_its_writer_downgraded_before_the_watch() {
     let (config, proxy, [one, other]) = proxied().await;
@@ -75,7 +72,7 @@ async fn reader_enters_if_its_writer_downgraded_before_the_watch() {
     assert!(!listed.has_fired() && holder.state().lost().is_none());
 }
 
-/// A downgraded writer does not exist under its old name either.
+/// A downgraded writer does not exist under its old name.
 #[tokio::test]
 async fn a_writer_whose_predecessor_was_downgraded_before_it_was_watched_waits_for_the_reader() {
     let config = config(server().await.addr());

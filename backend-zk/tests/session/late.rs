@@ -1,5 +1,4 @@
-//! Creates that are carried out late: a foreign client creates the node, like a server that
-//! continues after a stall.
+//! A foreign client creates the node, like a server that continues after a stall.
 
 use std::sync::Arc;
 
@@ -12,8 +11,6 @@ use latchwork_core::backend::{Backend, Join, Patience};
 use latchwork_core::{Address, Kind};
 use zookeeper_client::{Client, CreateMode, EventType};
 
-/// Sends a join whose create is carried out, and cuts the connection before the answer. Returns the
-/// name of the node.
 async fn unanswered(
     proxy: &Proxy,
     backend: &dyn Backend,
@@ -29,7 +26,6 @@ async fn unanswered(
     names.into_iter().next().unwrap()
 }
 
-/// Creates a node like a late create of `name`, and waits until it is gone.
 async fn comes_late_and_goes(stranger: &Client, directory: &str, name: &str) {
     let prefix = name.trim_end_matches(|last: char| last.is_ascii_digit());
     let late = plant(stranger, &format!("{directory}/{prefix}"), CreateMode::PersistentSequential).await;
@@ -39,12 +35,11 @@ async fn comes_late_and_goes(stranger: &Client, directory: &str, name: &str) {
     }
 }
 
-/// A client over a proxy, a foreign client, and a queue whose directory exists already.
 async fn fixture() -> (Proxy, Address, Arc<dyn Backend>, Client, String) {
     let addr = server().await.addr();
     let (proxy, config) = through(addr).await;
     let backend = backend(&config).await;
-    // Otherwise the next create is refused, because the directory does not exist.
+    // The next create would be refused without the directory.
     let queue = address(&config, Kind::Mutex, "a");
     admitted(backend.join(&join(&queue, Exclusive)).await).leave().await.unwrap();
     let directory = format!("/{}/mutex/a", config.namespace);
@@ -79,7 +74,7 @@ async fn a_create_that_comes_after_its_attempt_was_abandoned_is_deleted() {
 async fn a_node_whose_deletion_may_come_late_is_not_adopted() {
     let (proxy, queue, backend, stranger, directory) = fixture().await;
     let held = admitted(backend.join(&join(&queue, Exclusive)).await);
-    // The try creates a node, sees that it would have to wait, and deletes the node.
+    // The try would have to wait, so it deletes its node.
     let request = Join { patience: Patience::Try, ..join(&queue, Exclusive) };
     let mut parked = proxy.park_request(|chunk| holds(chunk, DELETE));
     backend.join(&request).await.unwrap_err();

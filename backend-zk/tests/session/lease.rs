@@ -1,5 +1,3 @@
-//! The lease over silences, cuts and restarts.
-
 use std::time::Duration;
 
 use super::through;
@@ -9,14 +7,14 @@ use latchwork_core::Claim::Exclusive;
 use latchwork_core::backend::{Close, Joined};
 use latchwork_core::{Kind, LeaseState, LostReason};
 
-/// When a proof is sent, a short lease has less time left than a proof may normally take.
+/// When a proof is sent, less time is left than a proof may take.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_silence_suspends_a_short_lease_before_it_is_lost_and_another_is_admitted() {
     let (proxy, mut config) = through(server().await.addr()).await;
     let mut direct = config.clone();
     direct.hosts = vec![server().await.addr().to_owned()];
     let other = backend(&direct).await;
-    // The lease is suspended for a ninth of its TTL, which is longer than a pause of the machine.
+    // A ninth of the TTL is longer than a pause of the machine.
     config.ttl = Duration::from_secs(20);
     config.options.set("tick", "4s");
     let backend = backend(&config).await;
@@ -24,8 +22,7 @@ async fn a_silence_suspends_a_short_lease_before_it_is_lost_and_another_is_admit
     let queue = address(&config, Kind::Mutex, "a");
     let _held = admitted(backend.join(&join(&queue, Exclusive)).await);
     let next = waiting(other.join(&join(&queue, Exclusive)).await);
-    // Shortly before the third proof, so that the loss comes before the connection is given up as
-    // silent.
+    // Before the third proof, so that the loss comes before the connection is given up.
     lease.clock().sleep_until(lease.opened() + Duration::from_millis(19_400)).await;
     proxy.hold(Direction::ToServer);
     assert_eq!(soon(lease.changed(LeaseState::Live)).await, LeaseState::Suspended);
@@ -62,7 +59,7 @@ async fn made_again_by_the_next_proof(with_its_directory: bool) {
     }
     deletion.commit().await.unwrap();
     until(async || stranger.list_children(&clients).await.ok().as_ref() == Some(&names)).await;
-    // An earlier proof ends before this time, by the margin.
+    // The margin ends any earlier proof before this.
     assert!(tokio::time::timeout(config.ttl, backend.lease().until_lost()).await.is_err());
     let queue = address(&config, Kind::Mutex, "a");
     assert!(matches!(backend.join(&join(&queue, Exclusive)).await, Ok(Joined::Admitted(_))));

@@ -1,5 +1,3 @@
-//! The session as a lease: kept, lost, opened again; and requests whose replies are lost.
-
 mod late;
 mod lease;
 mod reopened;
@@ -16,7 +14,6 @@ use latchwork_core::Config;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// A proxy in front of a server, and the configuration of a client over it.
 async fn through(addr: &str) -> (Proxy, Config) {
     let proxy = Proxy::start(addr).await.unwrap();
     let config = config(&proxy.addr().to_string());
@@ -25,13 +22,11 @@ async fn through(addr: &str) -> (Proxy, Config) {
 
 type Connects = Mutex<HashMap<i64, Vec<u8>>>;
 
-/// The connect request of each session when it comes back, with its id and password, while the
-/// event is kept.
 fn connects(proxy: &Proxy) -> (Arc<Connects>, Event) {
     let connects = Arc::new(Connects::default());
     let heard = Arc::clone(&connects);
     let hear = proxy.request(move |chunk| {
-        // Next come the last transaction seen, the timeout and the session.
+        // After the length: last transaction, timeout, session.
         if let (true, Some(session)) = (opens_a_session(chunk), chunk.get(20..28)) {
             let session = i64::from_be_bytes(session.try_into().unwrap());
             let length = 4 + usize::from(chunk[3]);
@@ -42,9 +37,7 @@ fn connects(proxy: &Proxy) -> (Arc<Connects>, Event) {
     (connects, hear)
 }
 
-/// Closes a session under its id, as an operator would: it sends the client's connect request on a
-/// separate connection, and then the request to close. Returns when the server has carried this
-/// out.
+/// Another connection sends the client's connect request.
 async fn end_session(addr: &str, connect: &[u8]) {
     let mut stream = TcpStream::connect(addr).await.unwrap();
     stream.write_all(connect).await.unwrap();
@@ -55,7 +48,7 @@ async fn end_session(addr: &str, connect: &[u8]) {
     soon(stream.read_to_end(&mut Vec::new())).await.unwrap();
 }
 
-/// The request that opens a session: length, version of the protocol.
+/// The packet starts with its length and the version of the protocol.
 fn opens_a_session(chunk: &[u8]) -> bool {
     matches!(chunk.first_chunk(), Some(&[0, 0, 0, 44 | 45, 0, 0, 0, 0]))
 }

@@ -1,5 +1,3 @@
-//! Requests whose replies are lost, or never come.
-
 use std::time::Duration;
 
 use super::through;

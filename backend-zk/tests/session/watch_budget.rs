@@ -1,5 +1,3 @@
-//! More holds and waits than one session can watch.
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,8 +14,7 @@ use latchwork_core::recipes::Permit;
 use latchwork_core::{Config, Coordinator, Ended, Kind, LeaseState, Limit, LostReason, encode};
 use tokio::task::JoinSet;
 
-/// A hold without a watch is marked when the limit has changed: the next waiter is then the head,
-/// although no sum shows this.
+/// The next waiter is then the head, although no sum shows this.
 #[tokio::test(flavor = "multi_thread")]
 async fn permits_beyond_the_watch_budget_are_marked_when_the_limit_changes() {
     let mut config = config(server().await.addr());
@@ -30,10 +27,8 @@ async fn permits_beyond_the_watch_budget_are_marked_when_the_limit_changes() {
     soon(async { while operator.queue().first(9).await.unwrap().len() < 2 {} }).await;
     let data = stranger(server().await.addr()).await;
     let queue = format!("/{}/semaphore/held-2599", config.namespace);
-    // In the order of their numbers, so the holder's node is first.
     let marks =
         async || -> Vec<_> { stored(&data, &queue).await.iter().map(|data| is_marked(data)).collect() };
-    // By a round of checks, each three quarters of the TTL.
     let marked = soon(async {
         loop {
             let marks = marks().await;
@@ -44,7 +39,6 @@ async fn permits_beyond_the_watch_budget_are_marked_when_the_limit_changes() {
         }
     });
     assert_eq!(marked.await, [true, false], "only the holder");
-    // And not in a later round either.
     let lease = client.lease();
     lease.clock().sleep_until(lease.clock().now() + lease.ttl()).await;
     assert_eq!(marks().await, [true, false], "only the holder");
@@ -56,7 +50,7 @@ async fn permits_beyond_the_watch_budget_are_marked_when_the_limit_changes() {
     other.close().await.unwrap();
 }
 
-/// The paths of both rounds together are longer than the whole budget.
+/// Both rounds together need more than the budget.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_gives_its_watch_budget_back() {
     alone(async |own| {
@@ -64,7 +58,7 @@ async fn a_release_gives_its_watch_budget_back() {
         let client = backend(&config).await;
         let queues: Vec<_> =
             (0..30).map(|number| address(&config, Kind::Semaphore, long_key(number))).collect();
-        // Permits watch a limit that was stored before their join.
+        // Permits watch a limit that is stored before.
         for queue in &queues {
             client.set_limit(queue, ExpectedLimit::Any, 2).await.unwrap();
         }
@@ -73,7 +67,7 @@ async fn a_release_gives_its_watch_budget_back() {
             for queue in &queues {
                 held.push(admitted(client.join(&join(queue, Permits(1))).await));
             }
-            // The node and the limit of each hold.
+            // Node and limit count separately.
             watches(own, 60).await;
             leave_all(held).await;
             watches(own, 0).await;
@@ -83,19 +77,18 @@ async fn a_release_gives_its_watch_budget_back() {
     .await;
 }
 
-/// More watches than the client crate can set again would cost the session.
+/// Too many watches would cost the session.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hold_is_watched_again_after_an_event_only_within_the_budget() {
     alone(async |own| {
         let mut config = config(own.addr());
-        // No check happens during this test.
+        // No check happens in this time.
         config.ttl = Duration::from_secs(60);
         let (client, other) = (backend(&config).await, backend(&config).await);
         let enter = async |backend: &Arc<dyn Backend>, number: usize| {
             let queue = address(&config, Kind::Mutex, long_key(number));
             backend.join(&join(&queue, Exclusive)).await
         };
-        // The holds need most of the budget for holds, and the waits most of the whole budget.
         let (holds, waits) = (0..60, 60..140);
         let held = in_turn(holds.clone().map(async |number| admitted(enter(&client, number).await))).await;
         watches(own, 60).await;
@@ -105,7 +98,7 @@ async fn a_hold_is_watched_again_after_an_event_only_within_the_budget() {
             let node = waiting(enter(&client, number).await);
             waiters.spawn(async move { node.admitted().await });
         }
-        // All waits are watched, and as many holds of the other client as its budget allows.
+        // As many holds as fit are watched.
         let before = settled_watches(own, 140).await;
         let stranger = stranger(own.addr()).await;
         for number in holds {
@@ -113,7 +106,7 @@ async fn a_hold_is_watched_again_after_an_event_only_within_the_budget() {
             let node = stranger.list_children(&queue).await.unwrap().remove(0);
             stranger.set_data(&format!("{queue}/{node}"), b"changed", None).await.unwrap();
         }
-        // The events have arrived, and no node is watched again.
+        // No node is watched again.
         watches(own, before - 60).await;
         for _ in 0..10 {
             tokio::time::sleep(Duration::from_millis(100)).await;
@@ -125,8 +118,6 @@ async fn a_hold_is_watched_again_after_an_event_only_within_the_budget() {
     .await;
 }
 
-/// A client with permits on so many semaphores that there is no budget to watch them all, and
-/// another client.
 async fn over_budget(config: &Config, count: usize) -> (Coordinator, Vec<Permit>, Coordinator) {
     let (client, other) = (coordinator(config).await, coordinator(config).await);
     let acquired = (0..count).map(|number| {
@@ -137,12 +128,11 @@ async fn over_budget(config: &Config, count: usize) -> (Coordinator, Vec<Permit>
     (client, permits, other)
 }
 
-/// Thousands of holds: tier 2.
+/// Tier 2.
 mod larger {
     use super::*;
 
-    /// On a new connection the client crate sets all watches again at once. Beyond the size of one
-    /// message this fails, so further holds are checked instead.
+    /// A new connection cannot set more watches again than one message holds.
     #[tokio::test(flavor = "multi_thread")]
     async fn thousands_of_holds_survive_a_cut_that_is_shorter_than_their_lease() {
         alone(async |own| {
@@ -155,7 +145,6 @@ mod larger {
             });
             let guards: Vec<_> =
                 soon(stream::iter(acquired).buffer_unordered(64).try_collect()).await.unwrap();
-            // As many holds are watched as the budget allows.
             settled_watches(own, 1).await;
             let lease = client.lease();
             proxy.cut();
@@ -164,15 +153,14 @@ mod larger {
             let then = soon(lease.changed(LeaseState::Suspended)).await;
             assert_eq!(then, LeaseState::Live, "the session did not come back");
             assert!(guards.iter().all(|guard| guard.is_held()));
-            // The owner of a hold without a watch is notified of its removal too, within a TTL
-            // (NODE-GONE).
+            // A hold without a watch is checked within a TTL (NODE-GONE).
             let last = guards.iter().find(|guard| guard.key() == "held-5999").unwrap();
             let mutex = client.mutex("held-5999").unwrap();
             let sequence = mutex.queue().first(1).await.unwrap()[0].sequence;
             let removed = std::time::Instant::now();
             assert!(mutex.force_release(sequence).await.unwrap());
             assert_eq!(soon(last.lost()).await, Ended::Lost(LostReason::Revoked));
-            // A round of checks takes longer on a busy machine.
+            // A busy machine needs longer.
             let bound = config.ttl + Duration::from_secs(5);
             assert!(removed.elapsed() <= bound, "noticed after {:?}", removed.elapsed());
             assert_eq!(guards.iter().filter(|guard| guard.is_held()).count(), 5999);

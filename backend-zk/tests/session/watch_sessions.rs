@@ -1,5 +1,3 @@
-//! Waits that are watched from further sessions.
-
 use std::time::Duration;
 
 use super::{connects, end_session, opens_a_session, through};
@@ -15,8 +13,6 @@ use latchwork_core::recipes::Guard;
 use latchwork_core::{Coordinator, Kind, LeaseState};
 use tokio::task::JoinSet;
 
-/// Further sessions of the client have the watches that one session cannot have, and they may end
-/// as well.
 async fn waits_outlive_a_cut<G: Guard>(
     kind: &str,
     count: usize,
@@ -24,7 +20,7 @@ async fn waits_outlive_a_cut<G: Guard>(
 ) {
     alone(async |own| {
         let (proxy, mut proxied) = through(own.addr()).await;
-        // No re-check happens during this test: only watches report.
+        // Only watches report in this time.
         proxied.ttl = Duration::from_secs(60);
         let mut direct = proxied.clone();
         direct.hosts = vec![own.addr().to_owned()];
@@ -33,7 +29,7 @@ async fn waits_outlive_a_cut<G: Guard>(
         let keys: Vec<_> = (0..count).map(|number| format!("held-{number}")).collect();
         let held = stream::iter(&keys).map(|key| acquire(&holder, key)).buffer_unordered(64);
         let held: Vec<_> = soon(held.try_collect()).await.unwrap();
-        // Its owner is the session of all nodes.
+        // The session of all nodes owns it.
         let main = soon(client.mutex("main").unwrap().acquire()).await.unwrap();
         let queue = format!("/{}/mutex/main", direct.namespace);
         let node = stranger.list_children(&queue).await.unwrap().remove(0);
@@ -53,7 +49,7 @@ async fn waits_outlive_a_cut<G: Guard>(
             soon(queues.buffered(64).collect::<Vec<_>>()).await
         };
         let before = places().await;
-        // Each node is watched, and not only from one session.
+        // Several sessions watch.
         until(async || sessions(own).await > 3).await;
         settled_watches(own, u64::try_from(count).unwrap()).await;
         let (lease, (connects, _hear)) = (client.lease(), connects(&proxy));
@@ -91,17 +87,16 @@ async fn waits_outlive_a_cut<G: Guard>(
         assert!(granted.iter().all(|hold| hold.is_held()));
         client.close().await.unwrap();
         holder.close().await.unwrap();
-        // Only the session of the foreign client is left.
+        // The session of the foreign client is left.
         until(async || sessions(own).await == 1).await;
     })
     .await;
 }
 
-/// The further session is opened for all waits.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wait_that_needs_a_further_session_and_is_not_polled_keeps_no_other_from_it() {
     let mut config = config(server().await.addr());
-    // No re-check happens during this test.
+    // No re-check happens in this time.
     config.ttl = Duration::from_secs(60);
     let (proxy, [client, holder]) = one_proxied(&config).await;
     let enter = async |number: usize| {
@@ -128,7 +123,7 @@ async fn a_wait_that_needs_a_further_session_and_is_not_polled_keeps_no_other_fr
     client.close(Close::Orderly).await.unwrap();
 }
 
-/// Thousands of waits: tier 2.
+/// Tier 2.
 mod larger {
     use super::*;
 

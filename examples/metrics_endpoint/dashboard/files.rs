@@ -1,10 +1,7 @@
-//! The files of the example, as a user gives them to Prometheus and Grafana.
-
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-/// A panel: its title, and its queries as Prometheus gets them from Grafana.
 #[derive(Debug)]
 pub(crate) struct Panel {
     pub(crate) title: String,
@@ -19,7 +16,6 @@ pub(crate) fn text(name: &str) -> String {
     std::fs::read_to_string(path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// All panels, with Grafana's variables filled in.
 pub(crate) fn dashboard() -> Vec<Panel> {
     let dashboard: Value = serde_json::from_str(&text("dashboard.json")).expect("JSON");
     let panels = dashboard["panels"].as_array().expect("panels").iter().map(|panel| {
@@ -39,7 +35,6 @@ pub(crate) fn dashboard() -> Vec<Panel> {
     panels
 }
 
-/// Name and expression of each alert.
 pub(crate) fn rules() -> Vec<(String, String)> {
     let text = text("alerts.yml");
     let alerts = text.split("- alert: ").skip(1).map(|alert| {
@@ -52,7 +47,6 @@ pub(crate) fn rules() -> Vec<(String, String)> {
     alerts.collect()
 }
 
-/// The metrics in a query.
 pub(crate) fn names_in(query: &str) -> Vec<String> {
     let words = query.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     words.filter(|word| word.starts_with("latchwork_")).map(str::to_owned).collect()

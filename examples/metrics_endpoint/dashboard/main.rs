@@ -1,8 +1,6 @@
-//! Tests every panel of the dashboard and every alert on Debian's Prometheus.
-//!
-//! Two services contend on a Redis. A proxy in front of it causes an outage. A third service moves its
-//! locks on the same Redis. Prometheus scrapes the services and the operator of the move. An ignored test
-//! has eight services and twenty failovers instead, and chromium draws Prometheus' page of them.
+//! Tests every panel of the dashboard and every alert on Debian's Prometheus, which scrapes two services that
+//! contend on a Redis, through an outage, and a third one that moves its locks. An ignored test has eight
+//! services and twenty failovers instead, and draws Prometheus' page of them with chromium.
 
 mod files;
 mod prometheus;
@@ -27,7 +25,7 @@ fn promtool_accepts_the_alerts_and_their_tests() {
     }
 }
 
-/// The control: promtool fails if an alert does not fire.
+/// The control.
 #[test]
 fn promtool_refuses_alerts_whose_threshold_is_never_met() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -87,15 +85,14 @@ async fn every_panel_returns_data() {
             assert!(!values.is_empty(), "{}: no data for {query}", panel.title);
         }
     }
-    // The control: a query without data differs from a query with zeros.
+    // The control: no data differ from zeros.
     assert!(run.prometheus.values("latchwork_no_such_metric").await.is_empty());
-    // The values after the outage.
     for (query, least) in [
         ("sum(latchwork_holders)", 1.0),
         ("sum(latchwork_waiters)", 1.0),
         ("sum(latchwork_clients)", 2.0),
         ("sum(latchwork_clients_suspended)", 1.0),
-        // The outage was in phase *both*, and the client lost its membership.
+        // The outage was in phase *both*.
         ("sum(latchwork_move_participants{phase=\"both-by-old\"})", 1.0),
         ("sum(latchwork_move_participants{phase=\"away\"})", 1.0),
         ("sum(latchwork_move_losses_total)", 1.0),
@@ -116,7 +113,7 @@ async fn every_panel_returns_data() {
     run.end().await;
 }
 
-/// Draws the picture of the guide: `LATCHWORK_PICTURE=FILE cargo test -p metrics_endpoint -- --ignored`.
+/// `LATCHWORK_PICTURE=FILE cargo test -p metrics_endpoint -- --ignored`.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "draws the guide's picture into LATCHWORK_PICTURE, in ten minutes"]
 async fn failovers_are_drawn() {

@@ -1,5 +1,3 @@
-//! Finds, starts and queries Prometheus.
-
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -11,7 +9,6 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
-/// A program of the packages `prometheus`, unpacked or installed.
 fn program(name: &str) -> PathBuf {
     let unpacked =
         std::env::var_os("LATCHWORK_SERVER_DIR").map(|root| Path::new(&root).join("usr/bin").join(name));
@@ -25,7 +22,7 @@ fn missing(name: &str, error: &std::io::Error) -> String {
     format!("{name} does not start ({error}): install Debian's package prometheus, as ./test does")
 }
 
-/// Runs promtool in the example's folder. Returns its success and its output.
+/// Returns its success and its output.
 pub(crate) fn promtool(arguments: &[&str]) -> (bool, String) {
     let ran = std::process::Command::new(program("promtool"))
         .args(arguments)
@@ -36,7 +33,7 @@ pub(crate) fn promtool(arguments: &[&str]) -> (bool, String) {
     (ran.status.success(), said)
 }
 
-/// A Prometheus that scrapes once a second. The drop kills it.
+/// A drop kills it.
 pub(crate) struct Prometheus {
     address: SocketAddr,
     started: f64,
@@ -71,7 +68,7 @@ impl Prometheus {
         prometheus
     }
 
-    /// Prometheus has no event for its start, so this asks again and again.
+    /// No event reports the start.
     async fn ready(&self) {
         let patience = tokio::time::Instant::now() + Duration::from_secs(60);
         let host = self.address.to_string();
@@ -89,7 +86,6 @@ impl Prometheus {
         std::fs::read_to_string(self._folder.path().join("log")).unwrap_or_default()
     }
 
-    /// The numbers that a query returns for each second since the start.
     pub(crate) async fn values(&self, query: &str) -> Vec<f64> {
         let query = utf8_percent_encode(query, NON_ALPHANUMERIC);
         let (host, start, end) = (self.address.to_string(), self.started, now());
@@ -105,7 +101,6 @@ impl Prometheus {
         numbers.filter(|number| number.is_finite()).collect()
     }
 
-    /// Draws Prometheus' page of the run with chromium.
     pub(crate) async fn draw(&self, picture: &Path) {
         let minutes = ((now() - self.started) / 60.0).ceil();
         let graphs = [

@@ -1,7 +1,3 @@
-//! Services, and a Prometheus that scrapes them. Either two services on a Redis with a proxy, plus a third
-//! service that moves its locks between two namespaces there, during an outage. Or eight services on a Redis whose masters
-//! are killed.
-
 use std::net::SocketAddr;
 use std::process::Stdio;
 use std::time::Duration;
@@ -15,17 +11,15 @@ use tokio::process::{Child, Command};
 
 use crate::prometheus::Prometheus;
 
-/// Short, so that each outage is longer, but long enough for a busy machine.
+/// Each outage is longer, and a busy machine renews in time.
 const TTL: Duration = Duration::from_secs(3);
 
-/// The time before an outage, and after it.
 const PEACE: Duration = Duration::from_secs(8);
 
-/// A finished run, and its Prometheus.
 pub(crate) struct Run<S> {
     pub(crate) prometheus: Prometheus,
     services: Vec<Child>,
-    // Dropped last.
+    // The servers must be dropped last.
     _servers: S,
 }
 
@@ -40,7 +34,6 @@ impl Run<(Proxy, Server)> {
         let moving =
             format!("moving:?from={}&to={}&move=m", from.replace('&', "%26"), to.replace('&', "%26"));
         let (services, mut scraped) = serve(&[&url, &url, &moving]).await;
-        // This process is the operator of the move.
         let operators = free_address();
         PrometheusBuilder::new().with_http_listener(operators).install().expect("the first recorder");
         scraped.push(operators);
@@ -61,7 +54,7 @@ impl Run<(Proxy, Server)> {
 }
 
 impl Run<WatchedRedis> {
-    /// Kills the given number of masters, one in each interval. Each comes back as a replica.
+    /// Each killed master comes back as a replica.
     pub(crate) async fn through_failovers(services: usize, kills: u32, every: Duration) -> Self {
         let watched = WatchedRedis::start().await.unwrap_or_else(|error| panic!("{error}"));
         let url = patient(&watched.url());
@@ -83,7 +76,6 @@ impl Run<WatchedRedis> {
 }
 
 impl<S> Run<S> {
-    /// Ends the services.
     pub(crate) async fn end(self) {
         for mut service in self.services {
             service.kill().await.expect("killed");
@@ -91,12 +83,10 @@ impl<S> Run<S> {
     }
 }
 
-/// A server's URL with the TTL of the run.
 fn patient(url: &str) -> String {
     format!("{url}?ttl={}s&request_timeout=1s", TTL.as_secs())
 }
 
-/// A service for each URL, after its first count, and its address for Prometheus.
 async fn serve(urls: &[&str]) -> (Vec<Child>, Vec<SocketAddr>) {
     let addresses: Vec<_> = urls.iter().map(|_| free_address()).collect();
     let services = urls.iter().zip(&addresses).map(|(url, at)| service(url, *at)).collect();
@@ -116,7 +106,7 @@ fn service(url: &str, address: SocketAddr) -> Child {
         .expect("the service starts")
 }
 
-/// Waits until a service has counted an acquisition. It has no event for this, so this asks again and again.
+/// No event reports the first acquisition.
 async fn until_served(address: SocketAddr) {
     let (host, patience) = (address.to_string(), tokio::time::Instant::now() + Duration::from_secs(60));
     loop {
@@ -129,7 +119,6 @@ async fn until_served(address: SocketAddr) {
     }
 }
 
-/// A free address.
 pub(crate) fn free_address() -> SocketAddr {
     let ports = latchwork_servers::free_ports(1).expect("a free port");
     SocketAddr::from(([127, 0, 0, 1], ports[0]))

@@ -9,27 +9,25 @@ use crate::layout::Queue;
 use crate::queue::list::nodes;
 use crate::watch::OwnNode;
 
-/// How often a leave is tried while other clients join and leave. Each time, another client made
-/// progress.
+/// Each time, another client made progress by joining or leaving.
 const ROUNDS: usize = 16;
 
-/// The leave of a node whose successor may rely on its release notice.
 #[derive(Clone, Debug)]
 pub(crate) struct Handover {
     pub(super) queue: Queue,
     pub(super) signal: Signal,
-    /// The successors in the notice that the node itself got. Empty if none are known.
+    /// The notice that the node itself got has named them.
     pub(super) successors: Vec<Successor>,
 }
 
 impl Handover {
-    /// The same leave for a lost hold: its node may not have been the first, so it admits no node.
+    /// A lost hold may not have been the first, so it admits no node.
     pub(crate) fn of_lost(self) -> Self {
         Self { signal: Signal::Look, ..self }
     }
 
-    /// Leaves, and returns whether the node existed. `None`: nothing was done, because this user
-    /// may not write the inbox. `first`: no leave of this node was sent before.
+    /// `None`: nothing was done, because this user may not write the inbox. `first`: no leave of this node
+    /// was sent before.
     pub(crate) async fn leave(self, driver: &Driver, own: &OwnNode, first: bool) -> Answer<Option<bool>> {
         let Some(inbox) = self.queue.inbox(&own.key) else { return driver.delete(&own.key).await.map(Some) };
         let delete = vec![Op::Delete(own.key.to_vec()), Op::Delete(inbox.key.clone().into_bytes())];
@@ -38,8 +36,8 @@ impl Handover {
             Err(Failure::Other(error)) if error.kind() == ErrorKind::Forbidden => {
                 return Ok(None);
             }
-            // A full server accepts only deletions. The lease belongs to the successor, whose name
-            // contains it: the lease has expired, or another program has created that node.
+            // A full server accepts only deletions. The lease belongs to the successor, whose name contains
+            // it: it has expired, or another program has created that node.
             Err(refused @ (Failure::Full(_) | Failure::LeaseGone)) => refused,
             Err(failure) => return Err(failure),
         };
@@ -59,8 +57,7 @@ impl Handover {
 
     async fn notify(self, driver: &Driver, own: &OwnNode, delete: &[Op]) -> Answer<bool> {
         let or_else = || vec![Op::Get(own.key.to_vec()), Op::Range(self.range(own))];
-        // The node does not exist any more: an earlier request of this leave was carried out, or
-        // another client has removed it.
+        // An earlier request of this leave was carried out, or another client has removed the node.
         let is_over = |read: Option<&Found>| !read.is_some_and(|read| own.is_in(read));
         let (mut successors, mut listed) = (self.successors.clone(), None);
         for _ in 0..ROUNDS {
@@ -90,17 +87,15 @@ impl Handover {
             }
             (successors, listed) = (self.listed(result.reads.last()), Some(result.revision));
         }
-        // The successor watches the key of this node.
+        // The successor's watch on this node's key serves it.
         Ok(driver.txn(Txn::when(own.exists(), delete.to_vec())).await?.succeeded)
     }
 
-    /// The read of the next nodes after the own node.
     fn range(&self, own: &OwnNode) -> Range {
         let order = Order::OldestAfter(own.state.sequence());
         nodes(&self.queue, order, LISTED as i64)
     }
 
-    /// The nodes of this queue that the read has found.
     fn listed(&self, found: Option<&Found>) -> Vec<Successor> {
         let successor = |stored: &StoredKey| {
             self.queue.claim(stored)?;

@@ -1,37 +1,31 @@
-//! The message that a leaving node writes into its successor's inbox.
-
 use serde::{Deserialize, Serialize};
 
-/// The number of successors in a listing: the first gets the notice, which names the others.
+/// The first gets the notice, which names the others.
 pub(super) const LISTED: usize = 8;
 
-/// A node after another one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Successor {
-    /// The node's key without the queue's prefix.
+    /// Without the queue's prefix.
     pub(super) name: String,
     pub(super) created: u64,
 }
 
-/// The message that a leaving node writes into its successor's inbox.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ReleaseNotice {
-    /// The create revision of the node that the notice is for.
+    /// The receiver's create revision.
     pub(super) to: u64,
     #[serde(rename = "word")]
     pub(super) signal: Signal,
-    /// The nodes after that one, in order. Some may be missing, and some may have left since.
+    /// Some may be missing, and some may have left since.
     #[serde(rename = "behind")]
     pub(super) successors: Vec<Successor>,
 }
 
-/// The meaning of a release notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Signal {
-    /// All nodes before the receiver have left.
     Next,
-    /// The predecessor has left, and was waiting or had lost its hold: the receiver must list.
+    /// The predecessor was waiting or had lost its hold: the receiver must list.
     Look,
 }
 
@@ -40,11 +34,9 @@ impl ReleaseNotice {
         serde_json::to_vec(self).expect("numbers and strings are always JSON")
     }
 
-    /// Reads a notice. `None`: no client of this version writes such a text.
     pub(super) fn parse(written: &[u8]) -> Option<Self> {
         let mut notice: Self = serde_json::from_slice(written).ok()?;
-        // The successors are passed on, so there must not be more than a client of this version
-        // writes.
+        // They are passed on, so their number must stay bounded.
         notice.successors.truncate(LISTED);
         Some(notice)
     }

@@ -1,8 +1,7 @@
 //! The check after an admission by a release notice: the node must be the first of its queue.
 //!
-//! Any program that may write in the namespace can write a notice. The check costs one read, and no
-//! caller waits for it. A hold whose node is not the first is lost as if its node was removed, so
-//! it admits no node when it leaves. A hold that ends before the check costs no read.
+//! Any program that may write in the namespace can forge a notice. A hold whose node is not the first is lost
+//! as if its node was removed, so it admits no node when it leaves. No caller waits for the check.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,12 +17,10 @@ use crate::queue::context::NodeContext;
 use crate::queue::list::{nodes, whole};
 use crate::watch::OwnNode;
 
-/// A hold that ends within this time is not checked.
 const DELAY: Duration = Duration::from_millis(50);
-/// The number of keys to read: foreign keys may be before the node.
+/// Foreign keys may be before the node.
 const READ: i64 = 4;
 
-/// Checks, until there is an answer or the client has left.
 pub(crate) fn verify_in_background(context: &Arc<NodeContext>, own: &Arc<OwnNode>, queue: &Queue) {
     let (context, own, queue) = (Arc::clone(context), Arc::clone(own), queue.clone());
     let runtime = context.leases.runtime.clone();

@@ -1,5 +1,3 @@
-//! A waiter's part of the fast path.
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -13,37 +11,32 @@ use crate::layout::Queue;
 use crate::queue::list::Listing;
 use crate::watch::{Notified, OwnNode, Subscription, Until, Watches};
 
-/// A node that joins after at most this number of nodes watches the whole queue. So a departure
-/// wakes at most this number of clients.
+/// A node behind at most this number of nodes watches the whole queue: a departure wakes no more clients.
 pub(super) const MANY: u64 = 16;
 
-/// How long a departure waits for the release notice of the same transaction, before the queue is
-/// listed: the server sends the events of one transaction one after another, in any order.
+/// How long a departure waits for the release notice of the same transaction, because the server sends the
+/// events of one transaction in any order.
 const NOTICE_DELAY: Duration = Duration::from_millis(2);
 
-/// A waiter's part of the fast path.
 pub(crate) struct FastWait {
     near: AtomicBool,
     // Whether the successor may rely on this node's release notice.
     notifies: bool,
 }
 
-/// The reason why a wait for another node ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Woken {
-    /// An event happened or may have happened: list again.
     List,
-    /// All nodes ahead have left, and the own node was not removed before that.
+    /// All nodes ahead have left, and the own node was not removed before.
     First,
-    /// The same, by the predecessor's release notice, with the nodes after this one.
+    /// The predecessor's release notice names the nodes after this one.
     Released(Vec<Successor>),
 }
 
-/// The subscriptions of a wait for another node.
 pub(crate) struct FastDeparture {
     departure: Subscription,
     notice: Option<Subscription>,
-    // Whether the departure admits: near the head, when all nodes ahead are known.
+    // All nodes ahead are known.
     admits: bool,
 }
 
@@ -51,13 +44,11 @@ fn is_near(count: u64) -> bool {
     count <= MANY + 1
 }
 
-/// Whether a node that joins next will be far from the head.
 fn has_many(count: u64) -> bool {
     count > MANY
 }
 
 impl FastWait {
-    /// The state for a node with the listing of its join, if the join listed.
     pub(crate) fn new(queue: &Queue, listing: Option<&Listing>) -> Self {
         Self {
             near: AtomicBool::new(listing.is_some_and(|listing| is_near(listing.count))),
@@ -65,8 +56,7 @@ impl FastWait {
         }
     }
 
-    /// Subscribes to the events that end the wait for the listed node at this index. `sole`: no
-    /// other node is ahead.
+    /// `sole`: no other node is ahead.
     pub(crate) fn behind(
         &self,
         watches: &Arc<Watches>,
@@ -86,7 +76,7 @@ impl FastWait {
             let departure = watches.departure(&queue.prefix, keys, Until::All, listing.revision);
             return FastDeparture { departure, notice: None, admits: all || sole };
         }
-        // The queue is long enough that it will not be short again soon.
+        // Long enough that it will not be short again soon.
         if listing.count > 2 * MANY {
             watches.far_from_head(&queue.prefix);
         }
@@ -95,19 +85,17 @@ impl FastWait {
         FastDeparture { departure, notice, admits: false }
     }
 
-    /// The leave of the node once it is admitted, if the successor may rely on a notice.
     pub(crate) fn admitted(&self, queue: &Queue, successors: Vec<Successor>) -> Option<Handover> {
         self.notifies.then(|| Handover { queue: queue.clone(), signal: Signal::Next, successors })
     }
 
-    /// The leave of the node while it waits, if the successor may rely on a notice.
     pub(crate) fn given_up(&self, queue: &Queue) -> Option<Handover> {
         self.notifies.then(|| Handover { queue: queue.clone(), signal: Signal::Look, successors: Vec::new() })
     }
 }
 
 impl FastDeparture {
-    /// Waits for the end of the wait of `own`. Cancel-safe.
+    /// Cancel-safe.
     pub(crate) async fn woken(&mut self, own: &OwnNode) -> Woken {
         let Self { departure, notice, admits } = self;
         tokio::select! {
@@ -125,7 +113,7 @@ impl FastDeparture {
     }
 }
 
-/// Reads a notification. A notice counts only if it is for exactly this node.
+/// A notice counts only if it is for exactly this node.
 fn read(notified: Notified, own: &OwnNode) -> Woken {
     let Notified::Event(written) = notified else { return Woken::List };
     match ReleaseNotice::parse(&written) {

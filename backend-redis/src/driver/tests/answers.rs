@@ -1,8 +1,6 @@
-//! Requests as RESP has them, and their answers.
-
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt};
 
-/// Reads the words of the next request; `None` at the end of the connection.
+/// `None` at the end of the connection.
 pub(super) async fn read_request(stream: &mut (impl AsyncBufRead + Unpin)) -> Option<Vec<Vec<u8>>> {
     let words = read_length(stream, '*').await?;
     let mut request = Vec::new();
@@ -22,7 +20,6 @@ async fn read_length(stream: &mut (impl AsyncBufRead + Unpin), kind: char) -> Op
     line.trim_end().strip_prefix(kind)?.parse().ok()
 }
 
-/// The answer of a Redis 7 that knows every script.
 pub(super) fn answer(request: &[Vec<u8>]) -> Vec<u8> {
     const INFO: &str =
         "redis_version:7.2.0\r\nredis_mode:standalone\r\nrole:master\r\nrun_id:scripted\r\nmaxmemory:0\r\n";

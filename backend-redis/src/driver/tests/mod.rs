@@ -1,4 +1,4 @@
-//! A scripted server on streams in memory, for tests of the driver's times under a paused clock.
+//! A scripted server in memory, for the driver's times under a paused clock.
 
 mod answers;
 mod times;
@@ -18,23 +18,18 @@ use self::answers::{answer, read_request};
 use crate::config::Host;
 
 thread_local! {
-    /// The servers of the test of this thread, by host. A paused runtime has one thread.
     static SERVERS: RefCell<HashMap<String, Scripted>> = RefCell::default();
 }
 
-/// The behaviour of a scripted server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Answers,
     /// It accepts connections and requests, and answers none.
     Silent,
-    /// It takes this time for each request, one after the other.
     Slow(Duration),
-    /// It closes its connections and refuses new ones.
     Down,
 }
 
-/// A server that a test controls. It knows every script, and answers each with an empty list.
 #[derive(Clone)]
 struct Scripted {
     mode: Arc<watch::Sender<Mode>>,
@@ -42,7 +37,6 @@ struct Scripted {
 }
 
 impl Scripted {
-    /// Starts a server for this host, `name:port`.
     fn start(host: &str, mode: Mode) -> Self {
         let server = Self { mode: Arc::new(watch::Sender::new(mode)), dials: Arc::default() };
         SERVERS.with_borrow_mut(|servers| servers.insert(host.to_owned(), server.clone()));
@@ -53,7 +47,6 @@ impl Scripted {
         self.mode.send_replace(mode);
     }
 
-    /// The moments at which a client dialled.
     fn dials(&self) -> Vec<Instant> {
         self.dials.lock().clone()
     }
@@ -69,13 +62,11 @@ impl Scripted {
     }
 }
 
-/// Connects to the scripted server of this host, if the test has one.
 pub(super) fn dial(host: &Host) -> Option<io::Result<DuplexStream>> {
     let server = SERVERS.with_borrow(|servers| servers.get(&host.to_string()).cloned())?;
     Some(server.accept())
 }
 
-/// Serves one connection until the client closes it or the server goes down.
 async fn serve(stream: DuplexStream, mut mode: watch::Receiver<Mode>) {
     let mut stream = BufReader::new(stream);
     let mut goes_down = mode.clone();

@@ -1,5 +1,3 @@
-//! The times of the driver: how long it tolerates silence, and when it dials again.
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +14,6 @@ use crate::error::Answer;
 use crate::scripts::Reply;
 
 const HOST: &str = "scripted:6379";
-/// The longest pause before a dial, with its jitter.
 const LONGEST_PAUSE: Duration = Pauses::RECONNECT.longest.saturating_mul(2);
 
 fn seconds(seconds: u64) -> Duration {
@@ -67,7 +64,7 @@ async fn silent_connection_is_replaced_when_a_request_has_waited_for_its_time() 
     ask(&server, "TIME", seconds(2)).await.expect("answered");
 }
 
-/// The control of the test above: a server that answers other requests is not silent.
+/// The control.
 #[tokio::test(start_paused = true)]
 async fn slow_server_keeps_its_connection() {
     let scripted = Scripted::start(HOST, Mode::Answers);
@@ -92,7 +89,7 @@ async fn pauses_between_dials_grow_to_their_longest() {
     sleep(seconds(20)).await;
     let dials = scripted.dials();
     let pauses: Vec<_> = dials[1..].windows(2).map(|pair| pair[1] - pair[0]).collect();
-    // The first pauses are short, since most outages are.
+    // Most outages are short.
     assert!(pauses[..3].iter().sum::<Duration>() < Duration::from_millis(150), "{pauses:?}");
     let longest = LONGEST_PAUSE / 2..LONGEST_PAUSE + Duration::from_millis(10);
     assert!(pauses.len() > 30 && pauses[10..].iter().all(|pause| longest.contains(pause)), "{pauses:?}");
@@ -102,15 +99,13 @@ async fn pauses_between_dials_grow_to_their_longest() {
     assert!(server.is_up() && back.elapsed() <= LONGEST_PAUSE, "{:?}", back.elapsed());
 }
 
-/// A hanging dial must not take all of the time that a lease has left, and a slow server needs more than one try.
+/// It must not take all of a lease's time, and a slow server needs more than one try.
 #[tokio::test(start_paused = true)]
 async fn bound_of_a_hanging_dial_doubles_up_to_the_request_timeout() {
     let scripted = Scripted::start(HOST, Mode::Answers);
     let (server, reconnected) =
         connect("ttl=6s&request_timeout=3s&connect_timeout=10s").await.expect("connected");
     scripted.set(Mode::Down);
-    // The driver sees the end of its connection, and then a server that accepts connections and does not
-    // answer.
     server.losses().next().await.expect("the driver lives");
     scripted.set(Mode::Silent);
     sleep(seconds(12)).await;

@@ -1,5 +1,3 @@
-//! Links to all servers, and a client of each over them.
-
 use std::time::{Duration, Instant};
 
 use latchwork_conformance::actions::in_turn;
@@ -11,7 +9,6 @@ use latchwork_core::{Config, Coordinator, connect};
 use super::{KEY, TTL};
 use crate::common::PATIENCE;
 
-/// A link to each server.
 pub(crate) struct Links(pub(crate) Vec<Proxy>);
 
 impl Links {
@@ -20,12 +17,10 @@ impl Links {
         Self(in_turn(servers.iter().map(link)).await)
     }
 
-    /// The URLs of the servers over these links.
     pub(crate) fn urls(&self, servers: &[Server]) -> Vec<String> {
         servers.iter().zip(&self.0).map(|(server, link)| server.url_at(link.addr())).collect()
     }
 
-    /// Cuts the link between the client and these servers in both directions.
     pub(crate) fn part_from(&self, servers: &[usize]) {
         for server in servers {
             self.0[*server].hold(Direction::ToServer);
@@ -38,7 +33,6 @@ impl Links {
     }
 }
 
-/// One client of each server.
 pub(crate) struct Clients {
     pub(crate) coordinators: Vec<Coordinator>,
     ttl: Duration,
@@ -49,7 +43,6 @@ impl Clients {
         Self::connect_with(urls, TTL, TTL / 2).await
     }
 
-    /// Connects with leases of this TTL, and with this request timeout.
     pub(crate) async fn connect_with(urls: &[String], ttl: Duration, request_timeout: Duration) -> Self {
         let mut coordinators = Vec::new();
         for (number, url) in urls.iter().enumerate() {
@@ -74,7 +67,7 @@ impl Clients {
     }
 }
 
-/// Connecting takes at most the time of a request, and a busy machine may need several tries.
+/// A busy machine may need several tries.
 async fn surely_connected(config: &Config) -> Coordinator {
     let begun = Instant::now();
     loop {

@@ -1,5 +1,4 @@
-//! A contender: a child process that acquires again and again, and reports the times during which
-//! it certainly held.
+//! A child process that acquires again and again, and reports when it certainly held.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,44 +13,37 @@ use tokio::time::sleep;
 use super::TTL;
 use super::clients::Clients;
 
-/// How often a holder checks its hold.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// How a contender contends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Way {
-    /// It waits and holds for a long time, so that a second holder would be detected.
+    /// A long hold shows a second holder.
     HoldsLong,
     Waits,
-    /// It tries, and does not wait.
     Tries,
 }
 
-/// Contends until it is ordered to stop. Each host of its configuration is a server of the quorum.
+/// Each host of the configuration is a server of the quorum.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct QuorumContender {
     pub(crate) way: Way,
-    /// Whether servers that may have forgotten data do not count.
+    /// Servers that may have forgotten data do not count then.
     pub(crate) guarded: bool,
 }
 
-/// The reports of a contender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum QuorumEvent {
     Connected,
-    /// It has acquired.
     Held,
-    /// It certainly held between these instants, and was not lost.
+    /// It certainly held between these instants.
     Ended {
         from: u64,
         to: u64,
     },
-    /// It certainly held between these instants, and was lost.
     Lost {
         from: u64,
         to: u64,
     },
-    /// An acquisition failed.
     Failed,
 }
 
@@ -81,15 +73,14 @@ async fn once(lock: &QuorumLock, order: &QuorumContender) {
     match acquired {
         Ok(Some(guard)) => {
             let work = match order.way {
-                // In the negative control, which must detect the overlap: until the lease has
-                // expired, so that others have all that time to acquire, even if servers restart
-                // slowly.
+                // In the negative control, until the lease has expired: others have that time to acquire,
+                // even if servers restart slowly.
                 Way::HoldsLong if !order.guarded => TTL * 2,
                 Way::HoldsLong => TTL / 2,
                 Way::Waits | Way::Tries => Duration::from_millis(10),
             };
             work_under(&guard, work).await;
-            // The release may fail if a server does not answer.
+            // It may fail if a server is silent.
             let _answer = tokio::time::timeout(TTL, guard.release()).await;
         }
         Ok(None) => sleep(Duration::from_millis(15)).await,
@@ -100,8 +91,7 @@ async fn once(lock: &QuorumLock, order: &QuorumContender) {
     }
 }
 
-/// Works, and reports how long it certainly held: an instant counts if a later check showed the
-/// hold.
+/// An instant counts if a later check showed the hold.
 async fn work_under(guard: &QuorumGuard, work: Duration) {
     let from = monotonic();
     if !guard.is_held() {

@@ -1,5 +1,3 @@
-//! More servers are down than a quorum tolerates.
-
 use std::time::{Duration, Instant};
 
 use latchwork_core::{ErrorKind, Result};
@@ -9,7 +7,7 @@ use super::clients::{Clients, Links};
 use super::{TTL, start};
 use crate::common::PATIENCE;
 
-/// A lease, or a deadline of the same length, and an allowance for a busy machine.
+/// A lease, or a deadline of the same length, with an allowance for a busy machine.
 const IN_TIME: Duration = TTL.saturating_add(Duration::from_secs(3));
 
 const LONG_TTL: Duration = Duration::from_secs(30);
@@ -20,7 +18,7 @@ async fn with_three_of_five_servers_down_it_fails_in_time_and_holds_nothing() ->
     let (links, others) = (Links::to(&servers).await, Links::to(&servers).await);
     let (clients, others) =
         (Clients::connect(&links.urls(&servers)).await, Clients::connect(&others.urls(&servers)).await);
-    // This may take any time: no server is down yet.
+    // No server is down yet.
     let patient = Clients::connect_with(&links.urls(&servers), TTL, PATIENCE).await;
     patient.lock(true).initialize().await?;
     drop(patient);
@@ -31,8 +29,7 @@ async fn with_three_of_five_servers_down_it_fails_in_time_and_holds_nothing() ->
         server.kill().await.expect("killed");
     }
     let from = Instant::now();
-    // By then another majority may have the lock. On a busy machine, the former holder may be
-    // notified later.
+    // Then another majority may have the lock. A busy machine may notify the holder later.
     sleep(TTL.saturating_sub(from.elapsed())).await;
     assert!(!guard.is_held(), "the client counts as holder for longer than its lease");
     let ended = guard.lost().await;
@@ -50,7 +47,7 @@ async fn with_three_of_five_servers_down_it_fails_in_time_and_holds_nothing() ->
     assert!(from.elapsed() < IN_TIME, "{:?}", from.elapsed());
     long.lock(true).try_acquire().await.expect_err("three are down");
     for mutex in &others.mutexes()[3..] {
-        // The nodes of a failed try are released, and not left to their leases.
+        // A failed try releases its nodes.
         let held = mutex.acquire().within(LONG_TTL / 2).await?;
         assert!(mutex.queue().first(10).await?.len() == 1 && held.is_held(), "nothing stays held");
     }

@@ -1,8 +1,7 @@
-//! A lock on a majority of five Redis servers, two of which are killed and started again at random:
-//! one server keeps its confirmed writes (`appendfsync always`), one returns empty, or both servers
-//! do the same. There are four contenders, each a process. One contender reaches only three of the
-//! servers, and is mostly cut off from the killed servers, so that it does not notice that they
-//! have forgotten it. Another contender tries all the time.
+//! A lock on a majority of five Redis servers, two of which are killed and started again at random: one keeps
+//! its confirmed writes (`appendfsync always`), one returns empty, or both do the same. One of four
+//! contending processes reaches only three servers, and is mostly cut off from the killed ones, so that it
+//! does not notice that they have forgotten it.
 
 mod clients;
 mod contender;
@@ -19,7 +18,6 @@ use latchwork_conformance::servers::Server;
 use crate::common::own;
 
 const SERVERS: usize = 5;
-/// The servers that are killed.
 const KILLED: [usize; 2] = [0, 1];
 const TTL: Duration = Duration::from_secs(2);
 const KEY: &str = "quorum";
@@ -34,7 +32,7 @@ async fn no_holds_conflict_when_one_of_two_servers_returns_empty() {
     play::nobody_overlaps("one empty, one durable", [true, false]).await;
 }
 
-/// Starts five servers. A killed server keeps its confirmed writes, or forgets them.
+/// `keeps`: a killed server keeps its confirmed writes.
 async fn start(keeps: [bool; 2]) -> Vec<Server> {
     let mut servers = Vec::new();
     for number in 0..SERVERS {

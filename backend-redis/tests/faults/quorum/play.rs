@@ -1,5 +1,3 @@
-//! Four processes that contend while servers are killed.
-
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,13 +16,12 @@ use super::seen::Seen;
 use super::{KILLED, TTL, start};
 use crate::common::PATIENCE;
 
-/// The servers that the first contender does not reach.
+/// The first contender does not reach them.
 const APART: [usize; 2] = [3, 4];
 const CONTENDERS: [Way; 4] = [Way::HoldsLong, Way::Waits, Way::Waits, Way::Tries];
-/// How often the load of the machine is measured.
+/// The pause between two measurements of the load.
 const NAP: Duration = Duration::from_millis(10);
 
-/// A contender's process. Its reports are added to the common record.
 struct Contender {
     process: Process,
     hearing: JoinHandle<()>,
@@ -52,8 +49,7 @@ impl Contender {
     }
 }
 
-/// Kills one or both servers and starts them again, mostly while the first contender holds and is
-/// cut off from them. Ends at `ends`, or when two have held at once.
+/// Ends at `ends`, or when two have held at once.
 async fn kill(seen: &Seen, first: &Links, servers: &[Server], ends: Instant) -> usize {
     let mut restarts = 0;
     while Instant::now() < ends && seen.overlap().is_none() {
@@ -66,7 +62,7 @@ async fn kill(seen: &Seen, first: &Links, servers: &[Server], ends: Instant) -> 
         };
         let parted = rand::rng().random_ratio(3, 4);
         if parted {
-            // Just after the first contender has acquired, if it does so in time.
+            // The first contender has just acquired, if it does so in time.
             let patience = Instant::now() + TTL;
             for holds in [false, true] {
                 while seen.holds(0) != holds && Instant::now() < patience {
@@ -89,7 +85,7 @@ async fn kill(seen: &Seen, first: &Links, servers: &[Server], ends: Instant) -> 
     restarts
 }
 
-/// Measures how late the machine wakes a sleeping task: this is the delay of everything it does.
+/// The load delays everything that a task does.
 async fn feel_the_load(seen: Arc<Seen>) {
     loop {
         let begun = Instant::now();
@@ -98,11 +94,10 @@ async fn feel_the_load(seen: Arc<Seen>) {
     }
 }
 
-/// Plays until `lasts` is over, or two have held at once. Prints the record.
 async fn play(name: &str, keeps: [bool; 2], guarded: bool, lasts: Duration) -> (Arc<Seen>, usize) {
     let servers = start(keeps).await;
     let direct: Vec<_> = servers.iter().map(|server| server.url().to_owned()).collect();
-    // This may take any time: no server is killed yet.
+    // No server is killed yet.
     let patient = Clients::connect_with(&direct, TTL, PATIENCE).await;
     patient.lock(guarded).initialize().await.expect("all answer");
     drop(patient);
@@ -136,7 +131,7 @@ pub(crate) async fn nobody_overlaps(name: &str, keeps: [bool; 2]) {
     assert!(seen.longest_gap() < 3 * TTL, "{:?}", seen.longest_gap());
 }
 
-/// The negative control: without the rule, two contenders hold at once.
+/// The negative control.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_hold_at_once_where_servers_that_came_back_empty_count_at_once() {
     let (seen, _) = play("the control", [false, false], false, Duration::from_secs(60)).await;

@@ -1,5 +1,3 @@
-//! The record of all contenders' reports.
-
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,18 +11,17 @@ pub(crate) struct Seen(Mutex<Said>);
 
 #[derive(Debug, Default)]
 struct Said {
-    // By the number of the contender.
     holds: [bool; 4],
     acquired: [usize; 4],
     records: Vec<HoldRecord>,
     lost: usize,
     failed: usize,
-    // The time of the last acquisition, and the longest time between two acquisitions, also without
-    // the delay of the machine, which counts for each of two leases.
+    // Of the last acquisition, and the longest gap; also without the delay of the machine, which counts for
+    // each of two leases.
     last: Option<Instant>,
     longest: Duration,
     longest_in_time: Duration,
-    // The largest delay of the machine since then.
+    // The largest delay since the last acquisition.
     overslept: Duration,
 }
 
@@ -56,7 +53,6 @@ impl Seen {
         self.with(|said| said.holds[contender])
     }
 
-    /// The two contenders that held at once, if any.
     pub(crate) fn overlap(&self) -> Option<String> {
         self.with(|said| none_overlap(&said.records, 1).err())
     }
@@ -65,7 +61,7 @@ impl Seen {
         self.with(|said| said.acquired)
     }
 
-    /// The longest gap without the delay of the machine.
+    /// Without the delay of the machine.
     pub(crate) fn longest_gap(&self) -> Duration {
         self.with(|said| said.longest_in_time)
     }

@@ -1,5 +1,3 @@
-//! The keys that an uncontended quorum leaves.
-
 use std::time::Duration;
 
 use latchwork_conformance::proxy::{Direction, Proxy};
@@ -11,14 +9,13 @@ use super::clients::{Clients, Links};
 use super::{KEY, start};
 use crate::common::{Operator, says, soon};
 
-/// Each round holds answers back, on a busy machine for seconds. The times are so long that no
-/// lease is lost and each try has time left. (The clean-up waits for a dropped try for a quarter of
-/// a request's time.)
+/// A busy machine holds answers back for seconds. No lease is lost, and each try has time left: the clean-up
+/// waits for a dropped try for a quarter of a request's time.
 const TTL: Duration = Duration::from_secs(30);
 const REQUEST: Duration = Duration::from_secs(20);
 
-/// The tries on servers that answer after a majority are completed, and left by name. Otherwise
-/// each leaves a tombstone, which keeps the queue unfolded for minutes.
+/// The tries on servers that answer after a majority are completed, and left by name. A tombstone would keep
+/// the queue unfolded for minutes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_uncontended_quorum_leaves_no_tombstone_where_it_did_not_wait_for_the_answer() -> Result<()> {
     let servers = start([false; 2]).await;
@@ -26,7 +23,7 @@ async fn an_uncontended_quorum_leaves_no_tombstone_where_it_did_not_wait_for_the
     let clients = Clients::connect_with(&links.urls(&servers), TTL, REQUEST).await;
     let lock = clients.lock(true);
     lock.initialize().await?;
-    // From then on, the client knows that each server counts, and a try is one request.
+    // Now the client knows that each server counts, and a try is one request.
     let guard = lock.acquire().await?;
     while guard.sequences().contains(&None) {
         sleep(Duration::from_millis(5)).await;
@@ -41,7 +38,7 @@ async fn an_uncontended_quorum_leaves_no_tombstone_where_it_did_not_wait_for_the
         for asked in &mut asked {
             soon(asked.fired()).await.expect("the client asks all servers, and the link works");
         }
-        // The lock is released before these servers have answered.
+        // These servers have not answered yet.
         assert_eq!(guard.sequences().iter().flatten().count(), 3);
         guard.release().await?;
         late.iter().for_each(Proxy::resume);
@@ -55,9 +52,8 @@ async fn an_uncontended_quorum_leaves_no_tombstone_where_it_did_not_wait_for_the
     Ok(())
 }
 
-/// Waits until no node of an earlier hold is left on these servers, and no request for one is under
-/// way: an acquisition waits for its client's clean-up and for earlier nodes. So the answer that
-/// the next round holds back belongs to its own try.
+/// No node of an earlier hold is left, and no request for one is under way. So the answer that the next round
+/// holds back belongs to its own try.
 async fn all_given_back(mutexes: &[Mutex]) -> Result<()> {
     for mutex in mutexes {
         mutex.acquire().await?.release().await?;

@@ -1,5 +1,3 @@
-//! Decides how a write changes the node that was found.
-
 use latchwork_core::backend::CellWrite;
 use latchwork_core::{CellLife, Expected};
 
@@ -7,18 +5,13 @@ use super::found::{Found, STAYS};
 use crate::cell_uses::{CellUses, Use};
 use crate::cells::kept::Kept;
 
-/// The change of one write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Plan {
-    /// Nothing: the cell is not as expected.
     Refuse,
-    /// Nothing: the cell to delete does not exist.
     Nothing,
-    /// Creates a cell at a path without a node.
     Create,
-    /// Writes a cell that already has the life of the write.
     Overwrite,
-    /// Deletes the existing node, and creates the cell again.
+    /// Deletes the node and creates the cell again.
     Replace,
     Delete,
 }
@@ -38,8 +31,7 @@ impl Plan {
         }
     }
 
-    /// The plan before any read: from the version, or a likely guess. The children show whether a
-    /// guess is right.
+    /// Before any read: from the version, or a likely guess, which the children show to be right or wrong.
     pub(super) fn at_once(write: &CellWrite, cell: &str, uses: &CellUses) -> Option<(Self, Option<Found>)> {
         let counting = || match write.life {
             CellLife::Idle(time) => uses.counting(cell).filter(|last| last.is_of(time)),
@@ -65,40 +57,34 @@ impl Plan {
         }
     }
 
-    /// Whether the server compares the node's version with the one that was found. Otherwise the
-    /// children show that it is the same node.
+    /// Otherwise the children show that it is the node that was found.
     pub(super) fn is_exact(self, write: &CellWrite, found: &Found) -> bool {
         let has_cell = found.cell.is_some();
-        // An unconditional write over a plain node without a child: the generation shows that the
-        // node is still plain.
+        // Over a plain node without a child, the generation shows that the node is still plain.
         let bare = self == Plan::Overwrite && found.kept == Kept::Stays && !found.stays;
         matches!(write.expected, Expected::Version(_)) || !has_cell || bare
     }
 }
 
 impl Found {
-    /// Whether the node already has this life. An ephemeral node is always created again, because a
-    /// server never changes the session of a node.
+    /// An ephemeral node is always created again, because a server never changes the session of a node.
     fn is_kept_as(&self, life: CellLife) -> bool {
         match life {
             CellLife::Stays => self.kept == Kept::Stays,
             CellLife::Lease => false,
-            // With another time the cell is created again. This fails if another client has created
-            // one more use with the old time since.
+            // Creating the cell again fails if another client has created one more use with the old time.
             CellLife::Idle(time) => {
                 self.kept == Kept::ByUse && !self.uses.is_empty() && self.uses.iter().all(|it| it.is_of(time))
             }
         }
     }
 
-    /// The children that this library created.
     pub(super) fn children(&self) -> impl Iterator<Item = &str> {
         self.stays.then_some(STAYS).into_iter().chain(self.uses.iter().map(|it| it.name.as_str()))
     }
 
-    /// How an overwrite changes the uses. It creates no use while a use of this client counts. A
-    /// use that was found must still exist, because otherwise the server is about to remove the
-    /// container.
+    /// Creates no use while a use of this client counts. A use that was found must still exist, because
+    /// otherwise the server is about to remove the container.
     pub(super) fn used(&self, last: Option<&Use>, new: Use, counting: Option<&Use>) -> Uses {
         let here = |one: Option<&Use>| one.map(|one| one.name.clone()).filter(|name| self.has(name));
         if let Some(counting) = here(counting) {
@@ -109,13 +95,11 @@ impl Found {
         Uses { checked, deleted, made: Some(new) }
     }
 
-    /// Whether the cell has this use.
     pub(super) fn has(&self, name: &str) -> bool {
         self.uses.iter().any(|it| it.name == name)
     }
 }
 
-/// How an overwrite changes the uses of a cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Uses {
     pub(super) checked: Option<String>,

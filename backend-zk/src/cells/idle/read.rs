@@ -1,4 +1,4 @@
-//! Reading a cell, which is a use of it.
+//! A read is a use of the cell.
 
 use std::sync::atomic::AtomicBool;
 
@@ -13,7 +13,7 @@ use crate::driver::{Beside, Commit, NodeMode, Operation};
 use crate::layout::{CellPaths, in_directory};
 use crate::lease::SessionLease;
 
-/// Reads a cell: one trip, and one more if the use must be reported.
+/// One trip, and one more if the use must be reported.
 pub(in crate::cells) async fn read(
     lease: &SessionLease,
     uses: &CellUses,
@@ -32,12 +32,12 @@ pub(in crate::cells) async fn read(
         if report(lease, uses, paths, there.time, (&there.name, last.as_ref())).await? {
             return Ok(Some(cell.clone()));
         }
-        // The cell has ended since, or was written with another time.
+        // The cell has ended since, or has another time.
     }
 }
 
-/// Creates a use with this time in place of this session's last use, if `there`, which is any use
-/// of the cell, still exists. Returns whether it did.
+/// In place of this session's last use, if `there`, any use of the cell, still exists. Returns whether it
+/// did.
 pub(super) async fn report(
     lease: &SessionLease,
     uses: &CellUses,

@@ -1,5 +1,3 @@
-//! Writing a cell.
-
 use std::sync::atomic::Ordering;
 
 use latchwork_core::backend::CellWritten;
@@ -15,9 +13,8 @@ use crate::cells::writing::Writing;
 use crate::driver::{Beside, Commit, NodeMode, Operation, Refusal};
 use crate::layout::in_directory;
 
-/// Writes a cell. One trip if the version says enough, or if the cell must not exist. Otherwise
-/// two, and two more for each change by another client in between. `None`: the holder's node does
-/// not exist.
+/// One trip if the version says enough, or if the cell must not exist. Otherwise two, and two more for each
+/// change by another client. `None`: the holder's node does not exist.
 pub(in crate::cells) async fn write(writing: &Writing<'_>, uses: &CellUses) -> Attempt<Option<CellWritten>> {
     let Writing { lease, paths, write, .. } = *writing;
     let mut next = Plan::at_once(write, &paths.cell, uses);
@@ -36,8 +33,7 @@ pub(in crate::cells) async fn write(writing: &Writing<'_>, uses: &CellUses) -> A
         let exact = found.filter(|found| plan.is_exact(write, found)).map(|found| found.condition);
         let children = Children::of(writing, uses, plan, found);
         let sent = uses.now();
-        // The generation must be read before the write, so that no older cell has the returned
-        // version.
+        // Read before the write, so that no older cell has the returned version.
         let beside = match found {
             Some(found) if found.is_guess => Beside::Before(&paths.directory),
             _ => Beside::Nothing,
@@ -66,19 +62,16 @@ pub(in crate::cells) async fn write(writing: &Writing<'_>, uses: &CellUses) -> A
                 writing.make_directory().await?;
                 next = Some((Plan::Create, None));
             }
-            // The node has changed since it was found.
             Commit::Refused { .. } => {}
         }
     }
 }
 
-/// The children that a write checks, deletes and creates, by their paths.
 #[derive(Default)]
 struct Children {
     checked: Option<String>,
     deleted: Vec<String>,
     made: Option<(String, NodeMode)>,
-    // The use that is created.
     reported: Option<Use>,
 }
 
@@ -145,7 +138,6 @@ fn steps<'a>(
     steps
 }
 
-/// Ensures that the write counts as a use from now on.
 async fn used(writing: &Writing<'_>, uses: &CellUses, children: Children, sent: Moment) -> Attempt<()> {
     let (cell, write) = (&writing.paths.cell, writing.write);
     if let Some(reported) = children.reported {
@@ -156,9 +148,8 @@ async fn used(writing: &Writing<'_>, uses: &CellUses, children: Children, sent: 
     if write.value.is_none() || uses.counting(cell).is_some() {
         return Ok(());
     }
-    // The answer came so late that the last use does not cover this write. The cell is written, so
-    // a caller that gives up from here on must not get the answer that it is not
-    // (COUNT-SAYS-UNKNOWN).
+    // The last use does not cover this late answer. The cell is written, so a caller that gives up now must
+    // not get the answer that it is not (COUNT-SAYS-UNKNOWN).
     writing.in_flight.store(true, Ordering::Release);
     let unknown = |why| Trouble::Refused(Error::new(ErrorKind::OutcomeUnknown, why));
     match report(writing.lease, uses, writing.paths, time, (&last.name, Some(&last))).await {

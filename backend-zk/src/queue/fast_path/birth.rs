@@ -1,26 +1,20 @@
-//! The time and place of a node's creation.
-
 use latchwork_core::Kind;
 
 use crate::layout::{counter, is_used_up};
 
-/// The creation of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Birth {
-    /// The counter of its directory.
     pub(crate) counter: i32,
-    /// The transaction of the creation.
     pub(super) sequence: u64,
 }
 
 impl Birth {
-    /// The creation of the node with this name or path and this sequence number.
     pub(crate) fn of(kind: Kind, name: &str, sequence: u64) -> Option<Self> {
         Some(Self { counter: counter(kind, name)?, sequence })
     }
 
-    /// Whether no node was created between `last` and this node (CHAIN-OWN-HISTORY). The highest
-    /// counter does not count, because a server may repeat it.
+    /// No node was created in between (CHAIN-OWN-HISTORY). The highest counter does not count, because a
+    /// server may repeat it.
     pub(super) fn follows(self, last: Self) -> bool {
         let (Ok(joins), Some(apart)) =
             (u64::try_from(last.counter), self.sequence.checked_sub(last.sequence))
@@ -32,7 +26,6 @@ impl Birth {
     }
 }
 
-/// The counter before this one, if there is one.
 pub(crate) fn right_before(counter: i32) -> Option<i32> {
     counter.checked_sub(1).filter(|&before| before >= 0)
 }
@@ -45,7 +38,6 @@ mod tests {
         Birth { counter, sequence }
     }
 
-    /// In another directory, at least six creations come before the next counter.
     #[test]
     fn the_next_counter_is_the_same_directorys_when_no_other_can_have_come_so_far() {
         let last = birth(5, 1 << 33);

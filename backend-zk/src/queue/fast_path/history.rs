@@ -1,14 +1,10 @@
-//! Predicts a client's next turn in a queue from its last ones, so that the next join need not
-//! list.
-//!
-//! *The same client again.* No node was created between the client's last node, which was admitted
-//! and has left, and its next one: no node is ahead (CHAIN-OWN-HISTORY).
-//!
-//! *The same predecessor again.* If the same clients take turns and reuse their names, a client has
-//! the same predecessor each time, and can watch it by its name.
-//!
-//! `docs/protocol/zookeeper-fast-path.md` has the conditions and why they suffice. A wrong
+//! Predicts a client's next turn in a queue from its last ones, so that the next join need not list. A wrong
 //! expectation costs a trip.
+//!
+//! *The same client again*: no node was created between its last node, which was admitted and has left, and
+//! its next one (CHAIN-OWN-HISTORY). *The same predecessor again*: if the same clients take turns and reuse
+//! their names, a client can watch its predecessor by name. `docs/protocol/zookeeper-fast-path.md` has the
+//! conditions and why they suffice.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -18,25 +14,21 @@ use parking_lot::Mutex;
 
 use super::birth::Birth;
 
-/// The number of remembered queues: those with the last turns.
 const QUEUES: usize = 64;
 
-/// After this number of turns that followed its own last one, a client expects the next turn to
-/// follow too, if it comes within this time. Later, on a server with other writes, the distance
-/// between the transactions proves nothing.
+/// After this number of own turns in succession, a client expects the next one too, if it comes within this
+/// time. Later, on a server with other writes, the distance between the transactions proves nothing.
 const ALONE_AFTER: u32 = 8;
 const ALONE_WITHIN: Duration = Duration::from_millis(100);
 
-/// The expectation of a join with an exclusive claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Expected {
-    /// A predecessor whose name begins with this text.
+    /// The predecessor's name begins with this text.
     Behind(String),
-    /// No node is ahead. The creation of the new node will prove it.
+    /// The creation of the new node will prove it.
     Free,
 }
 
-/// The knowledge of a client about the queues in which it takes turns.
 #[derive(Debug, Default)]
 pub(crate) struct History(Mutex<Queues>);
 
@@ -48,27 +40,23 @@ struct Queues {
 
 #[derive(Debug)]
 struct Known {
-    /// Two kinds may have one exact address. They share the counter, but not the queue.
+    /// Two kinds at one exact address share the counter, but not the queue.
     kind: Kind,
     changed: u64,
     neighbour: Option<Neighbour>,
-    /// The last own node that was admitted exclusively and has left, and when it left. Kept until
-    /// the next node is created.
+    /// Admitted exclusively, and when it left. Kept until the next node is created.
     last: Option<(Birth, Moment)>,
     alone: u32,
 }
 
-/// The predecessor of the last turn.
 #[derive(Debug)]
 struct Neighbour {
     // The name up to the counter.
     prefix: Box<str>,
-    // Whether it was the predecessor in the last two turns.
     again: bool,
 }
 
 impl History {
-    /// The expectation of the next join.
     pub(crate) fn expected(&self, kind: Kind, queue: &str, waits: bool, now: Moment) -> Option<Expected> {
         let queues = self.0.lock();
         let known = queues.known.get(queue).filter(|known| known.kind == kind)?;
@@ -79,7 +67,7 @@ impl History {
         (known.alone >= ALONE_AFTER && since <= ALONE_WITHIN).then_some(Expected::Free)
     }
 
-    /// Records the creation of the next own node. Returns whether this alone admits it.
+    /// Returns whether this alone admits the node.
     pub(crate) fn made(&self, kind: Kind, queue: &str, birth: Birth) -> bool {
         let mut queues = self.0.lock();
         let Some(known) = queues.known.get_mut(queue).filter(|known| known.kind == kind) else {
@@ -90,12 +78,10 @@ impl History {
         follows
     }
 
-    /// Records the confirmed leave of a node that was admitted exclusively.
     pub(crate) fn left(&self, kind: Kind, queue: &str, birth: Birth, now: Moment) {
         self.learn(kind, queue, |known| known.last = Some((birth, now)));
     }
 
-    /// Records that the node with this prefix was the predecessor, far from the head.
     pub(crate) fn far(&self, kind: Kind, queue: &str, prefix: &str) {
         self.learn(kind, queue, |known| {
             let again = known.neighbour.as_ref().is_some_and(|last| *last.prefix == *prefix);
@@ -103,14 +89,12 @@ impl History {
         });
     }
 
-    /// Forgets the predecessor: it did not exist, or the queue is short now.
     pub(crate) fn forget_neighbour(&self, queue: &str) {
         if let Some(known) = self.0.lock().known.get_mut(queue) {
             known.neighbour = None;
         }
     }
 
-    /// Forgets a queue whose directory did not exist.
     pub(crate) fn forget(&self, queue: &str) {
         self.0.lock().known.remove(queue);
     }
@@ -193,7 +177,6 @@ mod tests {
         assert!(!history.made(M, "other", birth(14, 30)));
     }
 
-    /// Two kinds at one exact address share a directory, but not a queue.
     #[test]
     fn a_turn_of_another_kind_says_nothing() {
         let history = History::default();

@@ -1,5 +1,3 @@
-//! The join without a listing, if the predecessor or its absence is known.
-
 use latchwork_core::Claim;
 use latchwork_core::backend::{Join, Patience};
 
@@ -11,18 +9,13 @@ use crate::layout::{QueuePaths, numbered, plain, sequence};
 use crate::queue::created::{CreatedNode, KnownPredecessor, Shown, or_undone};
 use crate::queue::session::Session;
 
-/// The result of an attempt to join without a listing.
 pub(crate) enum WithoutListing {
-    /// The node was created.
     Created(Box<CreatedNode>),
-    /// The queue's directory does not exist.
     NoDirectory,
-    /// The history has no expectation. Nothing was sent.
     NotTried,
 }
 
-/// Creates the node without a listing, if the history expects that the creation shows the nodes
-/// ahead. If the expectation was wrong, one more trip lists the queue.
+/// If the expectation was wrong, one more trip lists the queue.
 pub(crate) async fn create_without_listing(
     session: &Session,
     queue: &QueuePaths,

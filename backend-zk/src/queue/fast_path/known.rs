@@ -1,5 +1,3 @@
-//! Adds joins, waits and leaves to the history.
-
 use latchwork_core::Claim;
 
 use super::birth::Birth;
@@ -8,10 +6,9 @@ use crate::layout::{Contenders, QueuePaths, sequence};
 use crate::queue::session::Session;
 use crate::queue::zk_node::ZkNode;
 
-/// A waiter with at least this many nodes ahead remembers its predecessor.
+/// With at least this many nodes ahead, a waiter remembers its predecessor.
 const FAR_FROM_HEAD: usize = 4;
 
-/// Records a node that was created in the same trip as the listing that decides.
 pub(crate) fn created(session: &Session, queue: &QueuePaths, claim: Claim, path: &str, stat: &Stat) {
     if let (Claim::Exclusive, Some(history)) = (claim, session.fast_path.history())
         && let Some(birth) = Birth::of(queue.kind, path, sequence(stat.czxid))
@@ -20,10 +17,8 @@ pub(crate) fn created(session: &Session, queue: &QueuePaths, claim: Claim, path:
     }
 }
 
-/// Records that a wait has listed this number of children.
 pub(crate) fn listed(node: &ZkNode, children: usize) {
-    // Half of the limit for "far". Otherwise a queue of about that length would change between both
-    // states all the time.
+    // With the limit for "far", a queue of about that length would change between both states.
     if children <= FAR_FROM_HEAD / 2
         && let Some(history) = node.session.fast_path.history()
     {
@@ -31,7 +26,6 @@ pub(crate) fn listed(node: &ZkNode, children: usize) {
     }
 }
 
-/// Records the position of a waiter.
 pub(crate) fn learn_position(node: &ZkNode, contenders: &Contenders, at: usize) {
     let (Claim::Exclusive, Some(history)) = (node.claim, node.session.fast_path.history()) else { return };
     match contenders.right_before(at).filter(|_| at >= FAR_FROM_HEAD) {
@@ -40,7 +34,7 @@ pub(crate) fn learn_position(node: &ZkNode, contenders: &Contenders, at: usize) 
     }
 }
 
-/// Records a confirmed leave. The node of a lost hold says nothing about the nodes before it.
+/// The node of a lost hold says nothing about the nodes before it.
 pub(crate) fn left(node: &ZkNode) {
     if node.claim == Claim::Exclusive
         && node.has_entered()

@@ -1,6 +1,4 @@
-//! The fast path. Its only purpose is to save requests. With
-//! [`Settings::fast_path`](crate::config::Settings) off, each of these does nothing, and the plain
-//! protocol decides by listings alone.
+//! The fast path, which only saves requests.
 //!
 //! | called by | what | saves |
 //! |---|---|---|
@@ -9,8 +7,9 @@
 //! | leave | [`announce_release`] | the listings of the next waiter, which its [`Shortcut`] awaits |
 //! | wait | [`FastPath::watcher`] | the loss of a session that has too many watches |
 //!
-//! [`created`], [`listed`], [`learn_position`] and [`left`] feed the [history](history) by which a
-//! join knows its predecessor. [`verify_admission`] checks an admission by an announced release.
+//! With [`Settings::fast_path`](crate::config::Settings) off, each of these does nothing, and listings alone
+//! decide. [`created`], [`listed`], [`learn_position`] and [`left`] feed the [history](history).
+//! [`verify_admission`] checks an admission by an announced release.
 
 mod birth;
 mod history;

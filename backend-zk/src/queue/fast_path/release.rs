@@ -1,10 +1,8 @@
-//! Announced releases (CHAIN-ANNOUNCED-RELEASE): a node that was admitted after several others
-//! leaves by one transaction, which creates and deletes a node of its name in `released`, and
-//! deletes its own node. The next node watches both paths, and is admitted by the two events
-//! together.
+//! Announced releases (CHAIN-ANNOUNCED-RELEASE): one transaction creates and deletes a node in `released`,
+//! and deletes the own node. The next node watches both paths, and is admitted by the two events together.
 //!
-//! One event alone admits no node: any client may create such a node, and a deletion may be the end
-//! of a wait. `docs/protocol/zookeeper-fast-path.md` gives the reason for each condition.
+//! One event alone admits no node: any client may create such a node, and a deletion may be the end of a
+//! wait. `docs/protocol/zookeeper-fast-path.md` gives the reason for each condition.
 
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -16,13 +14,11 @@ use crate::error::Answer;
 use crate::queue::woken::Woken;
 use crate::queue::zk_node::ZkNode;
 
-/// Both events of a release come from one transaction, one immediately after the other. A later
-/// deletion does not belong to the announcement.
+/// Both events come from one transaction. A later deletion does not belong to the announcement.
 const TOGETHER: Duration = Duration::from_millis(50);
 
-/// Leaves with an announcement, if the next node may wait for more than this node. Returns whether
-/// the node left in this way. A lost hold announces nothing, because its node may not have been the
-/// first.
+/// Only if the next node may wait for more than this node. Returns whether the node left in this way. A lost
+/// hold announces nothing, because its node may not have been the first.
 pub(crate) async fn announce_release(node: &ZkNode) -> Answer<bool> {
     let announced = node.has_entered() && node.is_contended() && node.state.lost().is_none();
     match node.released_path(node.name()).filter(|_| announced) {
@@ -31,7 +27,6 @@ pub(crate) async fn announce_release(node: &ZkNode) -> Answer<bool> {
     }
 }
 
-/// The watch on the announcement of the predecessor's release.
 pub(crate) struct Release {
     watch: Option<Armed>,
     announced: Option<Moment>,
@@ -42,9 +37,8 @@ impl Release {
         Self { watch: Some(watch), announced: None }
     }
 
-    /// Returns the end of the predecessor, or another event of it. `watched`: the result of polling
-    /// the watch on the predecessor, which is polled first. Its event is the second of a release,
-    /// so the first event has arrived by then.
+    /// `watched`: the watch on the predecessor, which was polled first. Its event is the second of a release,
+    /// so the first has arrived by then.
     pub(crate) fn poll(
         &mut self,
         context: &mut Context<'_>,

@@ -1,10 +1,8 @@
-//! Admission by the end of the predecessor, without a listing (CHAIN-SOLE-AHEAD,
-//! CHAIN-ANNOUNCED-RELEASE).
+//! Admission by the end of the predecessor, without a listing (CHAIN-SOLE-AHEAD, CHAIN-ANNOUNCED-RELEASE).
 //!
-//! No node can join in between or ahead, because counters only rise. The own node is watched on the
-//! same connection, whose events come in the server's order, so its removal would be seen first.
-//! The own deadline is compared last. A reconnect reports all missed events in any order, and so
-//! ends a shortcut (CHAIN-LOST-WATCH-LISTS-AGAIN).
+//! Counters only rise, so no node can join in between. The own node is watched on the same connection, so its
+//! removal would be seen first, and the own deadline is compared last. A reconnect reports missed events in
+//! any order, and so ends a shortcut (CHAIN-LOST-WATCH-LISTS-AGAIN).
 
 use latchwork_core::{Claim, Kind};
 
@@ -16,21 +14,17 @@ use crate::queue::admission::Admission;
 use crate::queue::woken::Woken;
 use crate::queue::zk_node::ZkNode;
 
-/// The admission of a waiter without a listing.
 pub(crate) struct Shortcut {
-    /// The predecessor is the only node ahead, so its end admits. Otherwise only its announced
-    /// release admits.
+    /// The predecessor is the only node ahead, so its end admits. Otherwise only its announced release does.
     pub(crate) sole: bool,
-    /// The watch on that release.
     pub(crate) release: Option<Release>,
-    // The connection before any watch was armed on it.
+    // Taken before any watch was armed on it.
     connection: Connection,
 }
 
 impl Shortcut {
-    /// Arms the watch on the own node and, if the predecessor is not the only node ahead, the watch
-    /// on its release. `None`: no shortcut exists, and the waiter lists the queue after the end of
-    /// the predecessor.
+    /// On the own node and, if others are ahead of the predecessor, on its release. `None`: the waiter lists
+    /// after the end of the predecessor.
     pub(crate) async fn arm(
         node: &ZkNode,
         own: &mut Option<Armed>,
@@ -42,7 +36,7 @@ impl Shortcut {
         if !sole {
             return Self::behind_several(node, own, predecessor, connection).await;
         }
-        // A downgraded writer creates a node with its own counter, ahead of a waiting writer.
+        // It creates a node with its own counter, ahead of a waiting writer.
         let may_be_downgraded = node.kind == Kind::RwLock && node.claim == Claim::Exclusive;
         if !node.session.fast_path.on || may_be_downgraded {
             return Ok(None);
@@ -55,7 +49,7 @@ impl Shortcut {
         Ok(Some(Self { sole, release: None, connection }))
     }
 
-    /// The shortcut if this connection has shown that the predecessor is immediately ahead.
+    /// This connection has shown that the predecessor is immediately ahead.
     pub(crate) async fn behind_several(
         node: &ZkNode,
         own: &mut Option<Armed>,
@@ -78,8 +72,7 @@ impl Shortcut {
         }))
     }
 
-    /// Returns the admission by this event. `own_watched`: the own node is still watched. `None`:
-    /// list the queue.
+    /// `own_watched`: the own node is still watched. `None`: list the queue.
     pub(crate) fn admits(mut self, woken: Woken, own_watched: bool) -> Option<Admission> {
         let admission = match woken {
             Woken::Released => Admission::Announced,

@@ -1,5 +1,3 @@
-//! The state of the fast path for a session.
-
 use std::sync::Arc;
 
 use latchwork_core::Kind;
@@ -9,12 +7,10 @@ use super::watch_sessions::{WatchSessions, Watcher};
 use crate::config::Settings;
 use crate::driver::Driver;
 
-/// The fast path of one session.
 #[derive(Debug)]
 pub(crate) struct FastPath {
-    /// False in tests of the plain protocol only.
+    /// False in tests of the plain protocol.
     pub(super) on: bool,
-    // From the access control lists.
     believes_announcements: bool,
     history: History,
     pub(crate) watch_sessions: Arc<WatchSessions>,
@@ -29,8 +25,7 @@ impl FastPath {
         Self { on: settings.fast_path, believes_announcements, history: History::default(), watch_sessions }
     }
 
-    /// Whether releases of this kind are announced and believed. Not at an exact address, because
-    /// contenders ahead may belong to another program.
+    /// Not at an exact address, because contenders ahead may belong to another program.
     pub(crate) fn announces(&self, kind: Kind, exact: bool) -> bool {
         self.on && kind == Kind::Mutex && !exact && self.believes_announcements
     }
@@ -39,7 +34,6 @@ impl FastPath {
         self.on.then_some(&self.history)
     }
 
-    /// Returns the session from which a waiter on `driver` watches these paths.
     pub(crate) async fn watcher<'a>(
         &self,
         driver: &'a Driver,

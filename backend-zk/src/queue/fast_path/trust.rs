@@ -1,23 +1,17 @@
-//! The identities that a namespace's access control lists trust, as they are when a session is
-//! opened.
+//! The identities that a namespace's access control lists trust, when a session is opened.
 //!
-//! An identity that may delete nodes of a queue can cause two holders without any announcement, so
-//! a namespace must trust it. An identity that may only create announcements must not gain more
-//! power. So announcements are believed only if all identities that may create them may also delete
-//! nodes of queues.
+//! An identity that may delete nodes of a queue can cause two holders without any announcement. An identity
+//! that may only create announcements must not gain that power, so announcements are believed only if all
+//! their creators may also delete nodes of queues.
 //!
-//! A login protects the nodes that are created with it. It does not protect a directory that was
-//! created without a login: there, every client can delete nodes. This is a warning and not an
+//! A directory that was created without a login lets every client delete nodes. This is a warning and not an
 //! error, so that a running fleet can adopt a login.
 
 use crate::driver::Grant;
 
-/// The identity of every client.
 const ANYONE: &str = "world:anyone";
 
-/// Whether a session announces releases and believes announcements. This depends on the access
-/// control lists of the directory of announcements and of the directory of the queues. `None`: the
-/// directory does not exist, or may not be read.
+/// `None`: the directory does not exist, or its list may not be read.
 pub(crate) fn believes_announcements(released: Option<&[Grant]>, queues: Option<&[Grant]>) -> bool {
     let (Some(released), Some(queues)) = (released, queues) else { return false };
     let powers = || queues.iter().filter(|to| to.delete || to.admin);
@@ -25,7 +19,7 @@ pub(crate) fn believes_announcements(released: Option<&[Grant]>, queues: Option<
     released.iter().filter(|to| to.create || to.admin).all(|to| may_delete(&to.identity))
 }
 
-/// Whether every client may create or delete children of a directory, or grant itself this right.
+/// To create or delete children, or by a right to grant itself this.
 pub(crate) fn is_open(grants: &[Grant]) -> bool {
     grants.iter().any(|to| to.identity == ANYONE && (to.create || to.delete || to.admin))
 }

@@ -1,5 +1,3 @@
-//! The events that end a wait, in their order.
-
 use std::future::poll_fn;
 use std::task::{Context, Poll};
 
@@ -10,8 +8,6 @@ use crate::driver::{Armed, Event};
 use crate::queue::fast_path::Release;
 use crate::queue::woken::Woken;
 
-/// The watch on the nodes ahead. On the fast path, also the watch on the release of the
-/// predecessor.
 pub(super) struct Ahead {
     pub(super) watched: Armed,
     pub(super) release: Option<Release>,
@@ -27,20 +23,17 @@ impl Ahead {
     }
 }
 
-/// An event that ends a wait.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum QueueEvent {
     Own(Event),
     Ahead(Woken),
 }
 
-/// Returns the next event. An event of the own node comes before an event of a node ahead that the
-/// server sent later.
+/// An event of the own node comes before an event of a node ahead that the server sent later.
 pub(super) async fn next_event(own: &mut Option<Armed>, ahead: &mut Ahead, clock: &Clock) -> QueueEvent {
-    // Unconstrained: tokio's fairness must not hold back an event that has arrived.
+    // Tokio's fairness must not hold back an event that has arrived.
     unconstrained(poll_fn(|context| {
-        // The event that must win is polled last. If the other event has arrived, this one has
-        // arrived by then.
+        // The event that must win is polled last: it has arrived if the other has.
         let ahead = ahead.poll(context, clock);
         match own.as_mut().map(|own| own.as_mut().poll(context)) {
             Some(Poll::Ready(event)) => Poll::Ready(QueueEvent::Own(event)),
@@ -67,7 +60,6 @@ mod tests {
         Box::pin(future::pending())
     }
 
-    /// A wait with the release watched.
     fn released(release: Armed, watched: Armed) -> Ahead {
         Ahead { watched, release: Some(Release::new(release)) }
     }

@@ -1,5 +1,4 @@
-//! The watches of the head waiter of permits: any node ahead may leave first
-//! (CHAIN-PERMITS-HEAD-AND-MARKS).
+//! Any node ahead of the head may leave first (CHAIN-PERMITS-HEAD-AND-MARKS).
 
 use futures_util::future::{join_all, select_all};
 
@@ -10,21 +9,15 @@ use crate::queue::fast_path::Watcher;
 use crate::queue::limit::WrittenLimit;
 use crate::queue::zk_node::ZkNode;
 
-/// Up to this number of nodes ahead are watched one by one. Beyond it, the directory is watched,
-/// which also reports joins.
+/// Beyond this number of nodes, the directory is watched, which also reports joins.
 const WATCHED_ONE_BY_ONE: usize = 4;
 
-/// The result of arming the watches.
 pub(super) enum HeadWatch {
-    /// The same nodes are ahead. Any watch ends the wait.
     Armed(Armed),
-    /// The queue has advanced.
     Moved(Contenders),
-    /// Something differs from the listing: list again.
     Changed,
 }
 
-/// The paths to watch for this number of nodes ahead.
 pub(super) fn paths_ahead(node: &ZkNode, contenders: &Contenders, ahead: usize) -> Vec<String> {
     if ahead > WATCHED_ONE_BY_ONE {
         return vec![node.queue().to_owned()];
@@ -32,8 +25,7 @@ pub(super) fn paths_ahead(node: &ZkNode, contenders: &Contenders, ahead: usize) 
     contenders.0[..ahead].iter().map(|contender| node.beside(&contender.name)).collect()
 }
 
-/// Arms the watches on these paths and on the stored limit (CHAIN-LIMIT-CHANGE-MARKS-HOLDERS), in
-/// one trip.
+/// CHAIN-LIMIT-CHANGE-MARKS-HOLDERS. All are armed in one trip.
 pub(super) async fn arm(
     node: &ZkNode,
     watcher: &Watcher<'_>,
@@ -43,7 +35,7 @@ pub(super) async fn arm(
 ) -> Answer<HeadWatch> {
     let arm_limit = async {
         let Some(path) = &node.limit else { return Ok(None) };
-        // If another client has removed the limit, the re-check finds a new one.
+        // The re-check finds a new limit after a removal.
         if_there(watcher.watch(path).await)
     };
     let mut watches = Vec::new();
@@ -68,7 +60,7 @@ pub(super) async fn arm(
         }
         watches.push(watch);
     }
-    // Joins after the node do not matter, only leaves ahead of it.
+    // Only leaves ahead matter, not joins.
     if let Some(now) = now.filter(|now| now.position(node.name()) != Some(ahead)) {
         // The listing that decides must be on the own session (CHAIN-OWN-NODE-AND-DEADLINE).
         return Ok(if watcher.is_own() { HeadWatch::Moved(now) } else { HeadWatch::Changed });
