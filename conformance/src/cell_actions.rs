@@ -7,7 +7,7 @@ use crate::testbed::Client;
 use crate::waits::soon;
 
 pub(crate) fn shown(version: Version, value: impl AsRef<[u8]>) -> VersionedValue {
-    VersionedValue { version, value: value.as_ref().into() }
+    VersionedValue::new(version, value.as_ref())
 }
 
 /// Creates a write of a value that stays.

@@ -3,13 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::address::Address;
+use crate::by_address::ByAddress;
 use crate::cleanup::Cleanup;
 use crate::clock::{Clock, Moment};
 use crate::config::Config;
 use crate::contracts::{Backend, Close, Lease, QueueEntry, VersionedValue};
+use crate::count_writer::CountWriter;
 use crate::decide::{given_back_at, giving_back_bound};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hold::{ClientId, LiveHolds};
@@ -37,6 +40,8 @@ pub(crate) struct Client {
     pub(crate) trial: ServerTrial,
     cells: Watches<CellReader>,
     queues: Watches<QueueReader>,
+    // The writers of its counts.
+    counts: Mutex<ByAddress<CountWriter>>,
     // Cancelled by a close: then no watch waits for the end of an outage.
     closing: CancellationToken,
     /// The label of its nodes when an acquisition sets none.
@@ -66,6 +71,7 @@ impl Client {
             trial: ServerTrial::default(),
             cells: Watches::new(&rechecks, &closing),
             queues: Watches::new(&rechecks, &closing),
+            counts: Mutex::default(),
             closing,
             label: config.label.as_deref().map_or_else(default_label, Arc::from),
             request_timeout: config.request_timeout,
@@ -121,6 +127,16 @@ impl Client {
     /// Watches a queue. All watchers of the queue share one watch.
     pub(crate) fn watch_queue(&self, queue: &Address) -> Arc<Watched<Arc<[QueueEntry]>>> {
         self.queues.watch(&self.backend, &self.cleanup, queue)
+    }
+
+    /// Returns the writer of a count. All handles of the count share it.
+    pub(crate) fn count_writer(&self, cell: &Address) -> Arc<CountWriter> {
+        let mut counts = self.counts.lock();
+        counts.get(cell).unwrap_or_else(|| {
+            let writer = Arc::new(CountWriter::new());
+            counts.insert(cell.clone(), &writer);
+            writer
+        })
     }
 
     pub(crate) fn lease(&self) -> Lease {

@@ -138,8 +138,7 @@ impl Coordinator {
         self.cell(Kind::Value, key).map(SharedValue::new)
     }
 
-    /// Makes a number that all clients share. Checks the key, without I/O. The handle and its clones are one
-    /// writer.
+    /// Makes a number that all clients share. Checks the key, without I/O.
     ///
     /// # Errors
     /// As [`mutex`](Self::mutex).

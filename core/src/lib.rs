@@ -38,6 +38,7 @@ mod attempt;
 pub mod backend;
 #[cfg(feature = "blocking")]
 pub mod blocking;
+mod by_address;
 mod capabilities;
 mod cleanup;
 mod client;
@@ -47,8 +48,10 @@ mod connect;
 mod connector;
 mod contracts;
 mod coordinator;
+mod count_writer;
 mod credentials;
 mod decide;
+mod desk;
 mod error;
 pub mod facts;
 mod held_node;

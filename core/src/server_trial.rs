@@ -6,18 +6,31 @@
 //! at the read of the marker: a server that lost its data does not know that lease (QUORUM-SAME-MEMORY).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
 use crate::contracts::{Backend, Incarnation, Lease};
 use crate::decide::trial::{Terms, Trial};
+use crate::error::Result;
+use crate::support::SingleFlight;
 
 /// The knowledge of a client about its server's memory.
 #[derive(Debug, Default)]
 pub(crate) struct ServerTrial {
-    /// The client's view of the marker. One task asks at a time.
-    pub(crate) trial: tokio::sync::Mutex<Trial>,
+    /// The client's view of the marker.
+    pub(crate) trial: Mutex<Trial>,
+    /// One background task asks for all callers, and answers for these terms.
+    pub(crate) asking: SingleFlight<(Arc<Terms>, Result<Counted>)>,
     proven: Mutex<Option<Proven>>,
+}
+
+/// Whether a server counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Counted {
+    Now,
+    /// Only after this time.
+    After(Duration),
 }
 
 /// The server counted, at this incarnation and under this lease.

@@ -1,9 +1,10 @@
 //! One watch on the server for all watchers of a cell or a queue in one client.
 //!
 //! *Protocol.* A task watches the cell or the queue. It reads the state after each notification and at least
-//! once a TTL, because the server or the network may lose notifications (WATCH-ORDER). Watchers share the last
-//! read: a slow watcher sees the latest state, and nothing queues up. After an outage the task makes a new
-//! watch and reads again. The task ends with the last watcher.
+//! once a TTL, because the server or the network may lose notifications (WATCH-ORDER). A read is also a use of a
+//! cell, so the task reads a cell with a time to idle twice within this time. Watchers share the last read: a slow
+//! watcher sees the latest state, and nothing queues up. After an outage the task makes a new watch and reads
+//! again. The task ends with the last watcher.
 //!
 //! *Why nothing is missed.* The watch is armed before each read, so a change is either in the read or notified
 //! after it. Reads are linearizable, and the versions of a cell and the sequence numbers of a queue rise for
@@ -14,10 +15,10 @@
 mod cell;
 mod queue;
 
-use std::collections::HashMap;
 use std::convert::Infallible;
 use std::fmt;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -27,6 +28,7 @@ pub(crate) use cell::CellReader;
 pub(crate) use queue::{QueueReader, list_all, list_behind};
 
 use crate::address::Address;
+use crate::by_address::ByAddress;
 use crate::cleanup::Cleanup;
 use crate::contracts::{Backend, ChangeWatch};
 use crate::error::{Error, Result};
@@ -52,43 +54,20 @@ pub(crate) trait Reader: Default + Send + Sync + 'static {
         backend: &dyn Backend,
         address: &Address,
     ) -> impl Future<Output = Result<Self::State>> + Send;
+
+    /// Returns the time within which the state must be read again, so that it stays; at most `ttl`.
+    fn again_within(&self, ttl: Duration) -> Duration {
+        ttl
+    }
 }
 
 /// The watches of a client with one kind of reader.
 #[derive(Debug)]
 pub(crate) struct Watches<R: Reader> {
-    watched: Mutex<Watching<R::State>>,
+    watched: Mutex<ByAddress<Watched<R::State>>>,
     rechecks: Arc<Rechecks>,
     // Cancelled when the client is closed.
     closing: CancellationToken,
-}
-
-/// The watched cells or queues of one client.
-#[derive(Debug)]
-struct Watching<S> {
-    by_address: HashMap<Address, Weak<Watched<S>>>,
-    // The next sweep takes out the watches that have ended at this size. Twice the size after each sweep keeps
-    // the sweeps linear in the number of all watches.
-    sweep_at: usize,
-}
-
-impl<S> Default for Watching<S> {
-    fn default() -> Self {
-        Self { by_address: HashMap::new(), sweep_at: 16 }
-    }
-}
-
-impl<S> Watching<S> {
-    /// Adds a watch. Answers whether the others were swept.
-    fn insert(&mut self, address: Address, watched: Weak<Watched<S>>) -> bool {
-        let sweeps = self.by_address.len() >= self.sweep_at;
-        if sweeps {
-            self.by_address.retain(|_, watched| watched.strong_count() > 0);
-            self.sweep_at = 16.max(2 * self.by_address.len());
-        }
-        self.by_address.insert(address, watched);
-        sweeps
-    }
 }
 
 /// One cell or queue, as the task sees it.
@@ -123,7 +102,7 @@ impl<R: Reader> Watches<R> {
         address: &Address,
     ) -> Arc<Watched<R::State>> {
         let mut watches = self.watched.lock();
-        if let Some(watched) = watches.by_address.get(address).and_then(Weak::upgrade)
+        if let Some(watched) = watches.get(address)
             && !watched.has_ended()
         {
             return watched;
@@ -135,7 +114,7 @@ impl<R: Reader> Watches<R> {
         cleanup.beside(async move {
             end.run_until_cancelled(task.work(closing)).await;
         });
-        watches.insert(address.clone(), Arc::downgrade(&fresh));
+        watches.insert(address.clone(), &fresh);
         fresh
     }
 }
@@ -208,10 +187,10 @@ impl<R: Reader> WatchTask<R> {
         }
     }
 
-    /// Waits for a notification, for one TTL. Returns whether there was one.
+    /// Waits for a notification, until the state must be read again. Returns whether there was one.
     async fn news(&self, watch: &mut dyn ChangeWatch) -> Result<bool> {
         let lease = self.backend.lease();
-        let again = lease.clock().now() + lease.ttl();
+        let again = lease.clock().now() + self.reader.again_within(lease.ttl());
         tokio::select! {
             news = watch.changed() => news.map(|()| true),
             () = lease.clock().sleep_until(again) => Ok(false),
@@ -228,36 +207,5 @@ impl<R: Reader> WatchTask<R> {
                 true
             }
         }))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::address::Kind;
-
-    fn address(number: usize) -> Address {
-        Address::new("n", Kind::Mutex, format!("k{number}")).expect("a good key")
-    }
-
-    fn watched() -> Arc<Watched<()>> {
-        let views = watch::Sender::new(View::Unread).subscribe();
-        Arc::new(Watched { views, _task: CancellationToken::new().drop_guard() })
-    }
-
-    #[test]
-    fn sweeps_are_few_while_all_watches_live_and_take_out_all_that_have_ended() {
-        let mut watching = Watching::default();
-        let mut live = Vec::new();
-        let mut add = |number, live: &mut Vec<_>| {
-            live.push(watched());
-            watching.insert(address(number), live.last().map(Arc::downgrade).expect("just added"))
-        };
-        let sweeps = (0..20_000).filter(|&number| add(number, &mut live)).count();
-        assert!(sweeps < 20, "{sweeps}");
-        live.clear();
-        let swept = (20_000..60_000).find(|&number| add(number, &mut live));
-        assert!(swept.is_some(), "no sweep among 40,000 watches");
-        assert_eq!(watching.by_address.len(), live.len());
     }
 }

@@ -13,7 +13,7 @@ use latchwork_core::backend::decide::barrier::{NoPassage, Passage};
 use latchwork_core::backend::decide::chain::{Listed, Standing};
 use latchwork_core::backend::decide::count::request::{CountOutcome, CountRequest, Decided};
 use latchwork_core::backend::decide::count::{
-    Change, Changed, Count, NotACount, NotThisCount, Operation, Told,
+    Change, Changed, Count, NotACount, NotThisCount, Operation, Others, Pace, Told,
 };
 use latchwork_core::backend::decide::gather::{Gather, Next};
 use latchwork_core::backend::decide::layout::{Admission, Raise};
@@ -119,7 +119,7 @@ fn every_public_type_is_send_sync_unpin_and_debug() {
         Advance AfterTry By Failure Joining Life Outcome Phase Residue Seen TakeBack
         ServerFacts Fact Topology Role ClockDifference MemoryPolicy WhenFull Persistence
         Claim ContactProof Listed Standing Slot QueueJoin Answer Queue
-        Decided CountRequest CountOutcome NotThisCount
+        Decided CountRequest CountOutcome NotThisCount Others Pace
         Event Span Metric MetricKind Requests Rechecks
         Memory Link
         Operator Options Page Ask ClientRecord ListedKey Listing Admission Raise Stamp

@@ -8,7 +8,10 @@ use crate::common::{Clients, Plant, clients, connected, connected_to, fails, pla
 use latchwork_core::backend::decide::count::WRITERS;
 use latchwork_core::backend::{Incarnation, VersionedValue};
 use latchwork_core::memory::Memory;
+use latchwork_core::recipes::Compared;
 use latchwork_core::{Clock, Config, Coordinator, ErrorKind, LostReason, Version};
+
+const INVALID: ErrorKind = ErrorKind::InvalidArgument { name: "expected" };
 
 fn text(cell: Option<VersionedValue>) -> Option<String> {
     cell.map(|cell| String::from_utf8(cell.value.to_vec()).expect("text"))
@@ -193,4 +196,56 @@ async fn add_followed_by_too_many_others_has_unknown_outcome() {
         }
         counter.delete().await.unwrap();
     }
+}
+
+/// The time to idle is shorter than the TTL of the client that watches.
+#[tokio::test(start_paused = true)]
+async fn watched_values_and_latches_stay_although_the_watching_client_has_a_longer_ttl() {
+    let store = Memory::new(Clock::tokio());
+    let of = |ttl| {
+        let mut config = Config::new("memory");
+        config.ttl = Duration::from_secs(ttl);
+        store.connect(&config).expect("connected").0
+    };
+    let (short, long) = (of(1), of(20));
+    let time = Duration::from_secs(2);
+    let value = short.shared_value("a").unwrap().with_time_to_idle(time).unwrap();
+    let latch = short.count_down_latch("a", 2).unwrap().with_time_to_idle(time).unwrap();
+    value.write("here").await.unwrap();
+    assert_eq!(latch.count_down().await.unwrap(), 1);
+    let mut watch = long.shared_value("a").unwrap().watch().await.unwrap();
+    assert_eq!(text(watch.changed().await.unwrap()).as_deref(), Some("here"));
+    let waits = long.count_down_latch("a", 2).unwrap();
+    let waiting = tokio::spawn(async move { waits.wait().await });
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(text(watch.latest().unwrap()).as_deref(), Some("here"));
+    assert_eq!(latch.count_down().await.unwrap(), 0, "the latch was deleted under its waiter");
+    waiting.await.unwrap().expect("open");
+    drop(watch);
+    tokio::time::sleep(2 * time).await;
+    assert_eq!(value.read().await.unwrap(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn compare_and_set_refuses_a_version_of_another_value() {
+    let (client, _) = connected();
+    let (here, there) = (client.shared_value("a").unwrap(), client.shared_value("b").unwrap());
+    let (written, others) = (here.write("1").await.unwrap(), there.write("1").await.unwrap());
+    let read = there.read().await.unwrap().expect("written");
+    let watched = there.watch().await.unwrap().latest().unwrap().expect("written");
+    let Compared::Stored(stored) = there.compare_and_set(read.version, "2").await.unwrap() else {
+        panic!("equal")
+    };
+    let Compared::Differs(Some(differs)) = there.compare_and_set(read.version, "3").await.unwrap() else {
+        panic!("another version")
+    };
+    for version in [others, read.version, watched.version, stored, differs.version] {
+        let refused = fails(here.compare_and_set(version, "no").await, INVALID, "of another value");
+        assert_eq!((refused.key(), refused.operation()), (Some("a"), Some("compare_and_set")));
+    }
+    let stored = here.compare_and_set(written, "4").await.unwrap();
+    assert!(matches!(stored, Compared::Stored(_)), "{stored:?}");
+    // A version of unknown origin, as a backend returns it.
+    let plain = Version::new(written.number(), written.condition());
+    assert!(matches!(here.compare_and_set(plain, "no").await.unwrap(), Compared::Differs(Some(_))));
 }

@@ -1,14 +1,17 @@
 //! Elections and groups over a memory store: lost events, numbers that fall, shared watches.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::common::{Clients, Plant, clients, connected_to, planted};
+use async_trait::async_trait;
+use futures_util::FutureExt;
 use latchwork_core::backend::QueueEntry;
 use latchwork_core::memory::Memory;
 use latchwork_core::recipes::{GroupMember, Leader};
-use latchwork_core::{Clock, Config, LostReason};
+use latchwork_core::{Clock, Config, Error, ErrorKind, LostReason, Result};
 
 fn data(leading: Option<Leader>) -> Option<Vec<u8>> {
     leading.map(|leading| leading.data.to_vec())
@@ -86,4 +89,76 @@ async fn term_decrease_ends_observers_and_new_observers_work() {
     let members = group.watch().await.unwrap().changed().await.unwrap();
     assert!(matches!(members.as_slice(), [GroupMember { data, .. }] if **data == *b"anew"), "{members:?}");
     drop((leader, member));
+}
+
+#[tokio::test(start_paused = true)]
+async fn lead_campaigns_again_after_an_outage() {
+    let Clients { client, link, other, .. } = clients();
+    let (election, others) = (client.election("a").unwrap(), other.election("a").unwrap());
+    let mut terms = Vec::new();
+    let leading = election.lead(b"it", |leader| {
+        terms.push(leader.token());
+        // The first term ends by the outage.
+        let first = terms.len() == 1;
+        if first {
+            link.cut();
+        }
+        async move { if first { std::future::pending().await } else { ControlFlow::Break(()) } }
+    });
+    let outage = async {
+        // Longer than a campaign waits for an answer.
+        tokio::time::sleep(5 * client.lease().ttl()).await;
+        assert_eq!(others.leader().await.unwrap(), None, "the server has ended the lease");
+        link.heal();
+    };
+    let (led, ()) = tokio::join!(leading, outage);
+    led.expect("it leads again");
+    assert!(terms.len() == 2 && terms[0] < terms[1], "{terms:?}");
+}
+
+/// The server refuses data, and renews leases. While the flag is set, it also refuses cells.
+#[derive(Debug, Default)]
+struct Full(AtomicU64, AtomicBool);
+
+#[async_trait]
+impl Plant for Full {
+    fn refuses_cells(&self) -> bool {
+        self.1.load(Ordering::Relaxed)
+    }
+
+    async fn before_write_data(&self) -> Result<()> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Err(Error::new(ErrorKind::Unavailable, "the memory is full"))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn data_that_the_server_refuses_for_a_ttl_are_unavailable() {
+    let (store, plant) = (Memory::new(Clock::tokio()), Arc::new(Full::default()));
+    let (client, _) = planted(&store, &Config::new("memory"), &plant);
+    let leader = client.election("a").unwrap().campaign(b"it").await.unwrap();
+    let member = client.group("a").unwrap().join(b"it").await.unwrap();
+    let patience = 2 * client.lease().ttl();
+    for refused in [leader.proclaim(b"no").boxed(), member.update(b"no").boxed()] {
+        let refused = tokio::time::timeout(patience, refused).await.expect("it ends");
+        assert_eq!(refused.expect_err("refused").kind(), ErrorKind::Unavailable);
+    }
+    leader.check().expect("it leads");
+    assert!(plant.0.load(Ordering::Relaxed) > 4, "it tries several times");
+}
+
+#[tokio::test(start_paused = true)]
+async fn leave_of_a_double_barrier_on_a_full_server_ends_as_unavailable() {
+    let (store, plant) = (Memory::new(Clock::tokio()), Arc::new(Full::default()));
+    let (client, _) = planted(&store, &Config::new("memory"), &plant);
+    let barrier = client.double_barrier("a", 2).unwrap();
+    let (one, two) = tokio::join!(barrier.enter(), barrier.enter());
+    let (one, two) = (one.unwrap(), two.unwrap());
+    plant.1.store(true, Ordering::Relaxed);
+    let patience = 2 * client.lease().ttl();
+    let left = async { tokio::join!(one.leave(), two.leave()) };
+    let left = tokio::time::timeout(patience, left).await.expect("it ends");
+    for left in [left.0, left.1] {
+        assert_eq!(left.expect_err("refused").kind(), ErrorKind::Unavailable);
+    }
 }

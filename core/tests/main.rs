@@ -10,6 +10,7 @@ mod config;
 mod confirm;
 mod elections;
 mod guards;
+mod kept;
 mod lazy;
 mod limits;
 mod many_holds;

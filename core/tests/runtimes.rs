@@ -283,6 +283,29 @@ fn a_quorum_is_widened_though_the_runtime_of_its_acquisition_has_ended() {
     assert!(guard.is_held());
 }
 
+#[test]
+fn lost_quorum_is_given_back_though_the_runtime_of_its_first_member_has_ended() {
+    let [kept, passing] = runtimes();
+    let mut all = members(&passing, TTL, &["a"]);
+    all.extend(members(&kept, TTL, &["b", "c"]));
+    let lock = quorum(&all, TTL);
+    let guard = passing.block_on(async { lock.acquire().await }).expect("free");
+    // The first member is lost with its runtime, and the second one by an outage. In between the other runtime
+    // completes the majority.
+    drop(passing);
+    in_the_end(&kept, async {
+        while guard.sequences()[1..].iter().any(Option::is_none) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
+    all[1].link.cut();
+    in_the_end(&kept, guard.lost());
+    let (other, _link) = connected(&kept, &all[2].store, &config());
+    let next = in_the_end(&kept, other.mutex("x").expect("a good key").acquire());
+    let _next = next.expect("the third member is given back, while the guard of the lost hold is kept");
+    assert!(!guard.is_held());
+}
+
 struct Member {
     store: Memory,
     client: Coordinator,

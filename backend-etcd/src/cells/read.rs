@@ -40,7 +40,13 @@ async fn until_it_stands(
         match on {
             // The lease has expired, and the cell ends with it: a caller must not see it any more.
             Some(lease) if !context.cell_leases.used(lease).await? => {}
-            _ => return Ok(cell),
+            Some(lease) => {
+                return Ok(cell.map(|mut cell| {
+                    cell.idle = lease.time();
+                    cell
+                }));
+            }
+            None => return Ok(cell),
         }
         *gone = true;
         backoff.wait(&context.leases.clock).await;
@@ -55,7 +61,7 @@ pub(super) fn found(read: Found) -> Result<Option<VersionedValue>> {
 fn cell(stored: StoredKey) -> Result<VersionedValue> {
     let bytes = stored.value.len();
     if bytes <= MAX_CELL_BYTES {
-        return Ok(VersionedValue { version: version(stored.modified), value: stored.value.into() });
+        return Ok(VersionedValue::new(version(stored.modified), stored.value));
     }
     let key = String::from_utf8_lossy(&stored.key);
     let foreign = format!("has {bytes} bytes, and a cell has at most {MAX_CELL_BYTES}");

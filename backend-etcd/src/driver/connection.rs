@@ -5,9 +5,10 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use etcd_client::{Client, ConnectOptions, KvClient, ResponseHeader};
-use latchwork_core::backend::{LinkLog, Throttle, Transport};
+use latchwork_core::backend::{LinkLog, SingleFlight, Throttle, Transport};
 use latchwork_core::seen::{Rechecks, Requests};
 use latchwork_core::{Error, Logins};
+use tokio::runtime::Handle;
 
 use super::balancer::channel;
 use super::encode::unsigned;
@@ -49,8 +50,9 @@ pub(crate) struct Driver {
     pub(crate) link: Arc<LinkLog>,
     pub(super) requests: Arc<Requests>,
     pub(crate) rechecks: Arc<Rechecks>,
-    // The task that logs in again holds the mutex. The number of log-ins follows.
-    pub(super) log_ins: Arc<tokio::sync::Mutex<()>>,
+    // One background task logs in again for all requests. The number of log-ins follows.
+    pub(super) log_ins: Arc<SingleFlight<Answer<()>>>,
+    pub(super) runtime: Handle,
     pub(super) logged_in: Arc<AtomicU64>,
     pub(super) incarnations: Arc<Incarnations>,
 }
@@ -119,6 +121,7 @@ impl Driver {
             requests: Arc::new(Requests::new(NAME, RequestKind::LABELS)),
             rechecks: Arc::new(Rechecks::new(NAME)),
             log_ins: Arc::default(),
+            runtime: Handle::current(),
             logged_in: Arc::default(),
             incarnations: Arc::default(),
         })

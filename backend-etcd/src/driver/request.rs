@@ -66,14 +66,24 @@ impl Driver {
     }
 
     /// Logs in again, unless another request has done so since `count`. Each log-in costs the server a password
-    /// hash.
+    /// hash. A background task does it, because a request that is not polled must not block others.
     async fn log_in_after(&self, count: u64) -> Answer<()> {
-        let _one_at_a_time = self.log_ins.lock().await;
-        if self.logged_in.load(Ordering::Acquire) == count {
-            // A provider returns the current login.
-            let login = login(&self.logins, self.request_timeout).await?;
-            self.client.clone().update_user(login).await?;
-            self.logged_in.fetch_add(1, Ordering::AcqRel);
+        let log_in = || {
+            let driver = self.clone();
+            async move {
+                if driver.logged_in.load(Ordering::Acquire) == count {
+                    // A provider returns the current login.
+                    let login = login(&driver.logins, driver.request_timeout).await?;
+                    driver.client.clone().update_user(login).await?;
+                    driver.logged_in.fetch_add(1, Ordering::AcqRel);
+                }
+                Ok(())
+            }
+        };
+        // A task that ends now may have begun for an earlier count.
+        while self.logged_in.load(Ordering::Acquire) == count {
+            let logging_in = self.log_ins.run(&self.runtime, log_in);
+            logging_in.wait_within(self.request_timeout, "the log-in").await??;
         }
         Ok(())
     }

@@ -119,7 +119,7 @@ async fn history(fixture: &Fixture, seed: u64, met: &mut Met) {
             fixture.raw::<()>(redis::cmd("DEL").arg(cell.key.to_string())).await.unwrap();
         }
         let change = match dice.roll(5) {
-            0 => Change::Down,
+            0 => Change::Down(1 + u32::try_from(dice.roll(4)).unwrap()),
             1 => {
                 let (text, _) = cell.read().await;
                 let now = Count::in_cell(text.as_deref(), initial).map_or(0, |count| count.value());

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use latchwork_core::backend::{CellWrite, CellWritten, NodeId, VersionedValue};
-use latchwork_core::{CellLife, Expected, Result, Version};
+use latchwork_core::{CellLife, Expected, Result, TimeToIdle, Version};
 
 use super::call::Call;
 use super::cell_lives::millis;
@@ -79,7 +79,14 @@ fn read(mut fields: Fields) -> Result<Option<VersionedValue>> {
         return Ok(None);
     }
     let version = version_of(&fields.text()?)?;
-    Ok(Some(VersionedValue { version, value: fields.bytes()?.into() }))
+    let mut cell = VersionedValue::new(version, fields.bytes()?);
+    // A refusal has no time to idle.
+    if fields.0.len() > 0 {
+        let idle = Duration::from_millis(fields.text()?.parse().map_err(|_| malformed())?);
+        // Another program may have written another time.
+        cell.idle = TimeToIdle::new(idle).ok();
+    }
+    Ok(Some(cell))
 }
 
 /// The version's text on the server, so that the script compares texts.

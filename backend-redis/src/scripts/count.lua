@@ -3,8 +3,8 @@
 -- to 20 digits. Notifies the watches. All checks come before the writes, as in write_cell.lua.
 --
 -- KEYS  the cell, whose name is also its channel
--- ARGV  a: add | s: swap | d: down by one, not below 0 | the number to add, or the expected number
---       the new number | writer: 16 hex digits | the operation's number | the number after that
+-- ARGV  a: add | s: swap | d: down, not below 0 | the number to add or to subtract, or the expected
+--       number | the new number | writer: 16 hex digits | the operation's number | the number after that
 --       the number of writes up to which a missing record is a proof (empty: it is never a proof)
 --       1 when another request of this operation may arrive | the initial number of the count (empty: 0)
 --       nonce | how long the cell lives without a use, ms (empty: it stays)
@@ -136,15 +136,18 @@ if not its and known == WRITERS and not (till ~= '' and fits(writes, till)) then
   return unwritten({ UNTOLD, 0, writes })
 end
 
-local next_value
+-- The result is the new value, or lower, if the value stops at 0.
+local next_value, outcome
 if change == 'a' then
   next_value = sum(value, number)
   next_value = signed(next_value) and next_value
 elseif change == 's' then
   next_value = value == number and becomes
 elseif value ~= '0' and string.sub(value, 1, 1) ~= '-' then
-  next_value = sum(value, '-1')
+  outcome = sum(value, '-' .. number)
+  next_value = string.sub(outcome, 1, 1) == '-' and '0' or outcome
 end
+outcome = outcome or next_value or value
 if not next_value and not doubted then
   return unwritten({ REFUSED, 0, writes })
 end
@@ -162,7 +165,7 @@ if new > TOP then
   refuse(key)
 end
 text = to .. ' ' .. writes .. (began ~= '' and ' of ' .. began or '')
-  .. mark .. (next_value and own or fence) .. ':' .. to .. records
+  .. mark .. (next_value and own or fence) .. ':' .. outcome .. records
 local written = num(new) .. '-' .. ARGV[10]
 if life then
   call('HSET', key, 'v', text, 'n', written, 'i', life)
@@ -178,6 +181,6 @@ else
 end
 local flags = tell(key, life)
 if next_value then
-  return { APPLIED, flags, writes, to }
+  return { APPLIED, flags, writes, outcome }
 end
 return { REFUSED, flags, writes }

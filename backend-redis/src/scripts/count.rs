@@ -24,7 +24,7 @@ pub(crate) fn change_count(
     let call = match request.change {
         Change::Add(number) => call.arg('a').arg(number).arg(""),
         Change::Swap { from, to } => call.arg('s').arg(from).arg(to),
-        Change::Down => call.arg('d').arg("").arg(""),
+        Change::Down(ones) => call.arg('d').arg(ones).arg(""),
     };
     call.arg(format_args!("{:016x}", request.operation.writer))
         .arg(request.operation.number)

@@ -94,7 +94,7 @@ mod tests {
 
     fn cell(mzxid: i64, generation: i32, life: Kept) -> VersionedValue {
         let condition = Condition { generation, data_version: 3 };
-        VersionedValue { version: condition.version(mzxid, life), value: [].into() }
+        VersionedValue::new(condition.version(mzxid, life), [])
     }
 
     #[test]

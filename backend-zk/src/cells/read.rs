@@ -36,5 +36,5 @@ pub(super) async fn look(lease: &SessionLease, paths: &CellPaths) -> Attempt<Opt
 
 pub(super) fn cell_in((directory, node): InDirectory) -> Option<VersionedValue> {
     let (value, stat) = node?;
-    Some(VersionedValue { version: version(directory, &stat), value: value.into() })
+    Some(VersionedValue::new(version(directory, &stat), value))
 }

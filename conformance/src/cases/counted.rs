@@ -152,7 +152,7 @@ cases! {
         let others = [("5 1 of 3", Some(4)), ("5 1 of 3", None), ("5 1", Some(5)), ("five", None), ("05 1", None)];
         for (stands, initial) in others {
             write(&it, stands).await;
-            let asked = CountRequest { initial, ..request(WRITER, 2, Change::Down) };
+            let asked = CountRequest { initial, ..request(WRITER, 2, Change::Down(1)) };
             fails(send(&client, it.address(), asked).await, ErrorKind::Conflict, stands);
             assert_eq!(text(&client, it.address()).await.as_deref(), Some(stands));
         }

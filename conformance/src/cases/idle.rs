@@ -8,7 +8,7 @@ use latchwork_core::{Address, CellLife, Claim, ErrorKind, Expected, Kind, Result
 use tokio::time::Instant;
 
 use super::watch::watching;
-use crate::actions::{admitted, close, leave};
+use crate::actions::{Waiter, admitted, close, leave};
 use crate::bounds::{LONG_TTL, SHORT_TTL};
 use crate::case::cases;
 use crate::cell_actions::{ask, delete, deleted, lasting as put, read, refused, text, write};
@@ -218,10 +218,10 @@ cases! {
     }
 
     "CELL-IDLE" =>
-    /// values, counters, latches and generators expire when they are not used; a watch is a use, and no id of a block
-    /// is given out after its generator has expired
+    /// values, counters, latches and generators expire when they are not used; a watch is a use, also by a client
+    /// with a longer TTL, and no id of a block is given out after its generator has expired
     async fn cell_idle_is_an_option_of_recipes(context) {
-        let client = context.patient(SHORT_TTL).await;
+        let (client, watcher) = (context.patient(SHORT_TTL).await, context.patient(LONG_TTL).await);
         let of = &client.coordinator;
         let time = 2 * client.ttl();
         let value = |key| of.shared_value(key).expect("a good key");
@@ -240,6 +240,8 @@ cases! {
         let ids = of.id_generator("i").and_then(|it| it.with_time_to_idle(time)).expect(good);
         let latch = of.count_down_latch("l", 2).and_then(|it| it.with_time_to_idle(time)).expect(good);
         let watched = value("w").with_time_to_idle(time).expect(good);
+        let awaited = of.count_down_latch("w", 2).and_then(|it| it.with_time_to_idle(time)).expect(good);
+        let waits = watcher.coordinator.count_down_latch("w", 2).expect("a good key and count");
         let stays = value("s");
         let all = async {
             goes.write("goes").await?;
@@ -248,11 +250,13 @@ cases! {
             stays.write("stays").await?;
             assert_eq!((counter.add(3).await?, ids.next_id().await?, ids.next_id().await?), (3, 1, 2));
             assert_eq!((latch.count_down().await?, latch.count_down().await?), (1, 0));
-            let mut watch = watched.watch().await?;
+            let mut watch = watcher.coordinator.shared_value("w")?.watch().await?;
             assert!(watch.changed().await?.is_some());
+            assert_eq!(awaited.count_down().await?, 1);
             Result::Ok(watch)
         };
         let watch = soon("all are written", all).await.expect("written");
+        let waiting = Waiter::of(async move { waits.wait().await });
         tokio::time::sleep(context.idle_bound(time)).await;
         let all = async {
             assert!(watch.latest()?.is_some(), "a watch is a use: a watched value must stay");
@@ -261,6 +265,7 @@ cases! {
             assert_eq!((counter.get().await?, latch.count().await?), (0, 2));
             assert_eq!((counter.add(4).await?, latch.count_down().await?), (4, 1));
             assert_eq!(ids.next_id().await?, 1, "an id of a block of the expired generator was given out");
+            assert_eq!(awaited.count_down().await?, 0, "a wait is a use: an awaited latch must stay");
             drop(watch);
             let deleted = (watched.delete().await?, stays.delete().await?, counter.delete().await?);
             assert_eq!(deleted, (true, true, true));
@@ -268,5 +273,7 @@ cases! {
             Result::Ok(())
         };
         soon("all are asked", all).await.expect("answered");
+        waiting.outcome().await.expect("open");
+        assert!(soon("delete", awaited.delete()).await.expect("deleted"));
     }
 }

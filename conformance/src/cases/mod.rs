@@ -22,6 +22,7 @@ pub mod election_data;
 pub mod election_seen;
 pub mod ephemeral;
 mod everywhere;
+pub mod fleet;
 pub mod futures;
 pub mod group;
 pub mod held;
@@ -227,6 +228,7 @@ pub(crate) fn of_both_tiers() -> Vec<Case> {
         watch::CASES,
         count::CASES,
         counted::CASES,
+        fleet::CASES,
         election::CASES,
         election_data::CASES,
         election_seen::CASES,

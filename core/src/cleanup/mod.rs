@@ -34,6 +34,7 @@ use crate::contracts::{Backend, Node};
 use crate::decide::LEAVES_AT_ONCE;
 use crate::error::{Error, ErrorKind, Result};
 use crate::runtime::HomeRuntime;
+use crate::support::{SharedTask, SingleFlight};
 
 /// A handle to the background worker. When the last clone is dropped, the worker settles the remaining tasks and
 /// closes the backend.
@@ -69,6 +70,15 @@ impl Cleanup {
         self.runtime.spawn(work);
     }
 
+    /// Joins the work of `flight`, or starts it on the worker's runtime.
+    pub(crate) fn share<T, F>(&self, flight: &SingleFlight<T>, work: impl FnOnce() -> F) -> SharedTask<T>
+    where
+        T: Clone + Send + Sync + 'static,
+        F: Future<Output = T> + Send + 'static,
+    {
+        flight.run(&self.runtime, work)
+    }
+
     /// Makes work that another task may continue when its caller is gone. On the worker's runtime the caller polls
     /// it. On another runtime it becomes a task of the worker's runtime, because its timers would end with the
     /// caller's runtime.
@@ -79,6 +89,15 @@ impl Cleanup {
         if Handle::try_current().is_ok_and(|current| current.id() == self.runtime.id()) {
             return work;
         }
+        self.driven(work).boxed()
+    }
+
+    /// Runs work in a task of the worker's runtime, because work that is not polled must not block others. A drop
+    /// aborts it.
+    pub(crate) fn driven<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> impl Future<Output = Result<T>> + Send + 'static {
         let task = AbortOnDropHandle::new(self.runtime.spawn(work.in_current_span()));
         let home = self.home.clone();
         let answer = async move {
@@ -87,7 +106,7 @@ impl Cleanup {
                 Err(Error::new(ErrorKind::OutcomeUnknown, why).because(error))
             })
         };
-        async move { home.last(answer).await }.boxed()
+        async move { home.last(answer).await }
     }
 
     /// Spawns work that runs after the pending removals from `queue`, on the worker's runtime. A close waits for it.

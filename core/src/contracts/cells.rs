@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 use std::fmt;
-use std::hash::{Hash, Hasher};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -26,12 +26,14 @@ pub const MAX_CELL_BYTES: usize = 4096;
 pub struct Version {
     number: u64,
     condition: u64,
+    // A hash of the address, if a recipe returned the version.
+    address: Option<u64>,
 }
 
 impl Version {
     /// Creates a version from the numbers that a backend reads. For backends.
     pub fn new(number: u64, condition: u64) -> Self {
-        Self { number, condition }
+        Self { number, condition, address: None }
     }
 
     /// Returns the number, which rises strictly from write to write of one address.
@@ -42,6 +44,17 @@ impl Version {
     /// Returns the number that the backend compares on the server.
     pub fn condition(self) -> u64 {
         self.condition
+    }
+
+    /// Returns the version with a mark of the address at which it was read or written.
+    pub(crate) fn at(self, cell: &Address) -> Self {
+        Self { address: Some(BuildHasherDefault::<DefaultHasher>::default().hash_one(cell)), ..self }
+    }
+
+    /// Returns whether it may be a version of the cell at this address. A condition says nothing about the address,
+    /// and may be true for two cells.
+    pub(crate) fn may_be_at(self, cell: &Address) -> bool {
+        self.address.is_none() || self.at(cell).address == self.address
     }
 }
 
@@ -84,13 +97,32 @@ impl fmt::Debug for Version {
 }
 
 /// A value and its version.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct VersionedValue {
     /// The version of this value.
     pub version: Version,
     /// The value: 0 to [`MAX_CELL_BYTES`] bytes.
     pub value: Arc<[u8]>,
+    /// The time to idle that the last write gave. Only a read returns it, and a client that watches uses the cell
+    /// within this time.
+    pub idle: Option<TimeToIdle>,
 }
+
+impl VersionedValue {
+    /// Makes it, without a time to idle. For backends.
+    pub fn new(version: Version, value: impl Into<Arc<[u8]>>) -> Self {
+        Self { version, value: value.into(), idle: None }
+    }
+}
+
+/// The version and the value count. A version has one time to idle.
+impl PartialEq for VersionedValue {
+    fn eq(&self, other: &Self) -> bool {
+        (self.version, &self.value) == (other.version, &other.value)
+    }
+}
+
+impl Eq for VersionedValue {}
 
 /// The condition of a write on the current cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -91,15 +91,17 @@ impl<L> CellStore<L> {
         };
         self.last += 1;
         let version = Version::new(self.last, self.last);
+        let mut cell = VersionedValue::new(version, value);
         let mut life = match write.life {
             CellLife::Stays => StoredLife::Stays,
             CellLife::Lease => StoredLife::Lease(lease, expires),
             CellLife::Idle(idle) => {
+                cell.idle = Some(idle);
                 StoredLife::Idle(u64::try_from(idle.get().as_nanos().div_ceil(1000)).unwrap_or(u64::MAX), now)
             }
         };
         life.used(now);
-        self.cells.insert(address.clone(), StoredCell { cell: VersionedValue { version, value }, life });
+        self.cells.insert(address.clone(), StoredCell { cell, life });
         CellWritten::Written(version)
     }
 

@@ -17,9 +17,13 @@
 //! count is applied there. A cell that ends when unused does so two TTLs after its last change at the
 //! soonest, and the requests of one operation are sent within one TTL.
 
+mod pace;
 pub mod request;
+mod sums;
 mod text;
 
+pub use pace::{Others, Pace};
+pub use sums::shares;
 pub use text::{NotACount, NotThisCount};
 
 /// The number of writers that a count remembers.
@@ -47,14 +51,15 @@ pub enum Change {
         /// The new value.
         to: i64,
     },
-    /// Subtracts one, but never goes below zero.
-    Down,
+    /// Subtracts a number of ones, each unless the value is zero. The result is the value without that bound, so
+    /// it shows how many of them were subtracted.
+    Down(u32),
 }
 
 /// The result of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Changed {
-    /// This count is to be written; its value is the operation's result.
+    /// This count is to be written, with the operation's [result](Count::result).
     To(Count),
     /// The change writes nothing.
     Not,
@@ -101,6 +106,11 @@ impl Count {
         self.value
     }
 
+    /// Returns the result of the last operation; without one, the value.
+    pub fn result(&self) -> i64 {
+        self.last.first().map_or(self.value, |record| record.result)
+    }
+
     /// Returns the initial number, if its users agree on one.
     pub fn initial(&self) -> Option<u32> {
         self.initial
@@ -113,24 +123,32 @@ impl Count {
 
     /// Returns the count after this operation.
     pub fn changed(&self, change: Change, operation: Operation) -> Changed {
-        let value = match change {
+        let result = match change {
             Change::Add(number) => match self.value.checked_add(number) {
-                Some(value) => value,
+                Some(sum) => sum,
                 None => return Changed::Overflow,
             },
             Change::Swap { from, to } if self.value == from => to,
-            Change::Down if self.value > 0 => self.value - 1,
-            Change::Swap { .. } | Change::Down => return Changed::Not,
+            Change::Down(ones) if self.value > 0 => self.value - i64::from(ones),
+            Change::Swap { .. } | Change::Down(_) => return Changed::Not,
         };
-        Changed::To(self.written(value, operation))
+        let value = if matches!(change, Change::Down(_)) { result.max(0) } else { result };
+        Changed::To(self.written(value, operation, result))
     }
 
     /// The count with this value and the record of this operation.
-    fn written(&self, value: i64, operation: Operation) -> Self {
+    fn written(&self, value: i64, operation: Operation, result: i64) -> Self {
         let others = self.last.iter().filter(|record| record.operation.writer != operation.writer);
-        let own = Record { operation, result: value };
+        let own = Record { operation, result };
         let last = std::iter::once(own).chain(others.copied()).take(WRITERS).collect();
         Self { value, writes: self.writes.saturating_add(1), initial: self.initial, last }
+    }
+
+    /// Returns what writers other than this one did since an earlier look at the count.
+    pub fn others_since(&self, before: &Self, writer: u64) -> Others {
+        let is_new = |record: &&Record| record.operation.writer != writer && !before.last.contains(record);
+        let writers = self.last.iter().filter(is_new).count();
+        Others { writers, writes: self.writes.saturating_sub(before.writes) }
     }
 
     /// Returns the state of an operation that was first sent when the count had `since` writes.
@@ -192,9 +210,9 @@ mod tests {
         let five = after(&Count::default(), Change::Add(5), operation(1, 1));
         assert_eq!(five.changed(Change::Swap { from: 4, to: 9 }, operation(1, 2)), Changed::Not);
         assert_eq!(five.changed(Change::Add(i64::MAX), operation(1, 2)), Changed::Overflow);
-        let zero = after(&Count::beginning_with(1), Change::Down, operation(1, 1));
+        let zero = after(&Count::beginning_with(1), Change::Down(1), operation(1, 1));
         assert_eq!((zero.value(), zero.initial()), (0, Some(1)));
-        assert_eq!(zero.changed(Change::Down, operation(1, 2)), Changed::Not);
+        assert_eq!(zero.changed(Change::Down(1), operation(1, 2)), Changed::Not);
     }
 
     proptest! {

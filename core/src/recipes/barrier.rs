@@ -123,7 +123,8 @@ impl Inside {
     ///
     /// # Errors
     /// After each error, the member leaves as soon as the server can be reached.
-    /// * `Unavailable`: the server does not answer at the start of the wait.
+    /// * `Unavailable`: the server does not answer at the start of the wait, or has refused to write for one TTL, for
+    ///   example because its memory is full.
     /// * `OutcomeUnknown`: the server did not confirm that the member left.
     /// * The other errors of [`Barrier::wait`].
     ///

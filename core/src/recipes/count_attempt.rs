@@ -2,11 +2,12 @@
 
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::cell_handle::{CellHandle, answered_nonsense};
 use super::count_tries::{CountTries, does_not_fit, untold};
-use crate::contracts::{CellWrite, CellWritten, VersionedValue};
-use crate::decide::count::{Change, Changed, Count, Operation, Told};
+use crate::contracts::{CellWrite, CellWritten, NodeId, VersionedValue};
+use crate::decide::count::{Change, Changed, Count, Operation, Pace, Told};
 use crate::error::{Error, ErrorKind, Result};
 
 /// One operation, until its outcome is known.
@@ -23,10 +24,26 @@ pub(super) struct CountAttempt<'a> {
     // How often the count had been written when the first request was sent whose reply was lost.
     in_doubt_since: Option<u64>,
     tries: CountTries<'a>,
+    pace: &'a mut Pace,
 }
 
 /// A step ends with the result of the operation, or continues with its finding.
 type CountStep<T = ()> = ControlFlow<Result<Option<i64>>, T>;
+
+/// The longest pause between two tries is this part of a TTL: several fit into the time of an operation.
+const SHARE: u32 = 4;
+
+/// Pauses for a random part of a window. Returns whether there was a pause.
+pub(super) async fn pause(handle: &CellHandle, window: Duration) -> bool {
+    if window.is_zero() {
+        return false;
+    }
+    let [.., high, low] = NodeId::random().as_u64().to_be_bytes();
+    let part = window * u32::from(u16::from_be_bytes([high, low])) / u32::from(u16::MAX);
+    let clock = handle.client.clock();
+    clock.sleep_until(clock.now() + part).await;
+    true
+}
 
 /// Goes on unless the next try is refused.
 fn unless_refused(again: Result<()>) -> CountStep {
@@ -39,10 +56,12 @@ impl<'a> CountAttempt<'a> {
         change: Change,
         operation: Operation,
         seen: Option<VersionedValue>,
+        pace: &'a mut Pace,
     ) -> Self {
         let tries = CountTries::new(handle);
         let is_old = seen.is_some();
-        Self { handle, initial, change, operation, seen: seen.map(Some), is_old, in_doubt_since: None, tries }
+        let seen = seen.map(Some);
+        Self { handle, initial, change, operation, seen, is_old, in_doubt_since: None, tries, pace }
     }
 
     /// Sends requests until the outcome is known. Returns it, and the last known cell.
@@ -61,19 +80,23 @@ impl<'a> CountAttempt<'a> {
             Break(_) if self.is_old => return self.read().await,
             next => next?,
         };
-        let result = next.value();
+        let result = next.result();
         let value: Arc<[u8]> = next.to_string().into_bytes().into();
         let expected = seen.map(|cell| cell.version).into();
         let write = CellWrite { expected, value: Some(Arc::clone(&value)), life: self.handle.life };
-        match self.handle.write(&write).await {
+        let clock = self.handle.client.clock();
+        let sent = clock.now();
+        let written = self.handle.write(&write).await;
+        let round_trip = clock.now().since(sent);
+        match written {
             Ok(CellWritten::Written(version)) => {
-                self.seen = Some(Some(VersionedValue { version, value }));
+                self.pace.written(round_trip);
+                self.seen = Some(Some(VersionedValue::new(version, value)));
                 Break(Ok(Some(result)))
             }
             Ok(CellWritten::Refused(cell)) => {
                 (self.seen, self.is_old) = (Some(cell), false);
-                // Without a pause: a client that pauses after a collision would starve next to one that does not.
-                unless_refused(self.tries.again_at_once())
+                self.refused(&count, round_trip).await
             }
             Ok(CellWritten::Deleted { .. }) => Break(Err(answered_nonsense())),
             Err(error) => self.failed(&count, error).await,
@@ -109,6 +132,22 @@ impl<'a> CountAttempt<'a> {
             Changed::Not => Break(Ok(None)),
             Changed::Overflow => Break(Err(does_not_fit())),
         }
+    }
+
+    /// Gives other clients their turns, after a write that met another version than the one with this count.
+    async fn refused(&mut self, before: &Count, round_trip: Duration) -> CountStep {
+        unless_refused(self.tries.again_at_once())?;
+        let cell = self.seen.as_ref().and_then(Option::as_ref);
+        // A cell that has become another value ends the operation at the next step.
+        if let Ok(now) = Count::in_cell(cell.map(|cell| &*cell.value), self.initial) {
+            let others = now.others_since(before, self.operation.writer);
+            self.pace.refused(others, round_trip, self.handle.client.lease().ttl() / SHARE);
+        }
+        if pause(self.handle, self.pace.window()).await {
+            // Others may have written since.
+            (self.seen, self.is_old) = (None, false);
+        }
+        Continue(())
     }
 
     async fn failed(&mut self, count: &Count, error: Error) -> CountStep {

@@ -88,7 +88,7 @@ impl CountDownLatch {
     /// # Cancel safety
     /// A dropped call may still be applied, at most once.
     pub async fn count_down(&self) -> Result<u32> {
-        let left = self.count.change(Change::Down).await;
+        let left = self.count.change(Change::Down(1)).await;
         self.count.handle.in_context("count_down", left.and_then(|left| missing(left.unwrap_or(0))))
     }
 

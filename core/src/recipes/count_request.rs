@@ -43,6 +43,6 @@ pub(super) async fn natively(
 fn refused(change: Change) -> Result<Option<i64>> {
     match change {
         Change::Add(_) => Err(does_not_fit()),
-        Change::Swap { .. } | Change::Down => Ok(None),
+        Change::Swap { .. } | Change::Down(_) => Ok(None),
     }
 }

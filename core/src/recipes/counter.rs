@@ -11,13 +11,14 @@ use crate::error::Result;
 /// A number that all clients share. It starts with 0.
 ///
 /// *Protocol.* One cell contains the number, and a record of the last operation of each of the last 48
-/// writers. A handle and its clones are one writer, which makes one change at a time: clone a handle instead
-/// of making a new handle for each change.
+/// writers. All handles that a client has for one key are one writer. It makes one operation at a time: the additions
+/// that wait in the meantime become one, and each call gets its own sum.
 ///
 /// * On Redis the server changes the number: one round trip with any number of clients, and one more if 48
-///   other writers have changed the number since this handle did.
-/// * On ZooKeeper and etcd a change is a compare-and-set of the cell: one round trip if no other writer has
-///   changed the number since this handle did, and one more for each change in between.
+///   other clients have changed the number since this client did.
+/// * On ZooKeeper and etcd a change is a compare-and-set of the cell: one round trip if no other client has
+///   changed the number since this client did, and one more for each change in between. If many clients change
+///   the number at once, they take turns.
 ///
 /// *Why a change is applied at most once.* On Redis the server finds the record of an operation that arrives
 /// again, and answers from the record. A compare-and-set applies to one version of the cell only. The client
@@ -91,7 +92,7 @@ impl Counter {
     /// * The other errors of [`get`](Self::get).
     ///
     /// # Cancel safety
-    /// A dropped call may still be applied, at most once.
+    /// A dropped call may still be applied, at most once. A call that is not polled blocks no other call.
     pub async fn add(&self, number: i64) -> Result<i64> {
         let added = self.count.change(Change::Add(number)).await;
         self.count.handle.in_context("add", added.map(|sum| sum.expect("an add always changes the count")))

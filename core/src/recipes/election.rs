@@ -15,6 +15,7 @@ use crate::contracts::QueueEntry;
 use crate::decide::Claim;
 use crate::error::{ErrorKind, Result};
 use crate::listing::Listing;
+use crate::support::{Backoff, Pauses};
 
 /// An election: one of the candidates leads at a time, and all clients can see the leader.
 ///
@@ -97,11 +98,13 @@ impl Election {
     /// Runs a loop of campaigns: becomes the leader, runs `work`, resigns. Returns when `work` returns
     /// `Break`.
     ///
-    /// After `Continue`, or after a loss of leadership, it joins again at the end of the queue. A loss
-    /// drops the work.
+    /// After `Continue`, after a loss of leadership, and after an outage, it joins again at the end of the queue.
+    /// A loss drops the work.
     ///
     /// # Errors
-    /// As [`campaign`](Self::campaign), except `Lost`: after a loss it joins again.
+    /// As [`campaign`](Self::campaign), except:
+    /// * `Lost`: after a loss it joins again.
+    /// * `Unavailable`: only if a client that [connects lazily](crate::connect_lazy) has not connected yet.
     ///
     /// # Cancel safety
     /// A dropped call resigns, also if other code still has the `Arc` of the guard.
@@ -110,11 +113,19 @@ impl Election {
         data: impl AsRef<[u8]>,
         mut work: impl FnMut(Arc<Leadership>) -> F,
     ) -> Result<T> {
+        let client = self.handle.client();
+        let mut pauses = Backoff::new(Pauses::OUTAGE);
         loop {
             let leader = match self.campaign(&data).await {
                 Err(error) if matches!(error.kind(), ErrorKind::Lost(_)) => continue,
+                Err(error) if error.may_pass() && client.is_connected() => {
+                    tracing::debug!(%error, key = self.key(), "an outage: the candidate joins again");
+                    pauses.wait(&client.clock()).await;
+                    continue;
+                }
                 leader => Arc::new(leader?),
             };
+            pauses.reset();
             let resigns = Resigns(&leader);
             let done = leader.run(work(Arc::clone(&leader))).await;
             if let Err(error) = leader.release().await
@@ -188,14 +199,16 @@ impl Drop for Resigns<'_> {
 }
 
 impl Leadership {
-    /// Replaces the leader's data, up to 4,096 bytes. Retries until the server confirms it or leadership is
-    /// lost.
+    /// Replaces the leader's data, up to 4,096 bytes. Retries for one TTL until the server confirms it or
+    /// leadership is lost.
     ///
     /// # Errors
     /// * `InvalidArgument` (`data`): the data is too long.
     /// * `Lost`: leadership was lost. The error has the reason.
     /// * `NotHeld`: the leader has resigned.
     /// * `Unsupported`: at an exact address on ZooKeeper, where Curator's candidates would fail.
+    /// * `Unavailable`: the server refused the data, for example because its memory is full.
+    /// * `OutcomeUnknown`: it refused a retry, and the reply to an earlier request was lost.
     /// * `Forbidden`, `Closed`, `RuntimeGone`: see [`ErrorKind`](crate::ErrorKind).
     ///
     /// # Cancel safety

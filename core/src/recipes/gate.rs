@@ -9,7 +9,7 @@ use super::hold::Composite;
 use super::queue_handle::{AcquiredNode, QueueHandle};
 use super::watcher::Watcher;
 use crate::address::Address;
-use crate::contracts::{CellLife, CellWrite, CellWritten, Expected, VersionedValue};
+use crate::contracts::{CellLife, CellWrite, CellWritten, Expected, LeaseState, VersionedValue};
 use crate::decide::barrier::{NoPassage, Passage};
 use crate::decide::life::joins_anew;
 use crate::decide::{Claim, renewal_period};
@@ -101,6 +101,9 @@ impl Gate {
     }
 
     /// Waits until the passage satisfies `done`. Tries to advance it at each change and every third of a TTL.
+    ///
+    /// # Errors
+    /// `Unavailable`: the server has refused that for one TTL.
     async fn until(
         &self,
         watch: &mut Watcher<Option<VersionedValue>>,
@@ -109,12 +112,20 @@ impl Gate {
     ) -> Result<()> {
         let client = self.cell.client.clone();
         let clock = client.clock();
+        let mut refused_since = None;
         loop {
             watch.glance()?;
             match self.bring_on(&done, step).await {
                 Ok(true) => return Ok(()),
                 Err(error) if !error.may_pass() => return Err(error),
-                Ok(false) | Err(_) => {}
+                // Not an outage: the server renews leases, and refuses writes, for example because it is full.
+                Err(error) if client.lease().state() == LeaseState::Live => {
+                    let since = *refused_since.get_or_insert(clock.now());
+                    if clock.now().since(since) >= client.lease().ttl() {
+                        return Err(error);
+                    }
+                }
+                Ok(false) | Err(_) => refused_since = None,
             }
             let look_at = clock.now() + renewal_period(client.lease().ttl());
             tokio::select! {

@@ -115,13 +115,15 @@ fn members(entries: &[QueueEntry]) -> Vec<GroupMember> {
 }
 
 impl Membership {
-    /// Replaces the member's data, up to 4,096 bytes. Retries until the server confirms it or the membership
-    /// is lost.
+    /// Replaces the member's data, up to 4,096 bytes. Retries for one TTL until the server confirms it or the
+    /// membership is lost.
     ///
     /// # Errors
     /// * `InvalidArgument` (`data`): the data is too long.
     /// * `Lost`: the membership was lost. The error has the reason.
     /// * `NotHeld`: the member has left.
+    /// * `Unavailable`: the server refused the data, for example because its memory is full.
+    /// * `OutcomeUnknown`: it refused a retry, and the reply to an earlier request was lost.
     /// * `Forbidden`, `Closed`, `RuntimeGone`: see [`ErrorKind`](crate::ErrorKind).
     ///
     /// # Cancel safety

@@ -4,13 +4,15 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Mutex;
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
 
 use super::cell_handle::CellHandle;
 use super::count_cell::CountCell;
 use super::handles::addressed;
 use crate::clock::Moment;
 use crate::decide::count::Change;
+use crate::desk::Desk;
 use crate::error::{Error, ErrorKind, LostReason, Result};
 
 /// The default number of ids in a block: [`with_block`](IdGenerator::with_block) changes it.
@@ -21,7 +23,8 @@ const MAX_BLOCK: u32 = 1_000_000;
 /// A generator of unique ids, 1 and above: all clients together give out each id once.
 ///
 /// *Protocol.* A handle reserves a block of ids: it adds the size of the block to a count on the
-/// coordinator, as a [`Counter`](super::Counter) does. Then it gives out the ids from memory. Ids rise in one
+/// coordinator, as a [`Counter`](super::Counter) does. If more tasks wait than a block has ids, it reserves several
+/// blocks at once. Then it gives out the ids from memory. Ids rise in one
 /// handle and its clones, and a block that is reserved later has higher ids. Ids of two handles are not in
 /// the order of time, unless the block size is 1.
 ///
@@ -50,8 +53,21 @@ const MAX_BLOCK: u32 = 1_000_000;
 pub struct IdGenerator {
     count: CountCell,
     block: u32,
-    // Ids that are reserved and not given out yet.
-    reserved: Arc<Mutex<Block>>,
+    ids: Arc<Ids>,
+}
+
+/// The ids of a handle and its clones.
+#[derive(Default)]
+struct Ids {
+    // Reserved, and not given out yet.
+    reserved: Mutex<Block>,
+    waiting: Desk<Waiting>,
+}
+
+/// A task that waits for an id, and the block size of its handle.
+struct Waiting {
+    block: u32,
+    answer: oneshot::Sender<Result<u64>>,
 }
 
 #[derive(Default)]
@@ -76,7 +92,7 @@ impl Block {
 
 impl IdGenerator {
     pub(crate) fn new(handle: CellHandle) -> Self {
-        Self { count: CountCell::new(handle, None), block: BLOCK, reserved: Arc::default() }
+        Self { count: CountCell::new(handle, None), block: BLOCK, ids: Arc::default() }
     }
 
     /// Sets the number of ids in a block: 1 to 1,000,000, by default 100. It applies from the next block on.
@@ -125,31 +141,17 @@ impl IdGenerator {
     /// # Cancel safety
     /// A dropped call gives out no id, and may lose a block.
     pub async fn next_id(&self) -> Result<u64> {
-        let mut reserved = self.reserved.lock().await;
-        let now = self.count.handle.client.clock().now();
-        if let Some(id) = reserved.next(now) {
-            return Ok(id);
+        let (answer, answered) = oneshot::channel();
+        {
+            let mut reserved = self.ids.reserved.lock();
+            if let Some(id) = reserved.next(self.count.handle.client.clock().now()) {
+                return Ok(id);
+            }
+            self.ids.waiting.leave(Waiting { block: self.block, answer });
         }
-        let until = self.count.handle.time_to_idle().map(|idle| now + idle.get());
-        let added = self.count.change(Change::Add(i64::from(self.block))).await;
-        let above = if reserved.is_over(now) { 0 } else { reserved.last };
-        let block =
-            added.and_then(|sum| self.block_up_to(sum.expect("an add always changes the count"), above));
-        let ids = self.count.handle.in_context("next_id", block)?;
-        *reserved = Block { until, last: ids.end - 1, ids };
-        Ok(reserved.ids.next().expect("a block has an id"))
-    }
-
-    fn block_up_to(&self, last: i64, above: u64) -> Result<Range<u64>> {
-        let first = last - i64::from(self.block) + 1;
-        match (u64::try_from(first), u64::try_from(last)) {
-            (Ok(first @ 1..), Ok(_)) if first <= above => Err(Error::lost(LostReason::Forgotten)),
-            (Ok(first @ 1..), Ok(last)) => Ok(first..last + 1),
-            _ => Err(Error::new(
-                ErrorKind::Conflict,
-                "the stored value is not a count of ids: use another key",
-            )),
-        }
+        let reserve = || reserve(Arc::clone(&self.ids), self.count.clone());
+        let id = self.ids.waiting.served(&self.count.handle.client.cleanup, answered, reserve).await;
+        self.count.handle.in_context("next_id", id)
     }
 
     /// Deletes the generator, so that ids start with 1 again and the same id is given out twice. Returns
@@ -162,10 +164,61 @@ impl IdGenerator {
     /// # Cancel safety
     /// A dropped call may still delete the generator.
     pub async fn delete(&self) -> Result<bool> {
-        let mut reserved = self.reserved.lock().await;
-        *reserved = Block::default();
+        *self.ids.reserved.lock() = Block::default();
         self.count.handle.in_context("delete", self.count.delete().await)
     }
 }
 
 addressed!(IdGenerator, self => self.count.handle.cell);
+
+impl Ids {
+    /// Gives ids from memory to the tasks that wait, and takes out the tasks for which none is left.
+    fn next_tasks(&self, now: Moment) -> Vec<Waiting> {
+        let mut reserved = self.reserved.lock();
+        let mut tasks = self.waiting.look(std::mem::take);
+        tasks.retain(|task| !task.answer.is_closed());
+        while !tasks.is_empty()
+            && let Some(id) = reserved.next(now)
+            && let Some(task) = tasks.pop_front()
+        {
+            // A task that was dropped since leaves a gap.
+            let _ = task.answer.send(Ok(id));
+        }
+        tasks.into()
+    }
+}
+
+/// Reserves blocks until no task waits for an id.
+async fn reserve(ids: Arc<Ids>, count: CountCell) {
+    let clock = count.handle.client.clock();
+    loop {
+        let tasks = ids.next_tasks(clock.now());
+        let Some(&Waiting { block, .. }) = tasks.first() else { return };
+        let size = (tasks.len() as u64).next_multiple_of(u64::from(block));
+        let until = count.handle.time_to_idle().map(|idle| clock.now() + idle.get());
+        let added = count.change(Change::Add(i64::try_from(size).unwrap_or(i64::MAX))).await;
+        let sum = added.map(|sum| sum.expect("an add always changes the count"));
+        let mut reserved = ids.reserved.lock();
+        let above = if reserved.is_over(clock.now()) { 0 } else { reserved.last };
+        match sum.and_then(|sum| block_up_to(sum, size, above)) {
+            Ok(mut range) => {
+                let last = range.end - 1;
+                for (task, id) in tasks.into_iter().zip(&mut range) {
+                    let _ = task.answer.send(Ok(id));
+                }
+                *reserved = Block { until, last, ids: range };
+            }
+            Err(error) => tasks.into_iter().for_each(|task| drop(task.answer.send(Err(error.clone())))),
+        }
+    }
+}
+
+/// Returns the ids of a reservation of this size, after which the count was `last`.
+fn block_up_to(last: i64, size: u64, above: u64) -> Result<Range<u64>> {
+    let first = u64::try_from(last).ok().and_then(|last| (last + 1).checked_sub(size));
+    match first {
+        Some(first @ 1..) if first <= above => Err(Error::lost(LostReason::Forgotten)),
+        Some(first @ 1..) => Ok(first..first + size),
+        _ => Err(Error::new(ErrorKind::Conflict, "the stored value is not a count of ids: use another key")),
+    }
+}

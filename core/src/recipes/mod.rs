@@ -7,6 +7,7 @@ mod cell_handle;
 mod count_attempt;
 mod count_cell;
 mod count_down_latch;
+mod count_operations;
 mod count_request;
 mod count_tries;
 mod counter;

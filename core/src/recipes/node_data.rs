@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use super::cell_handle::check_bytes;
 use super::hold::Hold;
-use crate::contracts::MAX_LABEL_BYTES;
-use crate::error::{Error, Result};
+use crate::client::Client;
+use crate::contracts::{MAX_LABEL_BYTES, Node};
+use crate::error::{Error, ErrorKind, Result};
 use crate::support::{Backoff, Pauses};
 
 /// Checks the data of a node.
@@ -16,27 +17,19 @@ pub(super) fn check_data(data: &[u8]) -> Result<()> {
     check_bytes("data", data, MAX_LABEL_BYTES)
 }
 
-/// Replaces the data of a hold's one node (NODE-DATA). Retries until the server confirms it or the hold ends.
-/// A request that arrives late is never written to another node.
+/// Replaces the data of a hold's one node (NODE-DATA). Retries until the server confirms it, for one TTL, or the
+/// hold ends. A request that arrives late is never written to another node.
 pub(super) async fn write_data(operation: &'static str, hold: &Hold, data: &[u8]) -> Result<()> {
     written(hold, data).await.map_err(|error| error.in_operation(operation).on(hold.key()))
 }
 
 async fn written(hold: &Hold, data: &[u8]) -> Result<()> {
     check_data(data)?;
-    let (client, data) = (hold.client(), Arc::from(data));
+    let client = hold.client();
     let ended = || hold.check().err().unwrap_or_else(Error::closed);
     let node = hold.tenure().node().ok_or_else(ended)?;
-    let clock = client.clock();
-    let write = async {
-        let mut pauses = Backoff::new(Pauses::OUTAGE);
-        loop {
-            match node.write_data(&data).await {
-                Err(error) if error.may_pass() => pauses.wait(&clock).await,
-                written => return written,
-            }
-        }
-    };
+    // A backend may write the data of a node one after the other.
+    let write = client.cleanup.driven(write(Arc::clone(client), node, Arc::from(data)));
     let written = async {
         tokio::select! {
             biased;
@@ -45,4 +38,28 @@ async fn written(hold: &Hold, data: &[u8]) -> Result<()> {
         }
     };
     client.serve(written).await
+}
+
+async fn write(client: Arc<Client>, node: Arc<dyn Node>, data: Arc<[u8]>) -> Result<()> {
+    let lease = client.lease();
+    let until = lease.clock().now() + lease.ttl();
+    let (mut pauses, mut in_doubt) = (Backoff::new(Pauses::OUTAGE), false);
+    loop {
+        let error = match node.write_data(&data).await {
+            Err(error) if error.may_pass() => error,
+            written => return written,
+        };
+        let is_unknown = error.kind() == ErrorKind::OutcomeUnknown;
+        // A lease that is renewed does not end the tries: the server refuses only the data, for example because
+        // it is full.
+        if lease.clock().now() > until {
+            let why = "the reply to a request was lost: the data may have been written";
+            return Err(match in_doubt && !is_unknown {
+                true => Error::new(ErrorKind::OutcomeUnknown, why).because(error),
+                false => error,
+            });
+        }
+        in_doubt |= is_unknown;
+        pauses.wait(lease.clock()).await;
+    }
 }

@@ -20,6 +20,7 @@ use crate::decide::renewal_period;
 use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::hold::{Ended, HeldBy, Majority};
 use crate::token::Token;
+use crate::when_dropped::WhenDropped;
 
 /// Tries of members that are under way.
 pub(super) type Tries = FuturesUnordered<BoxFuture<'static, (usize, Result<Taken>)>>;
@@ -60,8 +61,7 @@ impl QuorumHold {
     ) -> Self {
         let shared = QuorumParts::new(lock, held);
         shared.held.lock().iter().flatten().for_each(|held| shared.bind(held, bounds));
-        let client = shared.lock.members[0].handle.client();
-        client.cleanup.beside(widen(Arc::clone(&shared), late, bounds, again));
+        widen_on(0, Arc::clone(&shared), late, bounds, again);
         Self(shared)
     }
 
@@ -183,10 +183,26 @@ pub(super) async fn next_of(
     }
 }
 
+/// Runs [`widen`] on the runtime of a member. If that runtime ends before the hold, the next member's runtime
+/// continues.
+fn widen_on(member: usize, shared: Arc<QuorumParts>, late: Tries, bounds: HoldBounds, again: Ask) {
+    let lock = Arc::clone(&shared.lock);
+    let Some(runs_on) = lock.members.get(member) else { return };
+    let next = {
+        let (shared, again) = (Arc::clone(&shared), again.clone());
+        WhenDropped::new(move || widen_on(member + 1, shared, Tries::new(), bounds, again))
+    };
+    let client = runs_on.handle.client();
+    let clock = client.clock();
+    client.cleanup.beside(async move {
+        widen(shared, clock, late, bounds, again).await;
+        next.disarm();
+    });
+}
+
 /// Adds members that answer late, and periodically tries the missing members, until the hold ends. After a
 /// loss it gives the remaining members back.
-async fn widen(shared: Arc<QuorumParts>, mut late: Tries, bounds: HoldBounds, again: Ask) {
-    let clock = shared.lock.members[0].handle.client().clock();
+async fn widen(shared: Arc<QuorumParts>, clock: Clock, mut late: Tries, bounds: HoldBounds, again: Ask) {
     let period = renewal_period(shared.lock.terms.longest_ttl);
     let widening = async {
         loop {

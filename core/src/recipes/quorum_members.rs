@@ -10,11 +10,12 @@ use super::ask::Ask;
 use super::cell_handle::CellHandle;
 use super::hold::Hold;
 use super::mutex::Mutex;
-use super::server_count::{Counted, ask as ask_server};
+use super::server_count::ask as ask_server;
 use crate::contracts::Patience;
 use crate::decide::quorum::majority;
 use crate::decide::trial::Terms;
 use crate::error::{Error, ErrorKind, Result};
+use crate::server_trial::Counted;
 
 /// The members of a quorum.
 pub(super) struct QuorumMembers {

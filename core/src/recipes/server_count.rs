@@ -1,7 +1,6 @@
 //! Finds out, by the marker on the server, whether a server counts in a quorum.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::time::timeout;
 
@@ -9,18 +8,10 @@ use super::cell_handle::CellHandle;
 use crate::contracts::{CellLife, CellWrite, Incarnation, NodeId, Version, VersionedValue};
 use crate::decide::trial::{Marker, Terms, Verdict};
 use crate::error::{Error, ErrorKind, Result};
-use crate::server_trial::Proven;
+use crate::server_trial::{Counted, Proven};
 
 /// How often another client may change the marker between a look and a write.
 const ROUNDS: usize = 8;
-
-/// Whether a server counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Counted {
-    Now,
-    /// Only after this time.
-    After(Duration),
-}
 
 /// Finds out within the request timeout whether the client's server counts now. Writes the marker if it has
 /// no valid one.
@@ -32,9 +23,27 @@ pub(super) enum Counted {
 /// * The errors of reading and writing a cell.
 ///
 /// # Cancel safety
-/// A dropped call may still write the marker.
+/// A dropped call may still write the marker. A call that is not polled blocks no other call.
 pub(super) async fn ask(marker: &CellHandle, terms: &Arc<Terms>) -> Result<Counted> {
-    // The timeout covers all of it: one task asks at a time, and the other tasks wait for it.
+    let client = &marker.client;
+    loop {
+        let (handle, wanted) = (marker.clone(), Arc::clone(terms));
+        let asking = client.cleanup.share(&client.trial.asking, || async move {
+            let answer = ask_in_time(&handle, &wanted).await;
+            (wanted, answer)
+        });
+        let within = client.request_timeout.saturating_mul(2);
+        let answered = client.serve(asking.wait_within(within, "the read of the server's marker")).await?;
+        // Otherwise another quorum of this client asked.
+        if let (asked, answer) = answered
+            && asked == *terms
+        {
+            return answer;
+        }
+    }
+}
+
+async fn ask_in_time(marker: &CellHandle, terms: &Arc<Terms>) -> Result<Counted> {
     let asking = timeout(marker.client.request_timeout, ask_now(marker, terms)).await;
     let late = |_| {
         Err(Error::new(
@@ -48,7 +57,6 @@ pub(super) async fn ask(marker: &CellHandle, terms: &Arc<Terms>) -> Result<Count
 async fn ask_now(handle: &CellHandle, terms: &Arc<Terms>) -> Result<Counted> {
     let client = &handle.client;
     let (backend, clock) = (&*client.backend, client.clock());
-    let mut trial = client.trial.trial.lock().await;
     for _ in 0..ROUNDS {
         let (server, lease) = (backend.incarnation(), backend.lease());
         if client.trial.proves(backend, terms, &lease) {
@@ -62,7 +70,8 @@ async fn ask_now(handle: &CellHandle, terms: &Arc<Terms>) -> Result<Counted> {
         let (id, now) = (NodeId::random().as_u64(), clock.now());
         let (version, marker) =
             stored.map_or((None, None), |(version, marker)| (Some(version), Some(marker)));
-        match trial.judge(terms, named(&server)?, marker.as_ref(), now, id) {
+        let verdict = client.trial.trial.lock().judge(terms, named(&server)?, marker.as_ref(), now, id);
+        match verdict {
             Verdict::Counts => {
                 let proven = Proven { terms: Arc::clone(terms), server, lease };
                 client.trial.is_proven(proven);
@@ -121,7 +130,7 @@ fn named(server: &Incarnation) -> Result<Option<&str>> {
 }
 
 async fn read(handle: &CellHandle) -> Result<Option<(Version, Marker)>> {
-    let Some(VersionedValue { version, value }) = handle.read().await? else {
+    let Some(VersionedValue { version, value, .. }) = handle.read().await? else {
         return Ok(None);
     };
     let marker = std::str::from_utf8(&value).ok().and_then(|text| text.parse().ok());

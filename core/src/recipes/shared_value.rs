@@ -6,8 +6,9 @@ use super::cell_handle::{CellHandle, answered_nonsense, checked_value};
 use super::handles::addressed;
 use super::hold::Hold;
 use super::watch::Watch;
+use crate::address::Address;
 use crate::contracts::{CellWrite, CellWritten, Expected, Version, VersionedValue};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// A value that all clients share: read, write, compare and set, watch.
 ///
@@ -101,7 +102,7 @@ impl SharedValue {
     /// # Cancel safety
     /// The call only reads.
     pub async fn read(&self) -> Result<Option<VersionedValue>> {
-        self.handle.in_context("read", self.handle.read().await)
+        self.handle.in_context("read", self.handle.read().await.map(|cell| at(&self.handle.cell, cell)))
     }
 
     /// Writes the value without a condition, and returns the new version. The client does not retry.
@@ -117,7 +118,7 @@ impl SharedValue {
     /// A dropped call may still write the value.
     pub async fn write(&self, value: impl AsRef<[u8]>) -> Result<Version> {
         let write = self.checked_write(Expected::Any, value.as_ref());
-        let written = async { stored(self.handle.write(&write?).await?) };
+        let written = async { self.stored(self.handle.write(&write?).await?) };
         self.handle.in_context("write", written.await.and_then(unconditional))
     }
 
@@ -139,15 +140,16 @@ impl SharedValue {
     /// A dropped call may still write the value.
     pub async fn write_while(&self, hold: &Hold, value: impl AsRef<[u8]>) -> Result<Version> {
         let write = self.checked_write(Expected::Any, value.as_ref());
-        let written = async { stored(self.handle.write_while(hold, &write?).await?) };
+        let written = async { self.stored(self.handle.write_while(hold, &write?).await?) };
         self.handle.in_context("write_while", written.await.and_then(unconditional))
     }
 
     /// Writes the value if its version is as expected. The client does not retry.
     ///
     /// # Errors
-    /// As [`write`](Self::write). After `OutcomeUnknown`, [`read`](Self::read) the value: if it still has the
-    /// expected version, repeat the call. Only one of the two writes is applied.
+    /// * `InvalidArgument` (`expected`): the version was read from another value.
+    /// * The errors of [`write`](Self::write). After `OutcomeUnknown`, [`read`](Self::read) the value: if it
+    ///   still has the expected version, repeat the call. Only one of the two writes is applied.
     ///
     /// # Cancel safety
     /// A dropped call may still write the value.
@@ -157,7 +159,7 @@ impl SharedValue {
         value: impl AsRef<[u8]>,
     ) -> Result<Compared> {
         let write = self.checked_write(expected.into(), value.as_ref());
-        let written = async { stored(self.handle.write(&write?).await?) };
+        let written = async { self.stored(self.handle.write(&write?).await?) };
         self.handle.in_context("compare_and_set", written.await)
     }
 
@@ -182,23 +184,35 @@ impl SharedValue {
     /// A dropped call ends the watch.
     pub async fn watch(&self) -> Result<Watch<Option<VersionedValue>>> {
         let CellHandle { client, cell, .. } = &self.handle;
-        Watch::open(client, cell, client.watch_cell(cell), |cell: &Option<VersionedValue>| Ok(cell.clone()))
-            .await
+        let address = cell.clone();
+        let read = move |cell: &Option<VersionedValue>| Ok(at(&address, cell.clone()));
+        Watch::open(client, cell, client.watch_cell(cell), read).await
     }
 
     fn checked_write(&self, expected: Expected, value: &[u8]) -> Result<CellWrite> {
+        if let Expected::Version(version) = expected
+            && !version.may_be_at(&self.handle.cell)
+        {
+            let why = format!("version {version} was read from another value: read this one");
+            return Err(Error::invalid("expected", why));
+        }
         Ok(CellWrite { expected, value: Some(checked_value(value)?), life: self.handle.life })
+    }
+
+    fn stored(&self, written: CellWritten) -> Result<Compared> {
+        match written {
+            CellWritten::Written(version) => Ok(Compared::Stored(version.at(&self.handle.cell))),
+            CellWritten::Refused(cell) => Ok(Compared::Differs(at(&self.handle.cell, cell))),
+            CellWritten::Deleted { .. } => Err(answered_nonsense()),
+        }
     }
 }
 
 addressed!(SharedValue, self => self.handle.cell);
 
-fn stored(written: CellWritten) -> Result<Compared> {
-    match written {
-        CellWritten::Written(version) => Ok(Compared::Stored(version)),
-        CellWritten::Refused(cell) => Ok(Compared::Differs(cell)),
-        CellWritten::Deleted { .. } => Err(answered_nonsense()),
-    }
+/// Marks the version of a cell with its address.
+fn at(address: &Address, cell: Option<VersionedValue>) -> Option<VersionedValue> {
+    cell.map(|cell| VersionedValue { version: cell.version.at(address), ..cell })
 }
 
 fn unconditional(stored: Compared) -> Result<Version> {

@@ -4,11 +4,16 @@
 //! requests would delay the next renewal, in the client's queue and in the server's, for longer than a lease
 //! lives. So a request needs a pass. A renewal or proof of contact needs none, and at most [`AT_ONCE`]
 //! requests are before it.
+//!
+//! *A request that is not polled* keeps its pass only for its time limit, because its timer does not end it. After
+//! that the pass goes to the next request.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, SemaphorePermit};
-use tokio::time::{Instant, timeout};
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep_until};
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -18,45 +23,107 @@ pub const AT_ONCE: usize = 128;
 
 /// Limits the requests that one client has in flight, in first-in, first-out order. Renewals, proofs of contact and the
 /// close of the client are not limited.
-#[derive(Debug)]
-pub struct Throttle(Semaphore);
+#[derive(Debug, Default)]
+pub struct Throttle(Mutex<Turns>);
+
+#[derive(Debug, Default)]
+struct Turns {
+    last: u64,
+    // The requests with a pass: the ends of their time limits, and their numbers.
+    passed: BTreeSet<(Instant, u64)>,
+    // The requests without one, by their numbers.
+    waiting: BTreeMap<u64, (Instant, oneshot::Sender<()>)>,
+}
+
+impl Turns {
+    /// Gives the free passes to the requests that wait, including the passes of requests whose time is over.
+    fn hand_on(&mut self, now: Instant) {
+        while self.passed.first().is_some_and(|(until, _)| *until <= now) {
+            self.passed.pop_first();
+        }
+        while self.passed.len() < AT_ONCE
+            && let Some((number, (until, waiter))) = self.waiting.pop_first()
+        {
+            if until > now && waiter.send(()).is_ok() {
+                self.passed.insert((until, number));
+            }
+        }
+    }
+
+    /// Whether a request gets a pass at once.
+    fn is_free(&mut self, now: Instant) -> bool {
+        self.hand_on(now);
+        self.waiting.is_empty() && self.passed.len() < AT_ONCE
+    }
+}
 
 /// The permission for one request, until it is dropped.
 #[must_use = "the next request may go when this is dropped"]
 #[derive(Debug)]
 pub struct Pass<'a> {
-    _permit: SemaphorePermit<'a>,
+    throttle: &'a Throttle,
+    until: Instant,
+    number: u64,
+}
+
+impl Drop for Pass<'_> {
+    fn drop(&mut self) {
+        let mut turns = self.throttle.0.lock();
+        if turns.passed.remove(&(self.until, self.number)) {
+            turns.hand_on(Instant::now());
+        } else {
+            // It gave up, or its time was over.
+            turns.waiting.remove(&self.number);
+        }
+    }
 }
 
 impl Throttle {
     /// Waits for a pass for a request with the time limit `within`. Returns the pass and the remaining time, which is at
-    /// least half of `within`.
+    /// least half of `within`. The pass counts until it is dropped, and at most for `within`.
     ///
     /// # Errors
     /// `Unavailable` if no pass is free within half of the time. The request was not sent.
     ///
     /// # Cancel safety
-    /// Cancel-safe.
+    /// Cancel-safe. A call that is not polled blocks others for at most `within`.
     pub async fn take(&self, within: Duration) -> Result<(Pass<'_>, Duration)> {
-        if let Ok(permit) = self.0.try_acquire() {
-            return Ok((Pass { _permit: permit }, within));
-        }
         let asked = Instant::now();
-        match timeout(within / 2, self.0.acquire()).await {
-            Ok(Ok(permit)) => Ok((Pass { _permit: permit }, within.saturating_sub(asked.elapsed()))),
-            _ => Err(Error::new(
-                ErrorKind::Unavailable,
-                format!(
-                    "the request was not sent: this client has {AT_ONCE} requests in flight, and others wait before it"
-                ),
-            )),
+        let (pass, passed) = self.ask(asked, within);
+        let Some(mut passed) = passed else { return Ok((pass, within)) };
+        let give_up = asked + within / 2;
+        while Instant::now() < give_up || !passed.is_empty() {
+            let next_free = {
+                let mut turns = self.0.lock();
+                turns.hand_on(Instant::now());
+                turns.passed.first().map_or(give_up, |(until, _)| *until)
+            };
+            tokio::select! {
+                biased;
+                Ok(()) = &mut passed => return Ok((pass, within.saturating_sub(asked.elapsed()))),
+                () = sleep_until(next_free.min(give_up)) => {}
+            }
         }
+        Err(Error::new(
+            ErrorKind::Unavailable,
+            format!(
+                "the request was not sent: this client has {AT_ONCE} requests in flight, and others wait before it"
+            ),
+        ))
     }
-}
 
-impl Default for Throttle {
-    fn default() -> Self {
-        Self(Semaphore::new(AT_ONCE))
+    /// Gives a request its pass, or puts it after the requests that wait. Then the receiver reports the pass.
+    fn ask(&self, now: Instant, within: Duration) -> (Pass<'_>, Option<oneshot::Receiver<()>>) {
+        let (until, mut turns) = (now + within, self.0.lock());
+        turns.last += 1;
+        let pass = Pass { throttle: self, until, number: turns.last };
+        if turns.is_free(now) {
+            turns.passed.insert((until, pass.number));
+            return (pass, None);
+        }
+        let (sender, passed) = oneshot::channel();
+        turns.waiting.insert(pass.number, (until, sender));
+        (pass, Some(passed))
     }
 }
 
@@ -91,5 +158,21 @@ mod tests {
         taken.clear();
         let _pass =
             throttle.take(TIME).now_or_never().expect("a request that gave up has no pass").expect("a pass");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_that_are_not_polled_keep_their_passes_for_their_time_only() {
+        let throttle = Throttle::default();
+        let mut kept = Vec::new();
+        for _ in 0..2 * AT_ONCE {
+            // The first half has passes, and the second half waits.
+            let mut request =
+                Box::pin(async { (throttle.take(TIME).await, std::future::pending::<()>().await) });
+            assert!(request.as_mut().now_or_never().is_none());
+            kept.push(request);
+        }
+        tokio::time::advance(TIME * 3 / 4).await;
+        let (_pass, left) = throttle.take(TIME).await.expect("the time of the others is over");
+        assert_eq!(left, TIME * 3 / 4);
     }
 }

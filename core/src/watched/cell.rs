@@ -1,8 +1,10 @@
 //! The reader of watched cells.
 
+use std::time::Duration;
+
 use super::Reader;
 use crate::address::Address;
-use crate::contracts::{Backend, ChangeWatch, Incarnation, Lease, VersionedValue};
+use crate::contracts::{Backend, ChangeWatch, Incarnation, Lease, TimeToIdle, VersionedValue};
 use crate::error::{Error, LostReason, Result};
 
 /// Reads a cell.
@@ -12,6 +14,8 @@ pub(crate) struct CellReader {
     last: u64,
     // The server that had the cell at the last read, as far as the client knew then.
     server: Option<Server>,
+    // The time to idle of the cell at the last read.
+    idle: Option<TimeToIdle>,
 }
 
 /// A server, by what changes when it loses data.
@@ -57,6 +61,11 @@ impl Reader for CellReader {
         if let Some(cell) = &cell {
             (self.last, self.server) = (cell.version.number(), Some(server));
         }
+        self.idle = cell.as_ref().and_then(|cell| cell.idle);
         Ok(cell)
+    }
+
+    fn again_within(&self, ttl: Duration) -> Duration {
+        self.idle.map_or(ttl, |idle| ttl.min(idle.get() / 2))
     }
 }

@@ -15,7 +15,8 @@ use latchwork_core::backend::{
 use latchwork_core::facts::ServerFacts;
 use latchwork_core::memory::{Link, Memory};
 use latchwork_core::{
-    Address, Capabilities, Config, Coordinator, Lease, ListedKey, Page, QueuePrefix, Result, TimeToIdle,
+    Address, Capabilities, Config, Coordinator, Error, ErrorKind, Lease, ListedKey, Page, QueuePrefix,
+    Result, TimeToIdle,
 };
 
 pub(crate) use self::clients::{Clients, clients, connected, connected_to, fails, private};
@@ -43,6 +44,10 @@ pub(crate) trait Plant: Debug + Send + Sync + 'static {
         Ok(())
     }
 
+    async fn before_write_data(&self) -> Result<()> {
+        Ok(())
+    }
+
     async fn leave(&self, node: &dyn Node) -> Result<Leave> {
         node.leave().await
     }
@@ -58,6 +63,16 @@ pub(crate) trait Plant: Debug + Send + Sync + 'static {
     /// Changes the entries that a listing shows.
     fn list(&self, entries: Vec<QueueEntry>) -> Vec<QueueEntry> {
         entries
+    }
+
+    /// Whether the server refuses to write cells.
+    fn refuses_cells(&self) -> bool {
+        false
+    }
+
+    /// Whether the server changes counts itself.
+    fn changes_counts(&self) -> bool {
+        true
     }
 
     /// Changes the value that a read shows.
@@ -136,6 +151,9 @@ impl<P: Plant> Cells for Planted<P> {
 
     async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
         self.plant.before_change().await;
+        if self.plant.refuses_cells() {
+            return Err(Error::new(ErrorKind::Unavailable, "the memory is full"));
+        }
         self.inner.write_cell(cell, write).await
     }
 
@@ -146,6 +164,9 @@ impl<P: Plant> Cells for Planted<P> {
         idle: Option<TimeToIdle>,
     ) -> Result<Option<Decided>> {
         self.plant.before_change().await;
+        if !self.plant.changes_counts() {
+            return Ok(None);
+        }
         self.inner.change_count(cell, request, idle).await
     }
 
@@ -212,6 +233,7 @@ impl<P: Plant> Node for PlantedNode<P> {
     }
 
     async fn write_data(&self, data: &Arc<[u8]>) -> Result<()> {
+        self.plant.before_write_data().await?;
         self.inner.write_data(data).await
     }
 

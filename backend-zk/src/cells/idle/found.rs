@@ -36,7 +36,7 @@ impl Found {
     /// version if a use is reported already.
     pub(super) fn by(version: Version, uses: Vec<Use>) -> Self {
         Self {
-            cell: Some(VersionedValue { version, value: [].into() }),
+            cell: Some(VersionedValue::new(version, [])),
             condition: Condition::of(version),
             kept: Kept::from_bits(version.number()),
             stays: false,
@@ -80,8 +80,10 @@ fn found(directory: Option<Stat>, value: Vec<u8>, stat: Stat, children: &[String
         kept => kept,
     };
     let version = condition.version(stat.mzxid, kept);
+    let mut cell = VersionedValue::new(version, value);
+    cell.idle = uses.first().filter(|_| kept == Kept::ByUse).map(|used| used.time);
     Found {
-        cell: (!was_used).then(|| VersionedValue { version, value: value.into() }),
+        cell: (!was_used).then_some(cell),
         condition,
         kept,
         stays,

@@ -86,9 +86,9 @@ impl Count {
             None => return kept(CountOutcome::Untold),
         }
         match self.changed(request.change, asked) {
-            Changed::To(next) => written(CountOutcome::Applied(next.value), next),
+            Changed::To(next) => written(CountOutcome::Applied(next.result()), next),
             Changed::Not | Changed::Overflow if request.in_doubt => {
-                written(CountOutcome::Refused, self.written(self.value, request.fence()))
+                written(CountOutcome::Refused, self.written(self.value, request.fence(), self.value))
             }
             Changed::Not | Changed::Overflow => kept(CountOutcome::Refused),
         }
@@ -183,7 +183,7 @@ mod tests {
             *self.doing.get_or_insert_with(|| {
                 self.number += 2;
                 let change = match self.number % 6 {
-                    0 => Change::Down,
+                    0 => Change::Down(1),
                     2 => Change::Swap { from: 0, to: 1 },
                     _ => Change::Add(1),
                 };

@@ -8,6 +8,7 @@
 
 mod asked;
 mod rules;
+mod turns;
 
 use latchwork_core::backend::decide::count::{Change, Changed, Count, Operation, Told};
 

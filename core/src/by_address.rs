@@ -1,0 +1,66 @@
+//! Objects by their addresses, each for as long as it has users.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+use crate::address::Address;
+
+/// Objects that their users share. The map keeps none of them alive.
+#[derive(Debug)]
+pub(crate) struct ByAddress<T> {
+    objects: HashMap<Address, Weak<T>>,
+    // The next sweep takes out the objects that have ended at this size. Twice the size after each sweep keeps
+    // the sweeps linear in the number of all objects.
+    sweep_at: usize,
+}
+
+impl<T> ByAddress<T> {
+    /// Returns the object of an address, if it has users.
+    pub(crate) fn get(&self, address: &Address) -> Option<Arc<T>> {
+        self.objects.get(address).and_then(Weak::upgrade)
+    }
+
+    /// Adds an object, or replaces the object of its address. Returns whether the others were swept.
+    pub(crate) fn insert(&mut self, address: Address, object: &Arc<T>) -> bool {
+        let sweeps = self.objects.len() >= self.sweep_at;
+        if sweeps {
+            self.objects.retain(|_, object| object.strong_count() > 0);
+            self.sweep_at = 16.max(2 * self.objects.len());
+        }
+        self.objects.insert(address, Arc::downgrade(object));
+        sweeps
+    }
+}
+
+impl<T> Default for ByAddress<T> {
+    fn default() -> Self {
+        Self { objects: HashMap::new(), sweep_at: 16 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::address::Kind;
+
+    fn address(number: usize) -> Address {
+        Address::new("n", Kind::Mutex, format!("k{number}")).expect("a good key")
+    }
+
+    #[test]
+    fn sweeps_are_few_while_all_objects_live_and_take_out_all_that_have_ended() {
+        let (mut map, mut live) = (ByAddress::default(), Vec::new());
+        let mut add = |number, live: &mut Vec<_>| {
+            let object = Arc::new(number);
+            let swept = map.insert(address(number), &object);
+            live.push(object);
+            swept
+        };
+        let sweeps = (0..20_000).filter(|&number| add(number, &mut live)).count();
+        assert!(sweeps < 20, "{sweeps}");
+        live.clear();
+        let swept = (20_000..60_000).find(|&number| add(number, &mut live));
+        assert!(swept.is_some(), "no sweep among 40,000 objects");
+        assert_eq!(map.objects.len(), live.len());
+    }
+}
