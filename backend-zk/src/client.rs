@@ -10,6 +10,7 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Settings;
+use crate::namespace::connect_error;
 use crate::opening::open_session;
 use crate::probe::probe;
 use crate::queue::Session;
@@ -87,11 +88,15 @@ impl Client {
         let old = self.current();
         old.close(LostReason::Expired);
         if old.driver.is_connected() {
-            // The client's old nodes must not block it. If the close takes too long, they block it
-            // for a while.
+            // If the close has no answer in time, it is sent again over a new connection.
             let _ = tokio::time::timeout(self.settings.request_timeout, old.driver.silent()).await;
         }
-        let opening = open_session(&self.settings, &self.names, &self.runtime, &self.ended);
+        let opening = async {
+            // No new node of the client meets an old one (LEASE-CLEAN-UP-AFTER-LOSS).
+            let ended = old.driver.end_on_server(&self.settings, &self.runtime).await;
+            ended.map_err(|fault| connect_error(fault, &self.settings))?;
+            open_session(&self.settings, &self.names, &self.runtime, &self.ended).await
+        };
         let opened = self.killed.run_until_cancelled(in_time(&self.settings, opening)).await;
         let fresh = opened.ok_or_else(Error::closed)??;
         if !self.take_over(&fresh) {

@@ -2,9 +2,10 @@
 
 use crate::common::rewriter::{replace, rewriting};
 use crate::common::{
-    address, admitted, backend, config, join, place, plant, server, soon, still_waits, stranger, waiting,
+    ALL, address, admitted, backend, config, join, place, plant, server, soon, still_waits, stranger, waiting,
 };
 use latchwork_core::Claim::{self, Exclusive, Permits, Shared};
+use latchwork_core::backend::{EntryPage, NodeId, QueueEntry};
 use latchwork_core::{ErrorKind, Kind};
 use zookeeper_client::CreateMode;
 
@@ -36,6 +37,28 @@ async fn foreign_child_with_a_bad_number_admits_no_waiter() {
             soon(waiter.admitted()).await.unwrap();
             waiter.leave().await.unwrap();
         }
+    }
+}
+
+/// For example a copy of a namespace, in which every node is persistent.
+#[tokio::test]
+async fn persistent_node_with_the_name_of_a_member_is_not_listed() {
+    let (config, client, stranger) = place().await;
+    for kind in [Kind::Group, Kind::Barrier, Kind::DoubleBarrier] {
+        let queue = address(&config, kind, "a");
+        let member = admitted(client.join(&join(&queue, Shared)).await);
+        let copy = format!(
+            "/{}/{}/a/_c_{}-__READ__",
+            config.namespace,
+            kind.as_str(),
+            NodeId::random().hyphenated()
+        );
+        plant(&stranger, &copy, CreateMode::PersistentSequential).await;
+        let last = admitted(client.join(&join(&queue, Shared)).await);
+        let listed = |page: Vec<QueueEntry>| page.iter().map(|entry| entry.sequence).collect::<Vec<_>>();
+        let members = [&member, &last].map(|node| node.state().sequence());
+        assert_eq!(listed(client.list(&queue, ALL).await.unwrap()), members, "{kind:?}");
+        assert_eq!(listed(client.list(&queue, EntryPage::new(0, 2)).await.unwrap()), members, "{kind:?}");
     }
 }
 

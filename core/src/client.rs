@@ -1,5 +1,6 @@
 //! One connected client, shared by recipes, holds and owners.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,11 +18,26 @@ use crate::decide::{given_back_at, giving_back_bound};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hold::{ClientId, LiveHolds};
 use crate::label::default_label;
+use crate::registration::Registrations;
 use crate::seen::{Rechecks, Recipes};
 use crate::server_trial::ServerTrial;
 use crate::support::{no_idle_cells, no_replicas};
 use crate::token::Tokens;
 use crate::watched::{CellReader, QueueReader, Watched, Watches};
+
+/// The clients that are known to use another server than one client.
+#[derive(Debug, Default)]
+pub(crate) struct Apart(Mutex<HashSet<ClientId>>);
+
+impl Apart {
+    pub(crate) fn knows(&self, client: ClientId) -> bool {
+        self.0.lock().contains(&client)
+    }
+
+    pub(crate) fn note(&self, client: ClientId) {
+        self.0.lock().insert(client);
+    }
+}
 
 /// One client of a coordinator.
 #[derive(Debug)]
@@ -38,6 +54,10 @@ pub(crate) struct Client {
     pub(crate) meters: Recipes,
     /// Whether its server counts in a quorum.
     pub(crate) trial: ServerTrial,
+    /// Its places in the registry.
+    pub(crate) registrations: Registrations,
+    /// The clients of other servers.
+    pub(crate) apart: Apart,
     cells: Watches<CellReader>,
     queues: Watches<QueueReader>,
     // The writers of its counts.
@@ -69,6 +89,8 @@ impl Client {
             live,
             meters: Recipes::new(backend.name()),
             trial: ServerTrial::default(),
+            registrations: Registrations::default(),
+            apart: Apart::default(),
             cells: Watches::new(&rechecks, &closing),
             queues: Watches::new(&rechecks, &closing),
             counts: Mutex::default(),
@@ -79,6 +101,11 @@ impl Client {
             ends_within: config.request_timeout,
             backend,
         }
+    }
+
+    /// Sets where its registrations are found.
+    pub(crate) fn registered(self, registrations: Registrations) -> Self {
+        Self { registrations, ..self }
     }
 
     /// Sets how long the close of its backend may take: for a backend that consists of several clients.

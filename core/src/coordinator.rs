@@ -183,7 +183,7 @@ impl Coordinator {
     }
 
     /// Makes a barrier that `parties` members pass together. Checks key and parties, without I/O. All members
-    /// must give the same number.
+    /// must give the same number: a wait with another number than the members that wait already ends with `Conflict`.
     ///
     /// # Errors
     /// * `InvalidArgument` (`parties`): the number is zero.

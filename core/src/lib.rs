@@ -64,6 +64,7 @@ mod moving;
 mod pages;
 pub mod recipes;
 mod reentrancy;
+mod registration;
 mod registry;
 mod runtime;
 mod secret;

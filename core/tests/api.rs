@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use latchwork_core::backend::decide::ContactProof;
-use latchwork_core::backend::decide::barrier::{NoPassage, Passage};
+use latchwork_core::backend::decide::barrier::{Disagreement, NoPassage, Passage, Place};
 use latchwork_core::backend::decide::chain::{Listed, Standing};
 use latchwork_core::backend::decide::count::request::{CountOutcome, CountRequest, Decided};
 use latchwork_core::backend::decide::count::{
@@ -109,7 +109,7 @@ fn every_public_type_is_send_sync_unpin_and_debug() {
         MultiLock MultiGuard QuorumLock QuorumGuard MultiMember
         SharedValue Compared Watch Counter IdGenerator CountDownLatch
         Election Leader Leadership Group GroupChanges GroupMember Membership Barrier DoubleBarrier Inside
-        Passage NoPassage
+        Passage Place Disagreement NoPassage
         Version VersionedValue Expected CellWrite CellWritten CellStore Count Operation Change Changed Told NotACount
         Acquire Token Loss Ended HoldState LostReason Error ErrorKind
         CellLife TimeToIdle QueuePrefix KeysWith ExpectedLimit Unobserved

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use latchwork_core::memory::{Link, Memory};
+use latchwork_core::memory::{self, Link, Memory};
 use latchwork_core::recipes::{MultiLock, MultiMember};
-use latchwork_core::{Clock, Config, Coordinator, Ended, ErrorKind, HoldState, LostReason};
+use latchwork_core::{Clock, Config, Coordinator, Ended, ErrorKind, HoldState, LostReason, connect};
 use tokio::time::{Instant, sleep};
 
 use crate::common::{Clients, clients, fails};
@@ -32,6 +32,25 @@ fn of_two_coordinators() -> (Coordinator, MultiLock, Link) {
     let ((one, _), (two, link)) = (connected(&store, Some("one")), connected(&store, Some("two")));
     let both = MultiLock::new([members(&one, &["a"]), members(&two, &["b"])].concat()).unwrap();
     (one, both, link)
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_lock_under_two_names_of_its_server_is_refused() {
+    let store = "one-server-of-several-locks";
+    let _store = Memory::named(store, Clock::tokio()).expect("a new store");
+    let of = async |name: &str, namespace: &str| {
+        let url = format!("memory://{store}?name={name}&namespace={namespace}");
+        connect(&[memory::connector()], &url.parse().expect("a good URL")).await.expect("connected")
+    };
+    let (a, b, c) = (of("a", "one").await, of("b", "one").await, of("c", "other").await);
+    let twice = MultiLock::new([members(&a, &["x"]), members(&b, &["y", "x"])].concat()).expect("two names");
+    let error = twice.acquire().await.expect_err("it would wait for itself");
+    assert_eq!(error.argument(), Some("members"), "{error}");
+    assert!(error.to_string().contains(r#"the coordinators "a" and "b" are one server"#), "{error}");
+    for other in [members(&b, &["y"]), members(&c, &["x"])] {
+        let lock = MultiLock::new([members(&a, &["x"]), other].concat()).expect("two names");
+        lock.acquire().await.expect("two locks").release().await.expect("released");
+    }
 }
 
 #[tokio::test(start_paused = true)]

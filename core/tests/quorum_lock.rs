@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use latchwork_core::memory::{self, Link, Memory};
 use latchwork_core::recipes::{QuorumGuard, QuorumLock};
-use latchwork_core::{Clock, Config, Coordinator, Ended, ErrorKind, HoldState, LostReason, connect_lazy};
+use latchwork_core::{
+    Clock, Config, Coordinator, Ended, ErrorKind, HoldState, LostReason, connect, connect_lazy,
+};
 use tokio::time::{Instant, sleep};
 
 use crate::common::fails;
@@ -96,6 +98,33 @@ async fn invalid_quorum_members_are_refused_by_name() {
     let short = refused("x", &[&one, &two], TTL / 2);
     assert!(short.contains("`longest_ttl`: is 5s"), "{short}");
     assert!(QuorumLock::new("x", [unnamed], TTL).is_ok(), "a single coordinator needs no name");
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_names_and_two_namespaces_of_one_server_are_refused() {
+    let store = "one-server-of-a-quorum";
+    let _store = Memory::named(store, Clock::tokio()).expect("a new store");
+    let of = async |name: &str, namespace: &str| {
+        let url = format!("memory://{store}?name={name}&namespace={namespace}&ttl=10s");
+        connect(&[memory::connector()], &url.parse().expect("a good URL")).await.expect("connected")
+    };
+    let (a, b, c) = (of("a", "one").await, of("b", "one").await, of("c", "other").await);
+    for (members, named) in
+        [([&a, &b], r#""a" and "b" are one server"#), ([&a, &c], r#""a" and "c" are one server"#)]
+    {
+        let lock = QuorumLock::new("x", members.map(Clone::clone), TTL).expect("two names");
+        let errors =
+            [lock.acquire().await.map(drop), lock.try_acquire().await.map(drop), lock.initialize().await];
+        for error in errors.map(|answer| answer.expect_err(named)) {
+            assert!(error.argument() == Some("members") && error.to_string().contains(named), "{error}");
+        }
+    }
+    let elsewhere = Memory::named("another-server-of-a-quorum", Clock::tokio()).expect("a new store");
+    let url = "memory://another-server-of-a-quorum?name=d&ttl=10s".parse().expect("a good URL");
+    let d = connect(&[memory::connector()], &url).await.expect("connected");
+    let lock = QuorumLock::new("x", [a, d], TTL).expect("two names");
+    lock.initialize().await.expect("two servers");
+    drop((lock.acquire().await.expect("acquired"), elsewhere));
 }
 
 #[tokio::test(start_paused = true)]

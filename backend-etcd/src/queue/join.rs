@@ -98,7 +98,10 @@ impl Attempt<'_> {
         let mut limit = LimitCompare::expected(self.join);
         for _ in 0..ROUNDS {
             let mut txn = self.txn(&limit);
-            txn.then.push(Op::Range(list::range(&self.queue, self.join.claim, Order::Newest)));
+            txn.then.push(Op::Range(match self.queue.kind.admits_all() {
+                true => list::count(&self.queue),
+                false => list::range(&self.queue, self.join.claim, Order::Newest),
+            }));
             let result = self.context.driver.txn(txn).await?;
             if result.succeeded {
                 return self.entered(&result).await.map_err(after_the_put);
@@ -134,7 +137,7 @@ impl Attempt<'_> {
             };
             if result.succeeded {
                 let limit = stored_limit(result.reads.last()).permits();
-                return Ok(self.joined(result.revision, None, limit, false));
+                return Ok(self.joined(result.revision, None, limit, false, None));
             }
             if let Some(joined) = self.found_again(&result).await? {
                 return Ok(joined);
@@ -188,6 +191,10 @@ impl Attempt<'_> {
         let mut reads = result.reads.iter();
         let stored = if self.permits() { stored_limit(reads.next()) } else { StoredLimit::Absent };
         let found = reads.next().cloned().unwrap_or_default();
+        if self.queue.kind.admits_all() {
+            let ahead = usize::try_from(found.count).unwrap_or(usize::MAX).saturating_sub(1);
+            return Ok(self.joined(result.revision, None, None, false, Some(ahead)));
+        }
         let limit = if self.permits() {
             match self.join.settle(&stored) {
                 Ok(limit) => Some(limit),
@@ -201,7 +208,7 @@ impl Attempt<'_> {
             Some(listing) => listing,
             None => self.list(result.revision).await?.0,
         };
-        Ok(self.joined(result.revision, Some(listing), limit, false))
+        Ok(self.joined(result.revision, Some(listing), limit, false, None))
     }
 
     /// Removes the node of a refused join by its name alone, which no other node will have. A
@@ -230,7 +237,8 @@ impl Attempt<'_> {
         if let StoredLimit::Foreign(_) = stored {
             return Err(self.join.conflict(&stored).into());
         }
-        Ok(Some(self.joined(own.created, Some(listing), stored.permits(), true)))
+        let ahead = if self.queue.kind.admits_all() { listing.position(self.own.as_bytes()) } else { None };
+        Ok(Some(self.joined(own.created, Some(listing), stored.permits(), true, ahead)))
     }
 
     async fn list(&self, created: u64) -> Answer<(Listing, StoredLimit)> {
@@ -238,12 +246,22 @@ impl Attempt<'_> {
     }
 
     /// The node that the server has created, by this request or, with `again`, by an earlier one.
-    fn joined(&self, sequence: u64, listing: Option<Listing>, limit: Option<u32>, again: bool) -> Joined {
+    fn joined(
+        &self,
+        sequence: u64,
+        listing: Option<Listing>,
+        limit: Option<u32>,
+        again: bool,
+        ahead: Option<usize>,
+    ) -> Joined {
         let limit = limit.or(self.join.limit.to_store()).unwrap_or(0);
         let standing = listing.as_ref().and_then(|listing| listing.standing(self.own.as_bytes(), limit));
         let repeated = self.join.repeated || again;
         let name = if repeated { NodeName::Repeated(self.join.id) } else { NodeName::Lent(self.name) };
         let node = EtcdNode::register(self, name, sequence);
+        if let Some(ahead) = ahead {
+            node.own.state.joined_behind(ahead);
+        }
         // A try has no listing: its own transaction has admitted it, and compared the limit.
         let revision = listing.as_ref().map_or(sequence, |listing| listing.revision);
         // Not admitted if the own deadline has passed (CHAIN-OWN-NODE-AND-DEADLINE), or if the

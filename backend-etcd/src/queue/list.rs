@@ -51,6 +51,11 @@ pub(crate) fn range(queue: &Queue, claim: Claim, order: Order) -> Range {
     }
 }
 
+/// The read that shows the number of nodes in a queue that admits every node. It reads one name.
+pub(crate) fn count(queue: &Queue) -> Range {
+    nodes(queue, Order::ByKey, 1)
+}
+
 /// A read of the keys that count in a queue: names alone, except at an exact address. There the
 /// lease of a key decides, and since etcd 3.7 a read of names does not return it any more.
 pub(crate) fn nodes(queue: &Queue, order: Order, limit: i64) -> Range {
@@ -78,11 +83,16 @@ impl Listing {
     /// The position of the node with this key. `None`: it is not in the queue
     /// (CHAIN-OWN-NODE-AND-DEADLINE).
     pub(crate) fn standing(&self, key: &[u8], limit: u32) -> Option<Standing> {
-        let own = self.members.iter().position(|member| member.key == key)?;
+        let own = self.position(key)?;
         Some(match standing(&self.listing(), own, limit) {
             Standing::Behind { watch, sole } => Standing::Behind { watch, sole: sole && !self.more },
             other => other,
         })
+    }
+
+    /// How many of the listed nodes are ahead of the node with this key. `None`: it is not in the queue.
+    pub(crate) fn position(&self, key: &[u8]) -> Option<usize> {
+        self.members.iter().position(|member| member.key == key)
     }
 
     /// Whether a new node would be admitted at once.

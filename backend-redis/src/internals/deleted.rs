@@ -71,7 +71,7 @@ impl History<'_> {
                 holders.push(stood.claim);
             }
         }
-        if let JoinAnswer::Admitted { sequence } | JoinAnswer::Waiting { sequence, .. } = newcomer.1 {
+        if let JoinAnswer::Admitted { sequence, .. } | JoinAnswer::Waiting { sequence, .. } = newcomer.1 {
             let behind = before
                 .iter()
                 .all(|stood| sequence > stood.sequence || after[&stood.sequence] == RenewAnswer::Gone);
@@ -180,7 +180,7 @@ async fn hundreds_of_holders_outlive_a_deleted_hash() {
         for _ in 0..600 {
             let join = history.attempt(claim, Limit::Exactly(600));
             let answer = history.try_join(&join).await.unwrap();
-            let JoinAnswer::Admitted { sequence } = answer else { panic!("{answer:?}") };
+            let JoinAnswer::Admitted { sequence, .. } = answer else { panic!("{answer:?}") };
             held.push((join.id, sequence));
         }
         assert_eq!(history.delete(&["meta"]).await, 1);

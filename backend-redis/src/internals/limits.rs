@@ -37,7 +37,7 @@ async fn the_scripts_and_core_read_the_same_from_any_bytes() {
         let call = scripts::join(queue, &join, FAR, fixture.inbox());
         let (answer, ..) = scripts::joined(fixture.run(call).await).unwrap();
         match (join.settle(&core), answer) {
-            (Ok(_), JoinAnswer::Admitted { sequence }) => {
+            (Ok(_), JoinAnswer::Admitted { sequence, .. }) => {
                 limits += 1;
                 fixture.run(scripts::leave(queue, join.id, sequence)).await;
             }

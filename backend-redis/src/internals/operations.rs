@@ -51,7 +51,7 @@ impl History<'_> {
         let (twin, notified) = self.twin.join(self.now, &ask);
         let twin = self.not_before_now(twin);
         let script = match answer {
-            JoinAnswer::Admitted { sequence } => Answer::Admitted { sequence },
+            JoinAnswer::Admitted { sequence, .. } => Answer::Admitted { sequence },
             JoinAnswer::Waiting { sequence, ahead } => self.waiting(sequence, ahead),
             JoinAnswer::Refused => Answer::Refused,
             JoinAnswer::Abandoned => Answer::Gone,

@@ -58,7 +58,7 @@ async fn join(history: &mut History<'_>) -> Option<(NodeId, u64)> {
     let joined = history.try_join(&join).await;
     history.log.push(format!("join {}: {joined:?}", join.id));
     match joined {
-        Ok(JoinAnswer::Admitted { sequence } | JoinAnswer::Waiting { sequence, .. }) => {
+        Ok(JoinAnswer::Admitted { sequence, .. } | JoinAnswer::Waiting { sequence, .. }) => {
             Some((join.id, sequence))
         }
         Ok(_) => None,

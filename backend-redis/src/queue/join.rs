@@ -45,9 +45,9 @@ fn joined(
     (answer, flags, _): (JoinAnswer, Flags, ServerTime),
 ) -> Result<Joined> {
     client.act_on(flags, &attempt.queue);
-    let (sequence, admitted, recheck) = match answer {
-        JoinAnswer::Admitted { sequence } => (sequence, true, Moment::NEVER),
-        JoinAnswer::Waiting { sequence, ahead } => (sequence, false, next_recheck(client, ahead)),
+    let (sequence, behind, recheck) = match answer {
+        JoinAnswer::Admitted { sequence, ahead } => (sequence, Some(ahead), Moment::NEVER),
+        JoinAnswer::Waiting { sequence, ahead } => (sequence, None, next_recheck(client, ahead)),
         JoinAnswer::Refused => return Ok(Joined::Refused),
         JoinAnswer::Abandoned => return Err(Error::lost(LostReason::Revoked)),
         JoinAnswer::Conflict { stored } => return Err(join.conflict(&stored)),
@@ -59,7 +59,11 @@ fn joined(
         return Err(Error::lost(reason));
     }
     client.lease.joined(sent);
-    client.inbox.settle(attempt, NodeWriter::new(lease, sequence), admitted, recheck);
+    let (state, admitted) = (NodeWriter::new(lease, sequence), behind.is_some());
+    if let Some(ahead) = behind {
+        state.joined_behind(ahead);
+    }
+    client.inbox.settle(attempt, state, admitted, recheck);
     if attempt.is_leaving() {
         // The close ran before this node had a state that it could end. It removes the node by
         // name.

@@ -4,7 +4,7 @@
 -- ARGV  now (empty: the server's) | shape | id | claim x/s/p | weight | ttl, us | the requested limit (empty: the stored
 --       limit; after ~: this limit if none is stored) | secret@inbox | label [NUL data] | 1 for a try
 -- ->    { answer, a, b, flags, now }
---       1 admitted (a: sequence) | 2 waiting (a: sequence, b: us until the node that it waits for may have expired)
+--       1 admitted (a: sequence, b: the nodes ahead, or more) | 2 waiting (a: sequence, b: us until the node that it waits for may have expired)
 --       0 a try that was not admitted | -1 abandoned before | -2 another limit, or a limit that is too low (a: the stored
 --       limit; -1: none is stored; a text: the stored text, which is not a limit)
 --       or an error that begins with OUTOFRANGE and names a key, before anything is written
@@ -35,7 +35,7 @@ if seq then
   keep(q, ttl)
   local wait = stands(q, id, seq)
   if wait == 0 then
-    return answer(1, seq)
+    return answer(1, seq, q.count)
   elseif wait == UNSETTLED then
     return answer(2, seq, LONGEST)
   elseif wait < 0 then
@@ -91,7 +91,7 @@ if not free then
     return answer(2, seq, wait - 1)
   end
   -- The entry ahead was not a node, and is removed.
-  return answer(1, seq)
+  return answer(1, seq, q.count)
 end
 -- If more readers must be notified ("more"), the mark must not skip them.
 if shape ~= 'rw' or not q.more then
@@ -100,4 +100,4 @@ end
 if shape == 'p' then
   q.sum = q.sum + want
 end
-return answer(1, seq)
+return answer(1, seq, q.count - 1)

@@ -15,11 +15,20 @@ use crate::layout::QueueKeys;
 /// The outcome of a join.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum JoinAnswer {
-    Admitted { sequence: u64 },
-    Waiting { sequence: u64, ahead: Duration },
+    /// `ahead`: the number of nodes ahead, or a higher number.
+    Admitted {
+        sequence: u64,
+        ahead: usize,
+    },
+    Waiting {
+        sequence: u64,
+        ahead: Duration,
+    },
     Refused,
     Abandoned,
-    Conflict { stored: StoredLimit },
+    Conflict {
+        stored: StoredLimit,
+    },
 }
 
 /// Joins a queue. `notify` is the node's secret and its client's inbox, `secret@channel`: the
@@ -52,7 +61,10 @@ pub(crate) fn joined(reply: Reply) -> Result<(JoinAnswer, Flags, ServerTime)> {
     let mut reply = Fields::of(reply)?;
     let (code, a, b) = (reply.int()?, reply.next()?, reply.int()?);
     let answer = match (code, a) {
-        (1, Reply::Int(a)) => JoinAnswer::Admitted { sequence: unsigned(a)? },
+        (1, Reply::Int(a)) => {
+            let ahead = usize::try_from(b).map_err(|_| malformed())?;
+            JoinAnswer::Admitted { sequence: unsigned(a)?, ahead }
+        }
         (2, Reply::Int(a)) => {
             JoinAnswer::Waiting { sequence: unsigned(a)?, ahead: Duration::from_micros(unsigned(b)?) }
         }

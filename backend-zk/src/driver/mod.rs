@@ -7,6 +7,7 @@
 //! the session, so this module can end the crate's tasks.
 
 mod acls;
+mod dial;
 mod kind;
 mod node_mode;
 mod reads;
@@ -27,5 +28,5 @@ pub(crate) use session::{Connected, Driver};
 pub(crate) use transaction::{Beside, Commit, InDirectory, Operation, Refusal};
 pub(crate) use watch::{Armed, Connection, Event, Watch};
 pub(crate) use watch_budget::WatchBudget;
-pub(crate) use writes::{JoinReply, JoinRequest};
+pub(crate) use writes::{Children, JoinReply, JoinRequest};
 pub(crate) use zookeeper_client::Stat;

@@ -1,25 +1,24 @@
 //! The life of one session: it is opened, followed, and closed or killed.
 
 use std::fmt;
-use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use latchwork_core::Moment;
 use latchwork_core::backend::{LeaseWriter, LinkLog, Throttle};
-use latchwork_core::seen::{self, Rechecks, Requests};
-use latchwork_core::{Moment, Secret};
+use latchwork_core::seen::{Rechecks, Requests};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
-use zookeeper_client::{Acls, Client, Connector, Error, SessionState, StateWatcher};
+use zookeeper_client::{Acls, Client, Error, SessionInfo, SessionState, StateWatcher};
 
-use super::relay::{self, Relay};
+use super::dial::{dial, reached};
 use super::sasl;
 use super::tasks::Tasks;
 use super::watch_budget::WatchedBytes;
 use super::{NodeMode, kind};
 use crate::config::{NAME, Settings};
-use crate::error::{Answer, Fault, Tried};
+use crate::error::{Answer, Fault, Unanswered};
 
 /// The shortest pause before a request that failed is sent again.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -30,7 +29,9 @@ pub(crate) struct Driver {
     client: Mutex<Option<Arc<Client>>>,
     tasks: Arc<Tasks>,
     pub(super) state: StateWatcher,
-    session: i64,
+    session: SessionInfo,
+    // Cancelled when another connection has ended the session.
+    ended: CancellationToken,
     lease: LeaseWriter,
     pub(super) request_timeout: Duration,
     // Bounds the number of requests that may be ahead of a proof of contact.
@@ -63,30 +64,9 @@ impl Driver {
         beside: Option<&LeaseWriter>,
     ) -> Answer<Connected> {
         let tasks = Arc::new(Tasks::on(runtime));
-        // The protocol has whole milliseconds. Rounded down, the granted TTL would seem shorter than the
-        // requested one.
-        let millis = settings.ttl.as_nanos().div_ceil(1_000_000);
-        let ask = Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX));
-        let mut connector =
-            Client::connector().with_session_timeout(ask).with_connection_timeout(settings.host_timeout());
-        let login = settings.login().await.map_err(Fault::NoLogin)?;
-        let relay = relay(settings, &tasks).await?;
-        let hosts = relay.as_ref().map_or_else(|| settings.hosts.join(","), Relay::addresses);
-        if let Some(relay) = &relay {
-            // Before any login: the relay expects the secret first.
-            connector = connector.with_auth(relay::SCHEME, relay.secret());
-        }
-        if let Some((user, password)) = login {
-            connector = logged_in(connector, settings, user, &password);
-        }
-        let sent = settings.clock.now();
-        let client = tasks.within(connector.connect(&hosts)).await?;
-        let answered = settings.clock.now();
+        let (client, sent, answered) = dial(settings, &tasks, None).await?;
         if settings.sasl {
             sasl::check(&client).await?;
-        }
-        if let Some(relay) = relay {
-            tasks.runtime.spawn(end_with_session(relay, client.state_watcher(), tasks.killed.clone()));
         }
         let own = || LeaseWriter::new(settings.clock.clone(), client.session_timeout(), sent);
         let lease = beside.cloned().unwrap_or_else(own);
@@ -97,7 +77,8 @@ impl Driver {
         let acls = if settings.logins.are_given() { Acls::creator_all() } else { Acls::anyone_all() };
         let driver = Driver {
             state: client.state_watcher(),
-            session: client.session_id().0,
+            session: client.session().clone(),
+            ended: CancellationToken::new(),
             client: Mutex::new(Some(Arc::new(client))),
             tasks,
             lease,
@@ -142,7 +123,7 @@ impl Driver {
 
     /// Returns the session's id, which the client's nodes have as `ephemeralOwner`.
     pub(crate) fn session(&self) -> i64 {
-        self.session
+        self.session.id().0
     }
 
     /// Waits until the session is connected, or the lease is lost.
@@ -221,7 +202,8 @@ impl Driver {
 
     /// Waits until the server has confirmed the close.
     pub(crate) async fn closed(&self) {
-        reached(self.state.clone(), SessionState::is_terminated).await;
+        let closed = reached(self.state.clone(), SessionState::is_terminated);
+        self.ended.run_until_cancelled(closed).await;
     }
 
     /// Waits until no more events can come: the session is closed, expired or killed.
@@ -245,51 +227,42 @@ impl Driver {
         self.client.lock().take();
     }
 
+    /// Ends the session on the server, unless the server has confirmed its close before: over a new connection,
+    /// because this one may be lost. Returns when the server has removed the nodes of the session.
+    pub(crate) async fn end_on_server(&self, settings: &Settings, runtime: &Handle) -> Answer<()> {
+        if self.state.peek_state() == SessionState::Closed || self.ended.is_cancelled() {
+            return Ok(());
+        }
+        // Two connections of one session would end each other.
+        self.kill().await;
+        let tasks = Arc::new(Tasks::on(runtime));
+        match dial(settings, &tasks, Some(self.session.clone())).await {
+            Ok((client, ..)) => {
+                let state = client.state_watcher();
+                // The last handle: this closes the session.
+                drop(client);
+                let closed = reached(state, SessionState::is_terminated);
+                let closed = tokio::time::timeout(self.request_timeout, closed).await;
+                if !matches!(closed, Ok(SessionState::Closed)) {
+                    tasks.kill().await;
+                    return Err(Fault::Unknown(Unanswered::default()));
+                }
+            }
+            // The server does not know it any more.
+            Err(Fault::SessionOver) => {}
+            Err(fault) => return Err(fault),
+        }
+        self.ended.cancel();
+        Ok(())
+    }
+
     pub(super) fn client(&self) -> Answer<Arc<Client>> {
         self.client.lock().clone().ok_or(Fault::SessionOver)
     }
 }
 
-/// Returns a connector that logs a session in at each dial.
-fn logged_in(connector: Connector, settings: &Settings, user: String, password: &Secret) -> Connector {
-    match settings.sasl {
-        true => sasl::logged_in(connector, user, password.expose().to_owned()),
-        false => connector.with_auth("digest", format!("{user}:{}", password.expose()).as_bytes()),
-    }
-}
-
-/// Opens the relay of a client with TLS or SASL. With SASL it delays repeated watches until after the login.
-async fn relay(settings: &Settings, tasks: &Tasks) -> Answer<Option<Relay>> {
-    if !settings.transport.is_tls() && !settings.sasl {
-        return Ok(None);
-    }
-    let opened = Relay::open(&settings.hosts, &settings.transport, settings.sasl, &tasks.runtime).await;
-    opened.map(Some).map_err(|error| {
-        seen::relay_failed(NAME, &error);
-        Fault::Unsent(Tried { hosts: Ipv4Addr::LOCALHOST.to_string(), took: Duration::ZERO })
-    })
-}
-
-/// Keeps the relay until the client crate needs no connection any more. That is later than the last use of a
-/// client, because the session is closed in the background.
-async fn end_with_session(relay: Relay, state: StateWatcher, killed: CancellationToken) {
-    killed.run_until_cancelled(reached(state, SessionState::is_terminated)).await;
-    drop(relay);
-}
-
-/// Waits until the crate reports such a state of the session.
-async fn reached(mut watcher: StateWatcher, is_wanted: impl Fn(SessionState) -> bool) -> SessionState {
-    let mut state = watcher.state();
-    while !is_wanted(state) {
-        state = watcher.changed().await;
-    }
-    state
-}
-
 impl fmt::Debug for Driver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Driver")
-            .field("session", &format_args!("{:#x}", self.session))
-            .finish_non_exhaustive()
+        f.debug_struct("Driver").field("session", &self.session.id()).finish_non_exhaustive()
     }
 }

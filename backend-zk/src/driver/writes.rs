@@ -15,15 +15,28 @@ pub(crate) struct JoinRequest<'a> {
     pub(crate) prefix: &'a str,
     pub(crate) data: &'a [u8],
     pub(crate) limit: Option<&'a str>,
+    /// Only the number of the queue's children is needed, not their names.
+    pub(crate) counts: bool,
     /// Creates the queue's missing directory first, in the same trip.
     pub(crate) cold: bool,
+}
+
+/// The queue of a new node.
+#[derive(Debug)]
+pub(crate) enum Children {
+    Names(Vec<String>),
+    Number(usize),
 }
 
 #[derive(Debug)]
 pub(crate) struct JoinReply {
     pub(crate) created: Answer<(String, Stat)>,
-    pub(crate) children: Answer<Vec<String>>,
+    pub(crate) children: Answer<Children>,
     pub(crate) limit: Option<Answer<(Vec<u8>, Stat)>>,
+}
+
+fn number(directory: Stat) -> Children {
+    Children::Number(usize::try_from(directory.num_children).unwrap_or(0))
 }
 
 impl Driver {
@@ -75,7 +88,7 @@ impl Driver {
     }
 
     pub(crate) async fn join(&self, request: JoinRequest<'_>) -> Answer<JoinReply> {
-        let JoinRequest { queue, prefix, data, limit, cold } = request;
+        let JoinRequest { queue, prefix, data, limit, counts, cold } = request;
         let path = format!("{queue}/{prefix}");
         let directory = CreateMode::Container.with_acls(self.acls);
         let node = CreateMode::EphemeralSequential.with_acls(self.acls);
@@ -86,7 +99,8 @@ impl Driver {
             let created = client.create(path, data, &node);
             // Before the listing, which is judged by it (`queue::limit::read_limit`).
             let limit = limit.map(|limit| client.get_data(limit));
-            let children = client.list_children(queue);
+            let names = (!counts).then(|| client.list_children(queue));
+            let stat = counts.then(|| client.check_stat(queue));
             // The answer to the later create shows a directory that exists or a missing parent, but not a
             // refusal.
             let refused = OptionFuture::from(directory).await.and_then(Result::err).map(Fault::from);
@@ -97,7 +111,13 @@ impl Driver {
                     (Err(Error::NoNode), Some(refused)) => Err(refused),
                     (Err(error), _) => Err(error.into()),
                 },
-                children: children.await.map_err(Fault::from),
+                children: match (OptionFuture::from(names).await, OptionFuture::from(stat).await) {
+                    (Some(names), _) => names.map(Children::Names).map_err(Fault::from),
+                    (None, stat) => {
+                        let stat = stat.transpose().map_err(Fault::from).map(Option::flatten);
+                        stat.and_then(|stat| stat.ok_or(Fault::NoNode)).map(number)
+                    }
+                },
                 limit: found(limit).await,
             })
         })

@@ -17,6 +17,8 @@ pub(crate) enum Shown {
     /// The children of the queue's directory.
     Queue(Vec<String>),
     Behind(KnownPredecessor),
+    /// The number of all children, in a queue that admits every node.
+    Among(usize),
 }
 
 /// It is immediately ahead, known without a listing, and watched.

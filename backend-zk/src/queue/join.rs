@@ -2,7 +2,7 @@
 //!
 //! A join creates its node and lists the queue, pipelined: one trip. On one connection the listing
 //! shows the own node and all nodes that were created before it. It may show too many nodes ahead,
-//! never too few.
+//! never too few. In a queue that admits every node, the number of children is enough.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use super::session::Session;
 use super::unsettled::Own;
 use super::zk_node::{FirstLook, Listing, ZkNode};
 use crate::config::Settings;
-use crate::driver::{JoinReply, JoinRequest, NodeMode, QueueReply};
+use crate::driver::{Children, JoinReply, JoinRequest, NodeMode, QueueReply};
 use crate::error::{Answer, Fault};
 use crate::layout::{Contenders, QueuePaths, counter, has_id, is_used_up, plain, prefix, split};
 
@@ -54,6 +54,12 @@ async fn enter(session: &Arc<Session>, queue: &QueuePaths, join: &Join) -> Resul
     }
     let joined = match shown {
         Shown::Nobody => {
+            node.state.joined_behind(0);
+            node.enter(Admission::Seen, None, WrittenLimit::default())?;
+            Ok(Joined::Admitted(node))
+        }
+        Shown::Among(children) => {
+            node.state.joined_behind(children.saturating_sub(1));
             node.enter(Admission::Seen, None, WrittenLimit::default())?;
             Ok(Joined::Admitted(node))
         }
@@ -93,6 +99,7 @@ async fn stand(
         // Another client removed the node before the listing.
         return Err(Error::lost(LostReason::Revoked));
     };
+    node.state.joined_behind(own);
     match standing(&contenders.listed(|_| false), own, limit.permits) {
         Standing::Admitted { mark } => {
             node.enter(Admission::seen(mark || read_later), None, limit)?;
@@ -135,7 +142,9 @@ async fn create(session: &Session, queue: &QueuePaths, join: &Join, name: NodeId
         WithoutListing::NotTried => false,
     };
     let (limit, data) = (queue.limit.as_deref(), plain(queue.data, &join.label, &join.data));
-    let mut request = JoinRequest { queue: &queue.directory, prefix: &prefix, data: &data, limit, cold };
+    let counts = queue.kind.admits_all();
+    let mut request =
+        JoinRequest { queue: &queue.directory, prefix: &prefix, data: &data, limit, counts, cold };
     for _ in 0..COLD_TRIES {
         let JoinReply { created, children, limit } = session.driver.join(request).await?;
         let (path, stat) = match created {
@@ -151,7 +160,11 @@ async fn create(session: &Session, queue: &QueuePaths, join: &Join, name: NodeId
             Err(fault) => return Err(fault),
         };
         fast_path::created(session, queue, join.claim, &path, &stat);
-        let shown = or_undone(session, &path, children.map(Shown::Queue)).await?;
+        let shown = children.map(|children| match children {
+            Children::Names(names) => Shown::Queue(names),
+            Children::Number(number) => Shown::Among(number),
+        });
+        let shown = or_undone(session, &path, shown).await?;
         return Ok(CreatedNode { path, stat, shown, limit });
     }
     Err(Fault::NoNode)

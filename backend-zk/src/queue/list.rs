@@ -49,7 +49,9 @@ pub(crate) async fn list(session: &Session, address: &Address, page: EntryPage) 
         let behind = queue.0[low + found.len()..].iter().take(CHUNK.min(page.most - in_page));
         let nodes: Vec<_> = behind.map(|one| paths.node(&one.name)).collect();
         let read = driver.read_all(&nodes).await.map_err(fail)?;
-        let is_in_page = |(data, stat): &&(Vec<u8>, Stat)| data_of(data, stat).sequence > page.after;
+        let is_in_page = |(data, stat): &&(Vec<u8>, Stat)| {
+            data_of(data, stat).sequence > page.after && counts(paths.kind, stat)
+        };
         in_page += read.iter().flatten().filter(is_in_page).count();
         found.extend(read);
     }
@@ -66,6 +68,9 @@ pub(crate) async fn list(session: &Session, address: &Address, page: EntryPage) 
     let now = session.lease.server_now();
     let entries = shown.zip(found).filter_map(|(at, found)| {
         let (data, stat) = found?;
+        if !counts(paths.kind, &stat) {
+            return None;
+        }
         let data = data_of(&data, &stat);
         Some(QueueEntry {
             sequence: data.sequence,
@@ -78,6 +83,12 @@ pub(crate) async fn list(session: &Session, address: &Address, page: EntryPage) 
         })
     });
     Ok(entries.filter(|entry| entry.sequence > page.after).collect())
+}
+
+/// Whether a listing shows this node. If every node of a queue is a live member, another program's node without
+/// a session does not count (NODE-FOREIGN), and blocks no node.
+fn counts(kind: Kind, stat: &Stat) -> bool {
+    stat.ephemeral_owner != 0 || !kind.admits_all()
 }
 
 /// Removes the node with this sequence number, of any client. It can remove a newer node in only

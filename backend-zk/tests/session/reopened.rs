@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::{connects, end_session, opens_a_session, through};
 use crate::common::request::CREATE2;
 use crate::common::{
-    address, admitted, alone, backend, config, coordinator, holds, join, one_proxied_with, server, sessions,
-    soon, suspended, waiting,
+    ALL, address, admitted, alone, backend, config, coordinator, holds, join, one_proxied_with, server,
+    sessions, soon, suspended, waiting,
 };
 use latchwork_conformance::errors::fails;
 use latchwork_conformance::proxy::{Direction, Event, Proxy};
@@ -196,6 +196,34 @@ async fn a_new_session_does_not_end_with_the_runtime_that_asked_for_it() {
     hold.check().expect("the session is served and proven");
     hold.release().await.unwrap();
     client.close().await.unwrap();
+}
+
+/// The client reaches no server when it loses its lease, so it cannot close its session then.
+#[tokio::test]
+async fn nodes_of_a_session_that_was_lost_in_an_outage_are_gone_before_the_next_join() {
+    let (proxy, mut config) = through(server().await.addr()).await;
+    // The server does not end the session while this test lasts.
+    config.ttl = Duration::from_secs(60);
+    let client = backend(&config).await;
+    let queue = address(&config, Kind::Mutex, "a");
+    admitted(client.join(&join(&queue, Exclusive)).await);
+    let lease = client.lease();
+    proxy.cut();
+    suspended(&lease).await;
+    lease.clock().jump(config.ttl);
+    soon(lease.until_lost()).await;
+    proxy.resume();
+    let again = soon(async {
+        loop {
+            match client.join(&join(&queue, Exclusive)).await {
+                Err(error) if error.may_pass() => {}
+                joined => break joined,
+            }
+        }
+    });
+    admitted(again.await);
+    assert_eq!(client.list(&queue, ALL).await.unwrap().len(), 1);
+    client.close(Close::Orderly).await.unwrap();
 }
 
 /// The server ends the session before the client's deadline: another client closes it by its id,

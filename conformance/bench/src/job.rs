@@ -7,7 +7,9 @@ use crate::plan::{Measure, Plan};
 use crate::recipe::Recipe;
 use crate::target::Target;
 use crate::throughput::TASKS;
-use crate::{Result, counting, hearing, held, many, moving, quorum, reentry, throughput, uncontended};
+use crate::{
+    Result, barrier, counting, hearing, held, many, moving, quorum, reentry, throughput, uncontended,
+};
 
 const CONTENDERS: usize = 16;
 /// More than the head of a queue on etcd.
@@ -41,6 +43,7 @@ enum Task {
     Quorum(usize),
     Moving(Recipe, usize),
     Held(usize),
+    Barrier(usize),
     Many(usize),
 }
 
@@ -87,6 +90,7 @@ impl Bench {
                 of_each(recipes, &sides, Task::Moving)
             }
             Measure::Held => self.plan.held.iter().copied().map(Task::Held).collect(),
+            Measure::Barrier => self.plan.held.iter().copied().map(Task::Barrier).collect(),
             Measure::Many => self.plan.held.iter().copied().map(Task::Many).collect(),
         }
     }
@@ -109,6 +113,7 @@ impl Bench {
             Task::Quorum(members) => quorum::measure(target, members, plan).await,
             Task::Moving(recipe, side) => moving::measure(target, &target.others()[side], recipe, plan).await,
             Task::Held(count) => held::measure(target, count, plan).await,
+            Task::Barrier(count) => barrier::measure(target, count, plan).await,
             Task::Many(count) => many::measure(target, count, plan).await,
         };
         lines.unwrap_or_else(|error| vec![self.failed(job, &error.to_string())])
@@ -126,11 +131,12 @@ fn of_each<T: Copy>(recipes: &[Recipe], each: &[T], task: impl Fn(Recipe, T) -> 
 }
 
 impl Job {
-    /// Returns the measure and the number of locks of a job with thousands of locks. It takes too long for many rounds, and needs
-    /// a separate process, so that memory and work of other measurements do not count.
+    /// Returns the measure and the number of locks or members of a job with thousands of them. It takes too long for many rounds,
+    /// and needs a separate process, so that memory and work of other measurements do not count.
     pub fn held(&self) -> Option<(Measure, usize)> {
         match self.task {
             Task::Held(count) => Some((Measure::Held, count)),
+            Task::Barrier(count) => Some((Measure::Barrier, count)),
             Task::Many(count) => Some((Measure::Many, count)),
             _ => None,
         }
@@ -149,6 +155,7 @@ impl fmt::Display for Job {
             Task::Quorum(members) => write!(f, "QUORUM of {members}"),
             Task::Moving(recipe, side) => write!(f, "MOVE {recipe}, pair {}", side + 1),
             Task::Held(count) => write!(f, "M5 {count} held"),
+            Task::Barrier(count) => write!(f, "BARRIER {count} members"),
             Task::Many(count) => write!(f, "MANY {count} locks"),
         }
     }

@@ -6,6 +6,7 @@
 //! The benchmark checks only two things: two holders at once ([`Line::overlaps`]), and a request that was not confirmed
 //! ([`Line::error`]).
 
+mod barrier;
 mod contest;
 mod cost;
 mod counting;

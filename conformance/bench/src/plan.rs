@@ -33,12 +33,14 @@ pub enum Measure {
     Moving,
     /// M5: thousands of locks held by one client.
     Held,
-    /// The same number, opened, kept and closed while another client works.
+    /// The same number of members, which pass one barrier.
+    Barrier,
+    /// The same number of locks, opened, kept and closed while another client works.
     Many,
 }
 
 impl Measure {
-    const NAMED: [(Measure, &'static str); 15] = [
+    const NAMED: [(Measure, &'static str); 16] = [
         (Measure::Uncontended, "M1"),
         (Measure::Throughput, "M2"),
         (Measure::Handoff, "M3"),
@@ -53,6 +55,7 @@ impl Measure {
         (Measure::Quorum, "QUORUM"),
         (Measure::Moving, "MOVE"),
         (Measure::Held, "M5"),
+        (Measure::Barrier, "BARRIER"),
         (Measure::Many, "MANY"),
     ];
 
@@ -92,7 +95,7 @@ pub struct Plan {
     pub contenders: Vec<usize>,
     /// The percentages of give-ups.
     pub give_ups: Vec<u32>,
-    /// The numbers of held locks.
+    /// The numbers of held locks, and of members of a barrier.
     pub held: Vec<usize>,
     /// The time for which locks are held.
     pub held_time: Duration,

@@ -33,7 +33,7 @@ impl Pair for QuorumLock {
 pub(super) async fn measure(target: &Target, members: usize, plan: &Plan) -> Result<Vec<Line>> {
     let clients = try_join_all((0..members).map(|number| target.open_member(number))).await?;
     let longest_ttl = target.config.ttl.max(clients[0].lease().ttl());
-    let lock = QuorumLock::new("quorum", clients.iter().cloned(), longest_ttl)?;
+    let lock = QuorumLock::on_one_server("quorum", clients.iter().cloned(), longest_ttl)?;
     // No other client uses it, so the first acquisition need not wait for a TTL.
     lock.initialize().await?;
     let mut subjects = vec![Subject { peer: peer(members), pair: Box::new(lock) }];

@@ -11,7 +11,7 @@ use latchwork_core::{Address, ErrorKind, Key, Kind};
 use crate::actions::{Waiter, entries, in_turn};
 use crate::bounds::NOISE;
 use crate::case::cases;
-use crate::errors::refuses;
+use crate::errors::{fails, refuses};
 use crate::testbed::Client;
 use crate::waits::{soon, until, within};
 
@@ -87,6 +87,89 @@ cases! {
         soon("the third", barrier(&waits, 3).wait()).await.expect("passed");
         for other in others {
             other.outcome().await.expect("passed");
+        }
+    }
+
+    "BARRIER-PASS" =>
+    /// a member that lost its lease while it was cut off, and joins again, counts once
+    async fn barrier_pass_counts_a_member_once_after_a_loss(context) {
+        let (lonely, other) = (context.doomed().await, context.client().await);
+        let queue = context.queue_of(Kind::Barrier, "a");
+        let lease = lonely.coordinator.lease();
+        let waits = waiting(&lonely, 2);
+        until_standing(&other, &queue, 1).await;
+        let old = entries(&other, &queue).await[0].sequence;
+        lonely.link.cut();
+        context.outlast(&lonely);
+        within(context.recovery(&lonely), "the loss", lease.until_lost()).await;
+        lonely.link.heal();
+        let again = || async {
+            let now = entries(&other, &queue).await;
+            matches!(&now[..], [only] if only.sequence > old)
+        };
+        within(context.recovery(&lonely), "it joins again", until("it joins again", again)).await;
+        assert!(!waits.is_finished(), "passed alone");
+        soon("the other", barrier(&other, 2).wait()).await.expect("passed");
+        waits.outcome().await.expect("passed");
+    }
+
+    "BARRIER-PASS" =>
+    /// a member with another number of parties gets a conflict, and the number may change when no member uses it
+    async fn barrier_pass_refuses_another_number_of_parties(context) {
+        let [one, two] = context.clients().await;
+        let queue = context.queue_of(Kind::Barrier, "a");
+        let first = waiting(&one, 3);
+        until_standing(&two, &queue, 1).await;
+        for other in [2, 4] {
+            let error = fails(soon("another number", barrier(&two, other).wait()).await, ErrorKind::Conflict, "three are stored");
+            assert!(error.to_string().contains("3 parties"), "{error}");
+        }
+        let others = [&one, &two].map(|client| waiting(client, 3));
+        for member in others.into_iter().chain([first]) {
+            member.outcome().await.expect("passed");
+        }
+        let pair = [&one, &two].map(|client| waiting(client, 2));
+        for member in pair {
+            member.outcome().await.expect("passed");
+        }
+        let (first, second) = enter(&one, &two).await;
+        fails(soon("another number", double(&two, 1).enter()).await, ErrorKind::Conflict, "two are inside");
+        let (left, also) = soon("leave", async { tokio::join!(first.leave(), second.leave()) }).await;
+        left.and(also).expect("left");
+        let alone = soon("alone", double(&two, 1).enter()).await;
+        soon("leave", alone.expect("entered").leave()).await.expect("left");
+    }
+
+    "BARRIER-PASS" =>
+    /// members of a large barrier, of which each looks once, pass together in each round
+    async fn barrier_pass_with_many_members(context) {
+        const MEMBERS: u32 = 40;
+        let clients: [_; 4] = context.clients().await;
+        for _ in 0..2 {
+            let members: Vec<_> = (0..MEMBERS).map(|number| waiting(&clients[number as usize % 4], MEMBERS)).collect();
+            for member in members {
+                member.outcome().await.expect("passed");
+            }
+            let insiders = clients.iter().flat_map(|client| [(); 10].map(|()| double(client, MEMBERS)));
+            let leave = async |barrier: DoubleBarrier| barrier.enter().await.expect("entered").leave().await.expect("left");
+            soon("all", join_all(insiders.map(leave))).await;
+        }
+    }
+
+    "BARRIER-LEAVE" =>
+    /// members that wait enter as soon as the last member inside has gone, also if it was dropped
+    async fn barrier_leave_lets_the_next_enter(context) {
+        let (inside, next) = (context.quiet().await, context.quiet().await);
+        let queue = context.queue_of(Kind::DoubleBarrier, "a");
+        let held = enter(&inside, &inside).await;
+        let others = [(); 2].map(|()| {
+            let barrier = double(&next, 2);
+            Waiter::of(async move { barrier.enter().await })
+        });
+        until_standing(&inside, &queue, 4).await;
+        drop(held);
+        for other in others {
+            drop(other.guard().await);
         }
     }
 

@@ -48,7 +48,7 @@ impl Quorum {
 
     fn lock_with(&self, members: usize, key: &str, longest_ttl: Duration) -> QuorumLock {
         let of = self.clients.iter().take(members).map(|client| client.coordinator.clone());
-        QuorumLock::new(key, of, longest_ttl).expect("good members")
+        QuorumLock::on_one_server(key, of, longest_ttl).expect("good members")
     }
 
     fn lock(&self) -> QuorumLock {
@@ -90,6 +90,18 @@ fn width(guard: &QuorumGuard) -> usize {
 }
 
 cases! {
+    "QUORUM-MAJORITY" =>
+    /// members that are namespaces of one server are refused by name
+    async fn quorum_refuses_two_members_on_one_server(context) {
+        let members = Quorum::open(context, LONG_TTL).await;
+        let of = members.clients.iter().map(|client| client.coordinator.clone());
+        let lock = QuorumLock::new(KEY, of, members.ttl()).expect("three names");
+        for error in [soon("acquire", lock.acquire()).await.err(), soon("try", lock.try_acquire()).await.err()] {
+            let error = error.expect("they are one server");
+            assert_eq!(error.argument(), Some("members"), "{error}");
+        }
+    }
+
     "QUORUM-MAJORITY" =>
     /// a free majority is acquired, although other members are held; without a majority nothing is acquired
     async fn quorum_holds_a_majority_or_nothing(context) {

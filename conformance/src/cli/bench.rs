@@ -19,7 +19,7 @@ pub(super) struct BenchArgs {
     backend: Vec<String>,
     /// Measures, separated by commas: M1 (uncontended), M2 (64 tasks), M3 (hand-off), RW, PERMITS, GIVEUPS (some acquisitions
     /// are dropped), REENTRY, COUNTER (adds), LATCH and VALUE (until the last waiter is notified), ELECTION (hand-over),
-    /// QUORUM (of 3 and 5), MOVE (a client that takes part in a move, in each phase), M5 (held locks), MANY (locks that
+    /// QUORUM (of 3 and 5), MOVE (a client that takes part in a move, in each phase), M5 (held locks), BARRIER (members that pass together), MANY (locks that
     /// are opened, kept and closed while another client works) [default: all; with --json M1,M2,M3].
     #[arg(long, value_delimiter = ',', env = "BENCH_MEASURES")]
     measures: Vec<Measure>,
@@ -27,10 +27,10 @@ pub(super) struct BenchArgs {
     /// all].
     #[arg(long, value_delimiter = ',')]
     recipes: Vec<Recipe>,
-    /// Rounds of all measures except M5 and MANY. The measures of a round take turns [default: 10; with --json 1].
+    /// Rounds of all measures except M5, BARRIER and MANY. The measures of a round take turns [default: 10; with --json 1].
     #[arg(long)]
     rounds: Option<usize>,
-    /// Rounds of M5 and MANY, after the other measures.
+    /// Rounds of M5, BARRIER and MANY, after the other measures.
     #[arg(long, default_value = "1")]
     held_rounds: usize,
     /// Seconds of each measurement.
@@ -45,17 +45,17 @@ pub(super) struct BenchArgs {
     /// Percentages of acquisitions that are given up in GIVEUPS, one measurement each.
     #[arg(long, value_delimiter = ',', default_value = "0,5,20,50", value_parser = clap::value_parser!(u32).range(0..=100))]
     give_ups: Vec<u32>,
-    /// Numbers of held locks in M5 and MANY, one measurement each.
+    /// Numbers of held locks in M5 and MANY, and of members in BARRIER, one measurement each.
     #[arg(long, env = "BENCH_M5_N", value_delimiter = ',', default_value = "1000,10000")]
     held: Vec<usize>,
-    /// Seconds for which they are held.
+    /// Seconds for which they are held, or wait.
     #[arg(long, env = "BENCH_M5_SECS", default_value = "30", value_parser = seconds)]
     held_secs: Duration,
     /// Prints each result as a line of JSON, for the harness that runs the peers. Then REDIS_URL, ZK_ADDR and ETCD_URL name
     /// servers too, and no raw requests are measured.
     #[arg(long)]
     json: bool,
-    /// This is the separate process of M5 and MANY.
+    /// This is the separate process of M5, BARRIER and MANY.
     #[arg(long, hide = true)]
     alone: bool,
 }

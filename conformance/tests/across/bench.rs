@@ -28,7 +28,7 @@ fn bench(args: &[&str]) -> (bool, String, String) {
 
 #[test]
 fn every_measure_prints_its_rows_as_json() {
-    let all = "M1,M2,M3,RW,PERMITS,GIVEUPS,REENTRY,COUNTER,LATCH,VALUE,ELECTION,QUORUM,MOVE,M5,MANY";
+    let all = "M1,M2,M3,RW,PERMITS,GIVEUPS,REENTRY,COUNTER,LATCH,VALUE,ELECTION,QUORUM,MOVE,M5,BARRIER,MANY";
     let (good, printed, _) = bench(&["--json", "--measures", all, "--contenders", "2,4"]);
     let lines: Vec<Line> =
         printed.lines().map(|line| serde_json::from_str(line).expect("every line is a row")).collect();
@@ -94,6 +94,9 @@ fn every_measure_prints_its_rows_as_json() {
     assert!(of("latchwork-reentrant", "REENTRY", "held").p50 > Some(0.0));
     let held = of("latchwork-mutex", "M5", "20 held");
     assert!(held.n == Some(20) && held.acquire_all_s > Some(0.0) && held.client_cpu_pct.is_some());
+    for what in ["at once", "after the last"] {
+        assert!(of("latchwork-barrier", "BARRIER", &format!("20 members, {what}")).value > Some(0.0));
+    }
     for phase in ["quiet", "opening", "kept", "closing"] {
         let many = of("latchwork-mutex", "MANY", &format!("20 locks, {phase}"));
         assert!(many.value > Some(0.0) && many.overlaps.is_none(), "{many:?}");

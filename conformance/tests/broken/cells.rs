@@ -11,7 +11,7 @@ use latchwork_core::{Address, CellLife, Error, ErrorKind, Expected, Result, Vers
 
 use super::defect::{CountChange, Defect, Written};
 use super::foreign::ForgetsWatches;
-use super::listings::{EmptyPages, Lists, each_twice};
+use super::listings::{EmptyPages, Lists, each_as_two};
 use super::watches::{TellsOnce, WatchesOn};
 use super::wrapper::BrokenNode;
 use super::{Control, broken};
@@ -80,7 +80,7 @@ pub(super) const CONTROLS: &[Control] = &[
     broken("some_watches_of_a_closed_client_wait_on", || Arc::new(WatchesOn))
         .fails("watch_end_of_a_client_ends_all_its_watches")
         .passes("watch_order_reports_each_change"),
-    broken("one_counts_as_two_at_a_barrier", || Arc::new(Lists(each_twice)))
+    broken("one_counts_as_two_at_a_barrier", || Arc::new(Lists(each_as_two)))
         .fails("barrier_pass_together_round_by_round")
         .passes("watch_order_shows_the_latest_in_the_end"),
     broken("who_is_inside_a_barrier_is_not_seen", || {

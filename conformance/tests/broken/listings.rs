@@ -46,8 +46,15 @@ pub(super) fn leases(entries: &mut [QueueEntry], shown: fn(Duration) -> Duration
     entries.iter_mut().for_each(|entry| entry.lease_left = entry.lease_left.map(shown));
 }
 
-pub(super) fn each_twice(entries: &mut Vec<QueueEntry>) {
-    *entries = entries.drain(..).flat_map(|entry| [entry.clone(), entry]).collect();
+/// Shows each member of a barrier as two members.
+pub(super) fn each_as_two(entries: &mut Vec<QueueEntry>) {
+    let another = |entry: &QueueEntry| {
+        let mut data = entry.data.to_vec();
+        // The member's id.
+        data.iter_mut().take(32).for_each(|digit| *digit = if *digit == b'0' { b'1' } else { b'0' });
+        QueueEntry { data: data.into(), ..entry.clone() }
+    };
+    *entries = entries.drain(..).flat_map(|entry| [another(&entry), entry]).collect();
 }
 
 pub(super) fn number_downwards(entries: &mut [QueueEntry]) {

@@ -66,7 +66,12 @@ impl Kind {
 
     /// Returns whether queues of this kind accept shared claims.
     pub fn takes_shared(self) -> bool {
-        matches!(self, Kind::RwLock | Kind::Group | Kind::Barrier | Kind::DoubleBarrier | Kind::Clients)
+        self == Kind::RwLock || self.admits_all()
+    }
+
+    /// Returns whether queues of this kind admit every node: a node blocks no other node, whatever its claim is.
+    pub fn admits_all(self) -> bool {
+        matches!(self, Kind::Group | Kind::Barrier | Kind::DoubleBarrier | Kind::Clients)
     }
 
     /// Returns whether queues of this kind can be watched (WATCH-QUEUE). On some servers, a watch makes each change of

@@ -12,11 +12,13 @@ mod pending;
 mod task;
 mod worker;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
@@ -47,6 +49,8 @@ pub(crate) struct Cleanup {
     pub(crate) home: HomeRuntime,
     // Work that follows removals, and the removal of nodes that a close has ended.
     tidying: TaskTracker,
+    // The queues with such work that has not started.
+    followed: Arc<Mutex<HashSet<Address>>>,
     // Cancelled when the end of the lease does the rest.
     given_up: CancellationToken,
 }
@@ -61,7 +65,7 @@ impl Cleanup {
         let worker = Worker::new(backend, request_timeout, Arc::clone(&pending), home.resident());
         runtime.spawn(worker.work(receiver));
         let (tidying, given_up) = (TaskTracker::new(), CancellationToken::new());
-        Self { sender, pending, runtime, home, tidying, given_up }
+        Self { sender, pending, runtime, home, tidying, followed: Arc::default(), given_up }
     }
 
     /// Spawns work for a hold on the worker's runtime, because the caller's runtime may end before or not be
@@ -110,9 +114,17 @@ impl Cleanup {
     }
 
     /// Spawns work that runs after the pending removals from `queue`, on the worker's runtime. A close waits for it.
+    /// Earlier work that has not started yet also stands for this work.
     pub(crate) fn afterwards(&self, queue: &Address, work: impl Future<Output = ()> + Send + 'static) {
-        let (pending, queue) = (Arc::clone(&self.pending), queue.clone());
+        if !self.followed.lock().insert(queue.clone()) {
+            return;
+        }
+        let (pending, followed, queue) =
+            (Arc::clone(&self.pending), Arc::clone(&self.followed), queue.clone());
         let work = async move {
+            pending.settled(Some(&queue)).await;
+            followed.lock().remove(&queue);
+            // Of the removals that rely on this work.
             pending.settled(Some(&queue)).await;
             work.await;
         };

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -24,6 +24,8 @@ pub struct NodeState {
     sequence: u64,
     // The epoch of its token. Set at its admission.
     epoch: AtomicU16,
+    // Of the join; the highest number if it is not known.
+    ahead: AtomicU32,
     life: Mutex<Life>,
     // Why the removal failed.
     why: OnceLock<Error>,
@@ -36,8 +38,8 @@ pub struct NodeState {
 impl NodeState {
     pub(super) fn new(lease: LeaseWriter, sequence: u64) -> Self {
         let (life, why, seen, changed) = (Mutex::default(), OnceLock::new(), OnceLock::new(), Notify::new());
-        let epoch = AtomicU16::default();
-        Self { lease, sequence, epoch, life, why, seen, changed }
+        let (epoch, ahead) = (AtomicU16::default(), AtomicU32::new(u32::MAX));
+        Self { lease, sequence, epoch, ahead, life, why, seen, changed }
     }
 
     pub(super) fn lease_writer(&self) -> &LeaseWriter {
@@ -53,6 +55,16 @@ impl NodeState {
     /// (NODE-ORDER, NODE-TOKEN).
     pub fn sequence(&self) -> u64 {
         self.sequence
+    }
+
+    /// Returns how many nodes were ahead when the node joined, or a higher number: nodes that have expired
+    /// may count. `None`: the backend does not know it.
+    pub fn ahead(&self) -> Option<u32> {
+        Some(self.ahead.load(Ordering::Acquire)).filter(|ahead| *ahead < u32::MAX)
+    }
+
+    pub(super) fn set_ahead(&self, ahead: usize) {
+        self.ahead.store(u32::try_from(ahead).unwrap_or(u32::MAX), Ordering::Release);
     }
 
     /// Core: the token, once it is admitted.

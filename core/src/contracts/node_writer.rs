@@ -17,6 +17,12 @@ impl NodeWriter {
         Self(NodeState::new(lease, sequence))
     }
 
+    /// Records how many nodes were ahead when the node joined ([`NodeState::ahead`]). The backend calls it before
+    /// it answers the join.
+    pub fn joined_behind(&self, ahead: usize) {
+        self.0.set_ahead(ahead);
+    }
+
     /// Records that the node is gone from the server although this client did not leave (NODE-GONE). The
     /// first reason stays.
     pub fn gone(&self, reason: LostReason) {

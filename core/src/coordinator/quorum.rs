@@ -18,7 +18,7 @@ impl QuorumLock {
     /// * `InvalidArgument` (`longest_ttl`): it is shorter than the lease of a coordinator.
     /// * `Unsupported`: one of several coordinators takes part in a [move](crate::Move).
     pub fn new(key: &str, of: impl IntoIterator<Item = Coordinator>, longest_ttl: Duration) -> Result<Self> {
-        Self::over(mutexes(key, of)?, longest_ttl, true)
+        Self::over(mutexes(key, of)?, longest_ttl, true, true)
     }
 
     /// Makes a lock as [`new`](Self::new), but a server that has forgotten its holds counts at once. Two
@@ -32,7 +32,20 @@ impl QuorumLock {
         of: impl IntoIterator<Item = Coordinator>,
         longest_ttl: Duration,
     ) -> Result<Self> {
-        Self::over(mutexes(key, of)?, longest_ttl, false)
+        Self::over(mutexes(key, of)?, longest_ttl, false, true)
+    }
+
+    /// Makes a lock as [`new`](Self::new), whose members may be namespaces of one server: for tests.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    #[doc(hidden)]
+    pub fn on_one_server(
+        key: &str,
+        of: impl IntoIterator<Item = Coordinator>,
+        longest_ttl: Duration,
+    ) -> Result<Self> {
+        Self::over(mutexes(key, of)?, longest_ttl, true, false)
     }
 }
 

@@ -1,9 +1,10 @@
 //! The passages of a barrier, as a function of its cell and its queue.
 //!
 //! *Protocol.* A member that enters joins a queue that admits every node; its place is a sequence number. The
-//! cell has two sequence numbers: all members up to `passed` have passed the barrier, and all up to `left`
-//! have left it again. A member that sees n nodes after `passed` in the queue sets `passed` to the n-th of
-//! them, by a compare-and-set. A member passes when `passed` has reached its number.
+//! data of the node has the member's id and its number of parties, n. The cell has n and two sequence numbers:
+//! all members up to `passed` have passed the barrier, and all up to `left` have left it again. The first member
+//! stores n. A member that sees n members after `passed` in the queue sets `passed` to the n-th of them, by a
+//! compare-and-set. A member passes when `passed` has reached its number.
 //!
 //! *Why it is safe.* Sequence numbers rise in the order of joining, for ever (NODE-ORDER). So the members of
 //! one passage lie between two values of `passed`, and a late member has a higher number and belongs to the
@@ -15,12 +16,56 @@
 //! A member that joins later has a number above the numbers of all members that have passed. So a barrier that
 //! begins at 0 again keeps no member out and lets no member through.
 //!
-//! *Why no member waits for ever.* The last of n members to join sees n nodes when it reads the queue after
-//! its join, so no member needs an event of a join. The node of a dead member is removed with its lease;
-//! members that wait for it re-check regularly.
+//! *A member whose lease is lost* joins again under the same id. Its old node may remain in the queue for a
+//! while, so a member counts once, at its last node (BARRIER-COUNT-MEMBERS). A passage that counted the old node
+//! alone would make the member wait on. So the member joins again only when no listing has its old node any
+//! more, and then writes the cell: that refuses the passages from earlier listings (BARRIER-GONE-BEFORE-AGAIN).
+//! If a passage has reached the old number before that, the member has passed.
+//!
+//! *Another number of parties.* A member that finds another n in the cell gives up with a conflict. Members with
+//! different n never count each other. An n that no member uses any more is replaced, but only when the queue has
+//! no member up to `passed`: such a member would take the later passages of its n for its own
+//! (BARRIER-ONE-NUMBER).
+//!
+//! *Why no member waits for ever.* At the join of the last of n members, at least n - 1 nodes are ahead. So a
+//! member reads the queue after its join if that many nodes were ahead, and no member needs an event of a join
+//! (BARRIER-LAST-LOOKS). In a barrier that is left together, the last member to leave lets the next members pass
+//! in the same write. The node of a dead member is removed with its lease. Members re-check, so that a dead member
+//! that should have looked blocks no other: in a barrier of many parties each seldom, but some member often.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
+
+use crate::contracts::{NodeId, QueueEntry};
+
+/// One node of a member in the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// The sequence number of the node.
+    pub sequence: u64,
+    /// The member's id: the same in all its nodes.
+    pub member: NodeId,
+    /// The member's number of parties.
+    pub parties: u32,
+}
+
+impl Place {
+    /// Returns the place of a node. `None`: the node is not a member's.
+    pub fn of(entry: &QueueEntry) -> Option<Self> {
+        let (member, parties) = std::str::from_utf8(&entry.data).ok()?.split_once(' ')?;
+        Some(Self {
+            sequence: entry.sequence,
+            member: NodeId::parse(member)?,
+            parties: parties.parse().ok()?,
+        })
+    }
+
+    /// Returns the data of a member's nodes.
+    pub fn data(member: NodeId, parties: u32) -> Vec<u8> {
+        format!("{member} {parties}").into_bytes()
+    }
+}
 
 /// The progress of a barrier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,26 +74,61 @@ pub struct Passage {
     pub passed: u64,
     /// All members up to this sequence number have left again.
     pub left: u64,
+    /// The number of members that pass together; 0 if none is stored yet.
+    pub parties: u32,
+}
+
+/// The next step of a member if the cell has another number of parties.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Disagreement {
+    /// It stores its own number.
+    Store(Passage),
+    /// It looks again: members of the last passage have not left yet.
+    Wait,
+    /// It gives up: other members use this number.
+    Conflict(u32),
 }
 
 impl Passage {
-    /// Returns the passage after this one, if `parties` nodes are after it in the queue. `standing` are the
-    /// sequence numbers in the queue, in order, read after the passage. With `emptied`, the next passage
-    /// waits until the last member has left.
-    pub fn next(
-        self,
-        parties: usize,
-        emptied: bool,
-        standing: impl IntoIterator<Item = u64>,
-    ) -> Option<Self> {
+    /// Returns the passage after this one, if enough members are after it in the queue. `standing` are the
+    /// nodes of members in the queue, in order, read after the passage. With `emptied`, the next passage waits
+    /// until the last member has left.
+    pub fn next(self, emptied: bool, standing: impl IntoIterator<Item = Place>) -> Option<Self> {
         if emptied && self.left < self.passed {
             return None;
         }
-        let behind: Vec<_> = standing.into_iter().filter(|sequence| *sequence > self.passed).collect();
-        let passed = *behind.get(parties.checked_sub(1)?)?;
+        let mut last = HashMap::new();
+        let counts = |place: &Place| place.sequence > self.passed && place.parties == self.parties;
+        for place in standing.into_iter().filter(counts) {
+            last.insert(place.member, place.sequence);
+        }
+        let mut counted: Vec<_> = last.into_values().collect();
+        counted.sort_unstable();
+        let nth = usize::try_from(self.parties.checked_sub(1)?).ok()?;
+        let passed = *counted.get(nth)?;
         // Earlier members have left, also if the cell was deleted since.
-        let left = if emptied { behind[0] - 1 } else { self.left };
-        Some(Self { passed, left })
+        let left = if emptied { counted[0] - 1 } else { self.left };
+        Some(Self { passed, left, ..self })
+    }
+
+    /// Decides for the member at the sequence number `own`, whose number of parties is not the stored one
+    /// (BARRIER-ONE-NUMBER). `all` are the nodes of members in the queue, in order, read after the passage.
+    pub fn disagrees(self, own: u64, parties: u32, emptied: bool, all: &[Place]) -> Disagreement {
+        if self.parties == 0 {
+            return Disagreement::Store(Self { parties, ..self });
+        }
+        let (earlier, standing) = all.split_at(all.partition_point(|place| place.sequence <= self.passed));
+        let is_used = standing.iter().any(|place| place.parties == self.parties);
+        let is_inside = emptied && !earlier.is_empty();
+        if is_used || is_inside || own <= self.passed {
+            return Disagreement::Conflict(self.parties);
+        }
+        match standing.first() {
+            // It stores its number.
+            Some(first) if first.parties != parties => Disagreement::Conflict(first.parties),
+            _ if earlier.is_empty() => Disagreement::Store(Self { parties, ..self }),
+            _ => Disagreement::Wait,
+        }
     }
 
     /// Returns the passage after all its members have left, if the queue has none of them.
@@ -61,7 +141,7 @@ impl Passage {
 /// Writes the text of the cell.
 impl fmt::Display for Passage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.passed, self.left)
+        write!(f, "{} {} {}", self.passed, self.left, self.parties)
     }
 }
 
@@ -73,9 +153,11 @@ impl FromStr for Passage {
     type Err = NoPassage;
 
     fn from_str(text: &str) -> Result<Self, NoPassage> {
-        let (passed, left) = text.split_once(' ').ok_or(NoPassage)?;
-        match (passed.parse(), left.parse()) {
-            (Ok(passed), Ok(left)) if left <= passed => Ok(Self { passed, left }),
+        let (passed, rest) = text.split_once(' ').ok_or(NoPassage)?;
+        // Layout 1 has no number of parties.
+        let (left, parties) = rest.split_once(' ').unwrap_or((rest, "0"));
+        match (passed.parse(), left.parse(), parties.parse()) {
+            (Ok(passed), Ok(left), Ok(parties)) if left <= passed => Ok(Self { passed, left, parties }),
             _ => Err(NoPassage),
         }
     }
@@ -84,35 +166,112 @@ impl FromStr for Passage {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::decide::Claim;
+
+    /// Nodes of different members.
+    fn places(parties: u32, sequences: &[u64]) -> Vec<Place> {
+        sequences.iter().map(|&sequence| place(sequence, sequence, parties)).collect()
+    }
+
+    fn place(sequence: u64, member: u64, parties: u32) -> Place {
+        Place { sequence, member: NodeId::from_bytes(u128::from(member).to_be_bytes()), parties }
+    }
+
+    fn passage(passed: u64, left: u64, parties: u32) -> Passage {
+        Passage { passed, left, parties }
+    }
 
     #[test]
     fn full_barrier_passes_and_late_members_join_the_next() {
-        let begun = Passage::default();
-        assert_eq!(begun.next(3, false, [4, 7]), None);
-        let first = begun.next(3, false, [4, 7, 9, 12]).expect("three stand");
-        assert_eq!(first, Passage { passed: 9, left: 0 });
+        let (begun, of) = (passage(0, 0, 3), |sequences: &[u64]| places(3, sequences));
+        assert_eq!(begun.next(false, of(&[4, 7])), None);
+        let first = begun.next(false, of(&[4, 7, 9, 12])).expect("three stand");
+        assert_eq!(first, passage(9, 0, 3));
         // Members that have passed may remain in the queue for a while.
-        assert_eq!(first.next(3, false, [4, 7, 9, 12, 13]), None);
-        assert_eq!(first.next(3, false, [9, 12, 13, 14]), Some(Passage { passed: 14, left: 0 }));
-        assert_eq!(begun.next(0, false, [4]), None);
+        assert_eq!(first.next(false, of(&[4, 7, 9, 12, 13])), None);
+        assert_eq!(first.next(false, of(&[9, 12, 13, 14])), Some(passage(14, 0, 3)));
+        assert_eq!(passage(0, 0, 0).next(false, places(0, &[4])), None);
+    }
+
+    #[test]
+    fn member_with_two_nodes_counts_once_at_the_last_one() {
+        let begun = passage(0, 0, 2);
+        let (old, other, again) = (place(4, 1, 2), place(7, 2, 2), place(9, 1, 2));
+        assert_eq!(begun.next(false, [old, again]), None);
+        assert_eq!(begun.next(false, [old, other, again]), Some(passage(9, 0, 2)));
+        assert_eq!(begun.next(true, [old, other, again]), Some(passage(9, 6, 2)));
+        assert_eq!(begun.next(false, [old, other, place(8, 3, 2), again]), Some(passage(8, 0, 2)));
+    }
+
+    #[test]
+    fn members_with_another_number_of_parties_do_not_count() {
+        let mixed = [place(4, 1, 3), place(5, 2, 2), place(6, 3, 3), place(7, 4, 2)];
+        assert_eq!(passage(0, 0, 3).next(false, mixed), None);
+        assert_eq!(passage(0, 0, 2).next(false, mixed), Some(passage(7, 0, 2)));
+    }
+
+    #[test]
+    fn number_of_parties_is_replaced_only_if_no_member_uses_it() {
+        use Disagreement::{Conflict, Store, Wait};
+        let stored = passage(6, 6, 3);
+        let cases: [(&[Place], u64, bool, Disagreement); 8] = [
+            (&[place(8, 1, 2)], 8, false, Store(passage(6, 6, 2))),
+            (&[place(7, 2, 3), place(8, 1, 2)], 8, false, Conflict(3)),
+            (&[place(8, 1, 2), place(9, 2, 3)], 8, false, Conflict(3)),
+            (&[place(8, 1, 2), place(9, 2, 4)], 9, false, Conflict(2)),
+            (&[place(7, 2, 4), place(8, 1, 2)], 8, false, Conflict(4)),
+            (&[place(5, 2, 3), place(8, 1, 2)], 8, false, Wait),
+            (&[place(5, 2, 3), place(8, 1, 2)], 8, true, Conflict(3)),
+            (&[place(5, 1, 2)], 5, false, Conflict(3)),
+        ];
+        for (all, own, emptied, expected) in cases {
+            let parties = all.iter().find(|place| place.sequence == own).map_or(0, |place| place.parties);
+            assert_eq!(stored.disagrees(own, parties, emptied, all), expected, "{all:?}");
+        }
+        let none = passage(6, 6, 0);
+        assert_eq!(none.disagrees(8, 2, false, &[place(5, 2, 3), place(8, 1, 2)]), Store(passage(6, 6, 2)));
+    }
+
+    #[test]
+    fn node_without_the_data_of_a_member_has_no_place() {
+        let member = NodeId::random();
+        let entry = |data: &[u8]| QueueEntry {
+            sequence: 4,
+            claim: Claim::Shared,
+            admitted: true,
+            label: String::new(),
+            age: None,
+            lease_left: None,
+            data: data.into(),
+        };
+        assert_eq!(
+            Place::of(&entry(&Place::data(member, 7))),
+            Some(Place { sequence: 4, member, parties: 7 })
+        );
+        let id = member.to_string();
+        for other in ["", "stranger", "stranger 7", &id, &format!("{id} "), &format!("{id} x")] {
+            assert_eq!(Place::of(&entry(other.as_bytes())), None, "{other:?}");
+        }
+        assert_eq!(Place::of(&entry(b"\xff")), None);
     }
 
     #[test]
     fn a_barrier_that_is_left_together_is_entered_again_once_it_is_empty() {
-        let inside = Passage { passed: 9, left: 0 };
+        let inside = passage(9, 0, 2);
         assert_eq!(inside.emptied([7, 12, 13]), None, "one of them is in the queue");
-        assert_eq!(inside.next(2, true, [7, 12, 13]), None);
+        assert_eq!(inside.next(true, places(2, &[7, 12, 13])), None);
         let empty = inside.emptied([12, 13]).expect("all of them left");
-        assert_eq!(empty, Passage { passed: 9, left: 9 });
+        assert_eq!(empty, passage(9, 9, 2));
         assert_eq!(empty.emptied([12, 13]), None, "it is said already");
-        assert_eq!(empty.next(2, true, [12, 13]), Some(Passage { passed: 13, left: 11 }));
+        assert_eq!(empty.next(true, places(2, &[12, 13])), Some(passage(13, 11, 2)));
     }
 
     #[test]
     fn passage_text_reads_back_and_other_texts_are_refused() {
-        let passage = Passage { passed: u64::MAX, left: 3 };
-        assert_eq!(passage.to_string().parse(), Ok(passage));
-        for other in ["", "1", "1 2", "2 1 ", "x 1", "2 x"] {
+        let all = passage(u64::MAX, 3, u32::MAX);
+        assert_eq!(all.to_string().parse(), Ok(all));
+        assert_eq!("7 3".parse(), Ok(passage(7, 3, 0)), "layout 1");
+        for other in ["", "1", "1 2", "2 1 ", "x 1", "2 x", "2 1 x", "2 1 3 4"] {
             assert_eq!(other.parse::<Passage>(), Err(NoPassage), "{other:?}");
         }
     }

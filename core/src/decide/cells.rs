@@ -1,6 +1,6 @@
 //! Cells as a value, for a backend without a server. The conformance suite also compares backends with it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use super::queue::Micros;
@@ -13,6 +13,8 @@ use crate::listing::Page;
 #[derive(Debug)]
 pub struct CellStore<L> {
     cells: HashMap<Address, StoredCell<L>>,
+    // The end of each cell that has one, so that a prune reads no other cell.
+    ends: BTreeSet<(Micros, Address)>,
     last: u64,
 }
 
@@ -61,7 +63,7 @@ impl<L> StoredLife<L> {
 
 impl<L> Default for CellStore<L> {
     fn default() -> Self {
-        Self { cells: HashMap::new(), last: 0 }
+        Self { cells: HashMap::new(), ends: BTreeSet::new(), last: 0 }
     }
 }
 
@@ -69,8 +71,11 @@ impl<L> CellStore<L> {
     /// Returns the cell at this address, and counts the use. [`prune`](Self::prune) first.
     pub fn read(&mut self, now: Micros, address: &Address) -> Option<VersionedValue> {
         let stored = self.cells.get_mut(address)?;
+        let before = stored.life.ends();
         stored.life.used(now);
-        Some(stored.cell.clone())
+        let (cell, after) = (stored.cell.clone(), stored.life.ends());
+        self.ends_at(address, before, after);
+        Some(cell)
     }
 
     /// Makes the change if the cell is as expected. An ephemeral cell ends with `lease`, which expires at
@@ -87,7 +92,7 @@ impl<L> CellStore<L> {
             return CellWritten::Refused(found.cloned());
         }
         let Some(value) = write.value.clone() else {
-            return CellWritten::Deleted { was_there: self.cells.remove(address).is_some() };
+            return CellWritten::Deleted { was_there: self.take(address).is_some() };
         };
         self.last += 1;
         let version = Version::new(self.last, self.last);
@@ -101,16 +106,20 @@ impl<L> CellStore<L> {
             }
         };
         life.used(now);
-        self.cells.insert(address.clone(), StoredCell { cell, life });
+        let ends = life.ends();
+        let before = self.cells.insert(address.clone(), StoredCell { cell, life });
+        self.ends_at(address, before.and_then(|before| before.life.ends()), ends);
         CellWritten::Written(version)
     }
 
     /// Renews the cells of a lease: they expire at `expires`.
     pub fn renew(&mut self, is_it: impl Fn(&L) -> bool, expires: Micros) {
-        for stored in self.cells.values_mut() {
+        for (address, stored) in &mut self.cells {
             if let StoredLife::Lease(lease, until) = &mut stored.life
                 && is_it(lease)
             {
+                self.ends.remove(&(*until, address.clone()));
+                self.ends.insert((expires, address.clone()));
                 *until = expires;
             }
         }
@@ -118,13 +127,24 @@ impl<L> CellStore<L> {
 
     /// Removes the cells of the lease for which `is_it` is true. Returns their addresses.
     pub fn end(&mut self, is_it: impl Fn(&L) -> bool) -> Vec<Address> {
-        self.remove(|life| matches!(life, StoredLife::Lease(lease, _) if is_it(lease)))
+        let is_on =
+            |stored: &StoredCell<L>| matches!(&stored.life, StoredLife::Lease(lease, _) if is_it(lease));
+        let ended = self.cells.iter().filter(|(_, stored)| is_on(stored));
+        let ended: Vec<_> = ended.map(|(address, _)| address.clone()).collect();
+        ended.iter().for_each(|address| drop(self.take(address)));
+        ended
     }
 
     /// Removes the cells whose lease has expired, and the cells that no client has used for their time to idle.
     /// Returns their addresses.
     pub fn prune(&mut self, now: Micros) -> Vec<Address> {
-        self.remove(|life| life.ends().is_some_and(|ends| ends <= now))
+        let mut removed = Vec::new();
+        while let Some((_, address)) = self.ends.first().filter(|(ends, _)| *ends <= now) {
+            let address = address.clone();
+            self.take(&address);
+            removed.push(address);
+        }
+        removed
     }
 
     /// Returns when the cell at this address ends, if no client renews its lease or uses the cell until then.
@@ -134,7 +154,7 @@ impl<L> CellStore<L> {
 
     /// Removes all cells. The sequence of versions continues.
     pub fn emptied(self) -> Self {
-        Self { cells: HashMap::new(), last: self.last }
+        Self { last: self.last, ..Self::default() }
     }
 
     /// Returns the addresses of all cells.
@@ -150,15 +170,65 @@ impl<L> CellStore<L> {
         Page::in_order(keys, most)
     }
 
-    fn remove(&mut self, is_over: impl Fn(&StoredLife<L>) -> bool) -> Vec<Address> {
-        let mut removed = Vec::new();
-        self.cells.retain(|address, stored| {
-            let is_over = is_over(&stored.life);
-            if is_over {
-                removed.push(address.clone());
-            }
-            !is_over
-        });
-        removed
+    /// Removes a cell.
+    fn take(&mut self, address: &Address) -> Option<StoredCell<L>> {
+        let stored = self.cells.remove(address)?;
+        self.ends_at(address, stored.life.ends(), None);
+        Some(stored)
+    }
+
+    /// Notes that a cell ends at another instant than before.
+    fn ends_at(&mut self, address: &Address, before: Option<Micros>, after: Option<Micros>) {
+        if before == after {
+            return;
+        }
+        if let Some(before) = before {
+            self.ends.remove(&(before, address.clone()));
+        }
+        self.ends.extend(after.map(|after| (after, address.clone())));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::address::Kind;
+    use crate::contracts::Expected;
+
+    fn ends(store: &CellStore<u8>) -> Vec<(Micros, String)> {
+        let named = |(ends, address): &(Micros, Address)| (*ends, address.name().to_owned());
+        let noted: Vec<_> = store.ends.iter().map(named).collect();
+        let all =
+            store.cells.iter().filter_map(|(address, stored)| Some((stored.life.ends()?, address.clone())));
+        let mut all: Vec<_> = all.collect();
+        all.sort();
+        assert_eq!(noted, all.iter().map(named).collect::<Vec<_>>());
+        noted
+    }
+
+    #[test]
+    fn ends_of_cells_follow_each_write_use_renewal_and_deletion() {
+        let mut store = CellStore::default();
+        let address = |name: &str| Address::new("n", Kind::Value, name.to_owned()).expect("a good key");
+        let write = |life| CellWrite { expected: Expected::Any, value: Some(Arc::from(*b"x")), life };
+        let idle = CellLife::Idle(TimeToIdle::new(Duration::from_secs(1)).expect("in range"));
+        store.write(0, &address("stays"), &write(CellLife::Stays), (1, 0));
+        assert_eq!(ends(&store), []);
+        store.write(0, &address("idle"), &write(idle), (1, 0));
+        store.write(0, &address("leased"), &write(CellLife::Lease), (1, 10));
+        store.write(0, &address("other"), &write(CellLife::Lease), (2, 20));
+        store.read(5, &address("idle"));
+        store.renew(|lease| *lease == 1, 30);
+        let at = |ends, name: &str| (ends, name.to_owned());
+        assert_eq!(ends(&store), [at(20, "other"), at(30, "leased"), at(1_000_005, "idle")]);
+        assert_eq!(store.prune(20), [address("other")]);
+        store.write(20, &address("leased"), &write(CellLife::Stays), (1, 0));
+        store.write(20, &address("idle"), &CellWrite::deletion(Expected::Any), (1, 0));
+        assert_eq!((ends(&store), store.prune(Micros::MAX)), (vec![], vec![]));
+        store.write(20, &address("leased"), &write(CellLife::Lease), (1, 40));
+        assert_eq!(store.end(|lease| *lease == 1), [address("leased")]);
+        assert_eq!(ends(&store), []);
     }
 }

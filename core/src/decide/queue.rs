@@ -292,6 +292,11 @@ impl Queue {
         self.nodes.get(&sequence).is_some_and(|slot| slot.id == id)
     }
 
+    /// Returns how many nodes are ahead of this sequence number.
+    pub fn ahead(&self, sequence: u64) -> usize {
+        self.nodes.range(..sequence).count()
+    }
+
     /// Returns whether the queue has no node.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()

@@ -13,7 +13,7 @@ use crate::contracts::{LeaseState, Node};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Identifies a client in this process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ClientId(u64);
 
 impl ClientId {

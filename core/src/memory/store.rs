@@ -182,13 +182,13 @@ impl Memory {
     }
 
     /// Joins under a lease. `make` creates the node under the store's lock, so that no wake-up comes before
-    /// it exists (QUEUE-INBOX-BEFORE-JOIN). Returns `None` if the lease does not exist any more.
+    /// it exists (QUEUE-INBOX-BEFORE-JOIN), from its sequence number and the number of nodes ahead. Returns `None` if the lease does not exist any more.
     pub(super) fn join(
         &self,
         lease: LeaseId,
         address: &Address,
         ask: &QueueJoin,
-        make: impl FnOnce(u64) -> Arc<StoredNode>,
+        make: impl FnOnce(u64, usize) -> Arc<StoredNode>,
     ) -> Option<(Answer, Option<Arc<StoredNode>>)> {
         self.with(|state, now| {
             state.leases.get(&lease)?;
@@ -205,7 +205,8 @@ impl Memory {
                 nodes.remove(&ask.id);
                 return Some((Answer::Gone, None));
             }
-            let node = state.live.entry(ask.id).or_insert_with(|| make(sequence));
+            let ahead = state.queues.get(address).map_or(0, |queue| queue.ahead(sequence));
+            let node = state.live.entry(ask.id).or_insert_with(|| make(sequence, ahead));
             Some((answer, Some(Arc::clone(node))))
         })
     }
@@ -328,9 +329,10 @@ impl Memory {
     /// Notifies `watch` of each change of a cell or queue, until it is dropped.
     pub(super) fn watch(&self, address: &Address, watch: &Arc<Notify>) {
         self.with(|state, now| {
-            state.sweep_watches();
-            state.watches.entry(address.clone()).or_default().push(Arc::downgrade(watch));
-            state.prune(now);
+            state.add_watch(address, watch);
+            state.prune_cells(now);
+            let admitted = state.queues.get_mut(address).map(|queue| queue.prune(now));
+            state.notify(address, admitted.unwrap_or_default());
         });
     }
 

@@ -1,7 +1,7 @@
 //! Barriers that members pass together.
 
 use super::cell_handle::CellHandle;
-use super::gate::Gate;
+use super::gate_looks::Gate;
 use super::guards::Inside;
 use super::handles::addressed;
 use super::hold::Hold;
@@ -12,15 +12,17 @@ use crate::error::Result;
 /// A barrier for `parties` members: each member waits until that number of members wait, and then all of
 /// them pass. The next round starts with the next member.
 ///
-/// *Protocol.* Members join a queue that admits every node. A member that sees enough members in the queue
-/// writes a cell: up to which place they pass. All members watch this cell.
+/// *Protocol.* Members join a queue that admits every node. The first member writes a cell with the number of
+/// parties. A member that sees enough members in the queue writes there up to which place they pass. All members
+/// watch this cell.
 /// [`decide::barrier`](crate::decide::barrier) has the whole protocol and why it is safe.
 ///
 /// *Only live members count.* A member that dies before enough members wait does not count any more when
 /// its lease has ended, and another member takes its place. A member that dies after it was counted has
 /// passed: the others do not wait for it.
 ///
-/// *When the lease is lost* during the wait, the member joins again automatically at the end of the queue.
+/// *When the lease is lost* during the wait, the member joins again automatically at the end of the queue, and
+/// counts once. If the others have passed with it, it passes too.
 ///
 /// *Source.* The first half of ZooKeeper's double barrier; Java's `CyclicBarrier`.
 ///
@@ -50,7 +52,8 @@ impl Barrier {
     /// * `Unavailable`: the server does not answer at the start of the wait.
     /// * `Lost`: another client removed the member's place (`Revoked`), or the server lost its data
     ///   (`Forgotten`).
-    /// * `Conflict`: the cell of the barrier contains something other than a barrier.
+    /// * `Conflict`: other members use another number of parties, or the cell of the barrier contains something
+    ///   other than a barrier.
     /// * `Forbidden`, `Misconfigured`, `Closed`, `RuntimeGone`: see [`ErrorKind`](crate::ErrorKind).
     ///
     /// # Cancel safety

@@ -63,7 +63,8 @@ impl MultiLock {
     /// [owner](Acquire::by), each mutex and read/write lock that the owner holds is entered again.
     ///
     /// # Errors
-    /// As the acquisition of the member that failed. The error names its key. No lock remains held.
+    /// * `InvalidArgument` (`members`): two members are one lock, under two names of its coordinator.
+    /// * The errors of the member that failed, with its key. No lock remains held.
     ///
     /// # Cancel safety
     /// A dropped acquisition leaves nothing in any queue, and gives its locks back.
@@ -92,6 +93,7 @@ impl Take for MultiMembers {
     fn take(self: Arc<Self>, ask: Ask) -> Acquiring {
         Box::pin(async move {
             ask.check().map_err(|error| error.in_operation(ask.operation).on(&*self.name))?;
+            self.check_apart().await.map_err(|error| error.in_operation(ask.operation))?;
             Gathering::new(&self, ask).run().await
         })
     }

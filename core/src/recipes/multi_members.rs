@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::member::MultiMember;
+use super::one_server::use_one_server;
 use crate::decide::gather::canonical_order;
 use crate::error::{Error, Result};
 
@@ -46,6 +47,23 @@ impl MultiMembers {
         let keys: Vec<_> = members.iter().map(|member| member.address().name()).collect();
         let name = keys.join(" + ");
         Ok(Self { members, order, name })
+    }
+
+    /// Refuses one lock under two names of its coordinator: the acquisition would wait for itself.
+    pub(super) async fn check_apart(&self) -> Result<()> {
+        for (place, one) in self.members.iter().enumerate() {
+            for other in self.members[..place].iter().filter(|other| other.address() == one.address()) {
+                if use_one_server(one.handle.client(), other.handle.client()).await {
+                    let why = format!(
+                        "the lock is given twice: the coordinators {:?} and {:?} are one server",
+                        other.coordinator().unwrap_or_default(),
+                        one.coordinator().unwrap_or_default()
+                    );
+                    return Err(Error::invalid("members", why).on(one.address().name()));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Returns the members in canonical order.

@@ -104,7 +104,12 @@ const MARKER: &str = "members";
 pub struct QuorumLock(Arc<QuorumMembers>);
 
 impl QuorumLock {
-    pub(crate) fn over(members: Vec<Mutex>, longest_ttl: Duration, guarded: bool) -> Result<Self> {
+    pub(crate) fn over(
+        members: Vec<Mutex>,
+        longest_ttl: Duration,
+        guarded: bool,
+        apart: bool,
+    ) -> Result<Self> {
         let Some(first) = members.first() else {
             return Err(Error::invalid("members", "the list of coordinators is empty"));
         };
@@ -146,7 +151,7 @@ impl QuorumLock {
         if Marker::new(&terms, Some(&"x".repeat(255)), u64::MAX, false).to_string().len() > MAX_CELL_BYTES {
             return invalid("members", "the names of the coordinators are too long: shorten them".to_owned());
         }
-        Ok(Self(Arc::new(QuorumMembers { members, order, markers, terms: Arc::new(terms), guarded })))
+        Ok(Self(Arc::new(QuorumMembers { members, order, markers, terms: Arc::new(terms), guarded, apart })))
     }
 
     /// Acquires a majority of the members, and waits while other clients hold them.
@@ -158,6 +163,8 @@ impl QuorumLock {
     /// No member remains held after an error.
     /// * `Unavailable`: no majority of the servers answered for `longest_ttl`. The cause is the error of the
     ///   first server that failed.
+    /// * `InvalidArgument` (`members`): two of the coordinators are one server, also under two names or in two
+    ///   namespaces.
     /// * `Conflict`: other clients use another `longest_ttl` or other members.
     /// * The errors of [`Mutex::acquire`], if too many members fail for a majority.
     ///
@@ -189,12 +196,14 @@ impl QuorumLock {
     /// have lost its data. So a service can call it at each start.
     ///
     /// # Errors
+    /// `InvalidArgument` (`members`): two of the coordinators are one server.
     /// The error of the first server that failed, if no server is known to have a marker: `Unavailable`,
     /// `OutcomeUnknown`, `Misconfigured`, `Forbidden`, `Closed`, `RuntimeGone`.
     ///
     /// # Cancel safety
     /// A dropped call may have written some markers. The other servers count after `longest_ttl`.
     pub async fn initialize(&self) -> Result<()> {
+        self.0.check_apart().await.map_err(|error| error.in_operation("initialize"))?;
         let found = join_all(self.0.markers.iter().map(has_marker)).await;
         if found.iter().any(|found| matches!(found, Ok(true))) {
             return Ok(());
@@ -240,7 +249,11 @@ impl Take for QuorumMembers {
     fn take(self: Arc<Self>, ask: Ask) -> Acquiring {
         Box::pin(async move {
             ask.check().map_err(|error| error.in_operation(ask.operation).on(QuorumMembers::key(&self)))?;
-            let [only] = &self.members[..] else { return Acquisition::new(&self, ask).run().await };
+            let [only] = &self.members[..] else {
+                let checked = self.check_apart().await;
+                checked.map_err(|error| error.in_operation(ask.operation))?;
+                return Acquisition::new(&self, ask).run().await;
+            };
             let held = Arc::clone(&only.handle).take(ask).await?;
             Ok(held.map(|held| {
                 let (claim, waited) = (held.claim(), held.waited());

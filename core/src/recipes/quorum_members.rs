@@ -3,14 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, join_all};
 
 use super::acquire::Take;
 use super::ask::Ask;
 use super::cell_handle::CellHandle;
 use super::hold::Hold;
 use super::mutex::Mutex;
-use super::server_count::ask as ask_server;
+use super::one_server::use_one_server;
+use super::server_count::{Counted, ask as ask_server};
+use crate::client::Client;
 use crate::contracts::Patience;
 use crate::decide::quorum::majority;
 use crate::decide::trial::Terms;
@@ -28,6 +30,8 @@ pub(super) struct QuorumMembers {
     pub(super) terms: Arc<Terms>,
     // Whether servers that may have forgotten are left out.
     pub(super) guarded: bool,
+    // Whether the members must be different servers.
+    pub(super) apart: bool,
 }
 
 /// The result of the acquisition of one member.
@@ -41,6 +45,28 @@ pub(super) enum Taken {
 impl QuorumMembers {
     pub(super) fn key(&self) -> &str {
         self.members[0].key()
+    }
+
+    /// Refuses two members on one server: its loss would be the loss of both.
+    pub(super) async fn check_apart(&self) -> Result<()> {
+        if !self.apart {
+            return Ok(());
+        }
+        let clients: Vec<_> = self.members.iter().map(|member| member.handle.client()).collect();
+        let pairs = clients
+            .iter()
+            .enumerate()
+            .flat_map(|(at, one)| clients[..at].iter().map(move |other| (one, other)));
+        let checked =
+            pairs.map(async |(one, other)| use_one_server(one, other).await.then_some((one, other)));
+        let Some((one, other)) = join_all(checked).await.into_iter().flatten().next() else { return Ok(()) };
+        let named = |client: &Client| client.name.clone().unwrap_or_default();
+        let why = format!(
+            "the coordinators {:?} and {:?} are one server: a quorum needs a different server for each member",
+            named(other),
+            named(one)
+        );
+        Err(Error::invalid("members", why).on(self.key()))
     }
 
     /// Returns a bound that is longer than any try takes.

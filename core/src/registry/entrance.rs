@@ -49,7 +49,7 @@ fn unregistered(error: Error, place: &Place) -> Error {
 pub(super) struct Entrance {
     pub(super) place: Place,
     label: Arc<str>,
-    record: Arc<[u8]>,
+    pub(super) record: Arc<[u8]>,
     layout: u32,
     pub(super) operator: bool,
     participates: Option<Arc<str>>,

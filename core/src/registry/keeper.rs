@@ -32,9 +32,10 @@ impl Keeper {
         let wanted = Arc::new(Notify::new());
         let (operator, request_timeout) = (entrance.operator, entrance.request_timeout);
         let report = LeaseReport::of(backend.name());
+        let (clients, record) = (entrance.place.clients.clone(), Arc::clone(&entrance.record));
         let keeper = Self { entrance, stands, wanted: Arc::clone(&wanted) };
         tokio::spawn(keeper.keep(Arc::downgrade(&backend), node, report));
-        Entered { backend, operator, request_timeout, presence, wanted }
+        Entered { backend, operator, request_timeout, presence, wanted, clients, record }
     }
 
     /// Registers the client again whenever its node is lost, until the client is closed. It also reports the

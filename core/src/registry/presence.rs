@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 
+use crate::address::Address;
 use crate::contracts::{Backend, Node};
 use crate::error::{Error, ErrorKind, LostReason, Result};
+use crate::registration::Registration;
 
 /// Whether a client is in the registry.
 #[derive(Clone, Debug)]
@@ -43,9 +45,24 @@ pub(super) struct Entered {
     pub(super) presence: watch::Receiver<Presence>,
     /// Wakes the task that enters again.
     pub(super) wanted: Arc<Notify>,
+    /// The queue of the clients, and the data of this client's node there.
+    pub(super) clients: Address,
+    pub(super) record: Arc<[u8]>,
 }
 
 impl Entered {
+    /// Returns the place of the client in the registry, while it has one.
+    pub(super) fn registration(&self) -> Option<Registration> {
+        match &*self.presence.borrow() {
+            Presence::Entered(node) if node.state().lost().is_none() => Some(Registration {
+                clients: self.clients.clone(),
+                sequence: node.state().sequence(),
+                record: Arc::clone(&self.record),
+            }),
+            _ => None,
+        }
+    }
+
     /// Answers as soon as the client is registered.
     ///
     /// # Errors

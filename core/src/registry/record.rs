@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::fields::Fields;
-use crate::contracts::{MAX_LABEL_BYTES, QueueEntry};
+use crate::contracts::{MAX_LABEL_BYTES, NodeId, QueueEntry};
 use crate::decide::moving::gate::Who;
 use crate::label::host;
 use crate::shown::shown;
@@ -18,6 +18,8 @@ const LAYOUT: &str = "layout";
 /// The move that the client takes part in.
 const MOVE: &str = "move";
 const ROLE: &str = "role";
+/// A random id, by which another client recognises the server of this one.
+const ID: &str = "id";
 const OPERATOR: &str = "operator";
 
 /// The version of this library.
@@ -50,6 +52,7 @@ impl ClientRecord {
     /// The data of this program's node.
     pub(super) fn own(layout: u32, who: Who<'_>) -> Arc<[u8]> {
         let fields = Fields::default().with(HOST, host()).with(VERSION, OWN_VERSION).with(LAYOUT, layout);
+        let fields = fields.with(ID, NodeId::random());
         let fields = match who {
             Who::Plain => fields,
             Who::Participant(name) => fields.with(MOVE, name),
@@ -72,7 +75,7 @@ impl From<QueueEntry> for ClientRecord {
         let field = |name| fields.get(name).map(text).unwrap_or_default();
         let (host, version) = (field(HOST), field(VERSION));
         let layout = fields.get(LAYOUT).and_then(|layout| layout.parse().ok());
-        let others = fields.into_others(&[HOST, VERSION, LAYOUT]);
+        let others = fields.into_others(&[HOST, VERSION, LAYOUT, ID]);
         let others = others.map(|(name, value)| (text(&name), text(&value))).collect();
         Self { sequence: entry.sequence, label: entry.label, host, version, layout, age: entry.age, others }
     }

@@ -23,6 +23,7 @@ use crate::decide::count::request::{CountRequest, Decided};
 use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::facts::ServerFacts;
 use crate::listing::Page;
+use crate::registration::Registrations;
 use crate::support::{SingleFlight, opening_bound};
 use crate::token::Tokens;
 
@@ -81,7 +82,11 @@ impl Registered {
     /// The part of the client that recipes share.
     pub(crate) fn client(self) -> Client {
         let parts = Arc::clone(&self.0);
+        // Weak: it does not keep the backend of a dropped client alive.
+        let registered = Arc::downgrade(&parts);
+        let find = move || registered.upgrade()?.entered.get()?.registration();
         Client::new(Arc::new(self), Tokens::OfEpoch(Arc::clone(&parts.epoch)), &parts.config)
+            .registered(Registrations::by(find))
     }
 
     async fn entered(&self) -> Result<&Entered> {

@@ -44,6 +44,8 @@ pub(crate) enum Broken {
     ReadBack,
     /// Fewer members than a barrier has parties pass it together.
     PassedAlone,
+    /// A member waits on after a passage that counted it.
+    LeftBehind,
     /// A client works below the layout in the stamp.
     TooOld,
     /// A plain client works while a move needs it to be away.

@@ -102,6 +102,20 @@ impl Summary {
         }))
     }
 
+    /// Returns the table of barriers of many members.
+    pub(super) fn barriers(&self) -> Option<Table> {
+        table(self.keys("BARRIER").into_iter().map(|key| {
+            let figure = |of| self.spread("BARRIER", key, of);
+            [
+                ("a barrier", key.0.to_owned()),
+                ("until all pass", key.2.to_owned()),
+                ("s\n[over rounds]", spread(figure(|line| line.value), 2)),
+                ("waiting, core %:\nclients", spread(figure(|line| line.client_cpu_pct), 1)),
+                ("server", spread(figure(|line| line.server_cpu_pct), 1)),
+            ]
+        }))
+    }
+
     pub(super) fn quorums(&self) -> Option<Table> {
         const QUORUM: &str = "QUORUM";
         table(self.keys(QUORUM).into_iter().map(|key| {

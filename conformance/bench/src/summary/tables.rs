@@ -250,6 +250,7 @@ impl fmt::Display for Summary {
             self.quorums(),
             self.moves(),
             self.held(),
+            self.barriers(),
             self.many(),
         ];
         for table in tables.into_iter().flatten() {

@@ -27,8 +27,9 @@ pub(in crate::memory) async fn join(client: &Arc<MemoryClient>, join: &Join) -> 
     };
     let (store, asked, node_lease) = (client.store.clone(), join.clone(), lease.clone());
     let request = move || {
-        store.join(id, &asked.queue, &ask, |sequence| {
+        store.join(id, &asked.queue, &ask, |sequence, ahead| {
             let state = NodeWriter::new(node_lease, sequence);
+            state.joined_behind(ahead);
             Arc::new(StoredNode::new(&asked, id, state))
         })
     };

@@ -2,6 +2,7 @@ use futures_util::FutureExt;
 
 use super::super::link::Link;
 use super::*;
+use crate::address::Kind;
 use crate::config::Config;
 use crate::coordinator::Coordinator;
 use crate::decide::queue::TOMBSTONE;
@@ -49,4 +50,21 @@ async fn the_queue_of_an_abandoned_attempt_is_forgotten_with_its_tombstone() {
         tokio::time::sleep(TOMBSTONE * 3 / 4).await;
         assert_eq!(store.0.state.lock().queues.len(), queues);
     }
+}
+
+#[test]
+fn dropped_watches_are_swept_seldom_and_all_in_the_end() {
+    let mut state = StoreState::default();
+    let address = |number: usize| Address::new("n", Kind::Passage, format!("k{number}")).expect("a good key");
+    let mut live = Vec::new();
+    let mut add = |number, live: &mut Vec<_>| {
+        live.push(Arc::default());
+        state.add_watch(&address(number), live.last().expect("just added"))
+    };
+    let sweeps = (0..20_000).filter(|&number| add(number, &mut live)).count();
+    assert!(sweeps < 20, "{sweeps}");
+    live.clear();
+    let swept = (20_000..60_000).find(|&number| add(number, &mut live));
+    assert!(swept.is_some(), "no sweep among 40,000 watches");
+    assert_eq!(state.watches.len(), live.len());
 }

@@ -1,19 +1,25 @@
 //! The model of a barrier, over [`Passage`], the code that runs.
 //!
 //! Clients enter a barrier of two, once or twice each. A client reads the cell, then the queue, then writes
-//! the passage that follows from them. Between these steps, other clients take theirs. Members die or give up
+//! the passage that follows from them. Between these steps, other clients take theirs. A client looks after its
+//! join only if enough nodes were ahead, and again only if clients may die or lose leases. Members die or give up
 //! at any instant; a dead member stays in the queue until its lease ends. A member that is done gives its
-//! place back, and then deletes the cell if the queue is empty. A state is broken if fewer than two members
-//! pass together, if a member passes with members of another passage, or if two live members wait and no step
-//! is possible any more.
+//! place back, and then deletes the cell if the queue is empty, or lets the next members enter. A waiting member
+//! may lose its lease: its node stays in the queue until the server ends the lease, and the member joins again.
+//! In a mixed model the last client takes the barrier for one of three. A state is broken if fewer than two
+//! members pass together, if a member passes that no passage has counted, if a passage counts a member that waits
+//! on after it, or if two live members wait and no step is possible any more.
 
 mod rules;
+mod steps;
 
 use latchwork_core::backend::decide::barrier::Passage;
 
 use crate::explore::{Broken, Protocol, offer};
 
-pub(super) const PARTIES: usize = 2;
+pub(super) const PARTIES: u32 = 2;
+/// The number of the last client in a mixed model.
+pub(super) const OTHERS: u32 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Fault {
@@ -23,6 +29,20 @@ pub(super) enum Fault {
     DeletesBlindly,
     /// BARRIER-COUNT-BEHIND: all members in the queue are counted, also the members that have passed.
     CountsThePassed,
+    /// BARRIER-COUNT-MEMBERS: each node counts as a member. A member joins again at once.
+    CountsNodes,
+    /// BARRIER-GONE-BEFORE-AGAIN: a member joins again at once.
+    JoinsAtOnce,
+    /// BARRIER-GONE-BEFORE-AGAIN: a member joins again without a write of the cell.
+    WritesNothing,
+    /// BARRIER-ONE-NUMBER: members with another number count too.
+    CountsOthers,
+    /// BARRIER-ONE-NUMBER: a number is replaced next to members of the last passage.
+    ReplacesAtOnce,
+    /// BARRIER-LAST-LOOKS: a member looks only if one node more was ahead.
+    LooksLate,
+    /// BARRIER-LAST-LOOKS: the last member that leaves lets no others enter.
+    LeavesSilently,
 }
 
 #[derive(Clone, Debug)]
@@ -30,34 +50,49 @@ pub(super) struct Barrier {
     pub(super) clients: usize,
     pub(super) rounds: u8,
     pub(super) deaths: u8,
+    /// How often a waiting member may lose its lease.
+    pub(super) losses: u8,
     pub(super) emptied: bool,
+    /// Whether the last client has another number of parties.
+    pub(super) mixed: bool,
     pub(super) fault: Option<Fault>,
 }
 
 /// The cell and its version.
-pub(super) type Cell = Option<(u8, u64, u64)>;
+pub(super) type Cell = Option<(u8, u64, u64, u32)>;
 
 fn passage(cell: Cell) -> Passage {
-    cell.map_or_else(Passage::default, |(_, passed, left)| Passage { passed, left })
+    cell.map_or_else(Passage::default, |(_, passed, left, parties)| Passage { passed, left, parties })
 }
+
+/// A node in the queue: its number, and its client.
+pub(super) type Node = (u64, usize);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Doing {
     Outside,
-    /// Waits with this number.
-    Waiting(u64),
+    /// Waits with this number, and whether it is about to look.
+    Waiting(u64, bool),
     /// Has read the cell.
     HasCell(u64, Cell),
     /// Has read the cell and the queue.
-    HasBoth(u64, Cell, Vec<u64>),
+    HasBoth(u64, Cell, Vec<Node>),
+    /// Has lost its lease while it waited with this number.
+    Lost(u64),
+    /// The same, after a read of the cell.
+    LostCell(u64, Cell),
+    /// Has also seen that its old node is gone.
+    Gone(u64, Cell),
     /// Has passed, and is still in the queue.
     Passed(u64),
     /// Has given its place back, and checks whether the barrier is empty.
     Leaves,
     /// The same, after a read of the cell.
     LeavesCell(Cell),
-    /// Has also read an empty queue.
-    Deletes(Cell),
+    /// Has also read the queue.
+    LeavesBoth(Cell, Vec<Node>),
+    /// Has found another number of parties in use.
+    Refused(u64),
     Dead,
 }
 
@@ -65,14 +100,19 @@ pub(super) enum Doing {
 pub(super) struct State {
     cell: Cell,
     versions: u8,
-    queue: Vec<u64>,
-    // The numbers of dead members that are still in the queue.
+    queue: Vec<Node>,
+    // The numbers of nodes on leases that clients have lost.
     dead: Vec<u64>,
     last: u64,
     clients: Vec<(Doing, u8)>,
-    // Every passage: the number of the last member before it, and of its last member.
-    passages: Vec<(u64, u64)>,
+    // Every passage: the last number before it, its last number, and how many clients it counts too few.
+    passages: Vec<(u64, u64, u32)>,
+    // The clients that a passage has counted, and that have not passed yet.
+    owed: Vec<usize>,
+    // A client has passed that no passage has counted.
+    uncounted: bool,
     deaths: u8,
+    losses: u8,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,71 +120,10 @@ pub(super) enum Step {
     /// A client takes its next step from here.
     Goes(usize, Doing),
     Dies(usize),
-    /// The lease of a dead member ends.
+    /// A waiting member loses its lease.
+    Loses(usize),
+    /// The server ends a lost lease.
     Expires(usize),
-}
-
-impl Barrier {
-    /// The passage that follows from the reads of a client.
-    fn next(&self, cell: Cell, queue: &[u64]) -> Option<Passage> {
-        let (now, numbers) = (passage(cell), || queue.iter().copied());
-        if let Some(emptied) = now.emptied(numbers()).filter(|_| self.emptied) {
-            return Some(emptied);
-        }
-        if self.fault == Some(Fault::CountsThePassed) {
-            let all = Passage { passed: 0, left: 0 }.next(PARTIES, false, numbers());
-            // `passed` never goes back.
-            return all.filter(|all| all.passed > now.passed).or_else(|| {
-                let behind = numbers().rfind(|number| *number > now.passed);
-                behind.filter(|_| queue.len() >= PARTIES).map(|passed| Passage { passed, ..now })
-            });
-        }
-        now.next(PARTIES, self.emptied, numbers())
-    }
-
-    fn writes(&self, state: &mut State, cell: Cell, queue: &[u64]) {
-        let Some(next) = self.next(cell, queue) else { return };
-        if cell == state.cell || self.fault == Some(Fault::ComparesNothing) {
-            let before = passage(state.cell).passed;
-            if next.passed != before {
-                state.passages.push((before, next.passed));
-            }
-            state.versions += 1;
-            state.cell = Some((state.versions, next.passed, next.left));
-        }
-    }
-
-    fn goes(&self, state: &mut State, who: usize, doing: Doing) {
-        state.clients[who].0 = match doing {
-            Doing::Outside => {
-                state.last += 1;
-                state.queue.push(state.last);
-                state.clients[who].1 += 1;
-                Doing::Waiting(state.last)
-            }
-            Doing::Waiting(number) if passage(state.cell).passed >= number => Doing::Passed(number),
-            Doing::Waiting(number) => Doing::HasCell(number, state.cell),
-            Doing::HasCell(number, cell) => Doing::HasBoth(number, cell, state.queue.clone()),
-            Doing::HasBoth(number, cell, queue) => {
-                self.writes(state, cell, &queue);
-                Doing::Waiting(number)
-            }
-            Doing::Passed(number) => {
-                state.queue.retain(|other| *other != number);
-                Doing::Leaves
-            }
-            Doing::Leaves => Doing::LeavesCell(state.cell),
-            Doing::LeavesCell(Some(cell)) if state.queue.is_empty() => Doing::Deletes(Some(cell)),
-            Doing::LeavesCell(_) => Doing::Outside,
-            Doing::Deletes(cell) => {
-                if cell == state.cell || self.fault == Some(Fault::DeletesBlindly) {
-                    state.cell = None;
-                }
-                Doing::Outside
-            }
-            Doing::Dead => Doing::Dead,
-        };
-    }
 }
 
 impl Protocol for Barrier {
@@ -159,8 +138,17 @@ impl Protocol for Barrier {
         for (who, (doing, rounds)) in state.clients.iter().enumerate() {
             let inside = !matches!(doing, Doing::Outside | Doing::Dead);
             let comes = *doing == Doing::Outside && *rounds < self.rounds;
-            offer(steps, inside || comes, Step::Goes(who, doing.clone()));
+            let sleeps = match doing {
+                Doing::Waiting(number, false) => {
+                    let agrees = passage(state.cell).parties == self.parties(who);
+                    agrees && !self.rechecks() && !self.has_passed(state, who, *number)
+                }
+                _ => false,
+            };
+            offer(steps, inside && !sleeps || comes, Step::Goes(who, doing.clone()));
             offer(steps, inside && state.deaths < self.deaths, Step::Dies(who));
+            let waits = matches!(doing, Doing::Waiting(..) | Doing::HasCell(..) | Doing::HasBoth(..));
+            offer(steps, waits && state.losses < self.losses, Step::Loses(who));
         }
         steps.extend((0..state.dead.len()).map(Step::Expires));
     }
@@ -170,41 +158,62 @@ impl Protocol for Barrier {
             Step::Goes(who, doing) => self.goes(state, who, doing),
             Step::Dies(who) => {
                 state.deaths += 1;
-                if let Doing::Waiting(number)
+                if let Doing::Waiting(number, _)
                 | Doing::HasCell(number, _)
                 | Doing::HasBoth(number, ..)
+                | Doing::Refused(number)
                 | Doing::Passed(number) = std::mem::replace(&mut state.clients[who].0, Doing::Dead)
                 {
                     state.dead.push(number);
                 }
+                state.owed.retain(|owed| *owed != who);
+            }
+            Step::Loses(who) => {
+                state.losses += 1;
+                if let Doing::Waiting(number, _) | Doing::HasCell(number, _) | Doing::HasBoth(number, ..) =
+                    state.clients[who].0
+                {
+                    state.dead.push(number);
+                    state.clients[who].0 = Doing::Lost(number);
+                }
             }
             Step::Expires(place) => {
                 let number = state.dead.remove(place);
-                state.queue.retain(|other| *other != number);
+                state.queue.retain(|(other, _)| *other != number);
             }
         }
     }
 
     fn verdict(&self, state: &State) -> Option<Broken> {
-        // A passage needs as many numbers as there are parties, and members that passed before do not count
+        // A passage counts as many clients as there are parties, and members that passed before do not count
         // again.
         let mut highest = 0;
-        for (_, to) in &state.passages {
-            if *to <= highest || to - highest < PARTIES as u64 {
+        for (_, to, missing) in &state.passages {
+            if *to <= highest || *missing > 0 || state.uncounted {
                 return Some(Broken::PassedAlone);
             }
             highest = *to;
         }
+        let waits = |who: usize| matches!(&state.clients[who].0, Doing::Waiting(number, _) if !self.has_passed(state, who, *number));
+        let passed = passage(state.cell).passed;
+        let behind =
+            |who: &usize| matches!(&state.clients[*who].0, Doing::Waiting(number, _) if *number > passed);
+        if state.owed.iter().any(behind) {
+            return Some(Broken::LeftBehind);
+        }
         // A look without a result changes nothing, so a waiter may repeat it for ever.
-        let waits =
-            |doing: &Doing| matches!(doing, Doing::Waiting(number) if *number > passage(state.cell).passed);
-        let stays = |(doing, rounds): &(Doing, u8)| match doing {
-            Doing::Outside => *rounds >= self.rounds,
-            doing => *doing == Doing::Dead || waits(doing),
+        let stays = |who: usize| match &state.clients[who] {
+            (Doing::Outside, rounds) => *rounds >= self.rounds,
+            (Doing::Dead, _) => true,
+            (Doing::Waiting(_, looks), _) => {
+                // A member that finds another number of parties acts.
+                waits(who) && !looks && passage(state.cell).parties == self.parties(who)
+            }
+            _ => false,
         };
-        let waiting = state.clients.iter().filter(|(doing, _)| waits(doing)).count();
-        let idle = state.dead.is_empty() && state.clients.iter().all(stays);
-        let looks_help = || self.next(state.cell, &state.queue).is_some();
-        (idle && waiting >= PARTIES && !looks_help()).then_some(Broken::Stuck)
+        let waiting = (0..self.clients).filter(|who| waits(*who) && self.parties(*who) == PARTIES).count();
+        let idle = state.dead.is_empty() && (0..self.clients).all(stays);
+        let looks_help = || self.rechecks() && self.next(state.cell, &state.queue, false).is_some();
+        (idle && waiting >= PARTIES as usize && !looks_help()).then_some(Broken::Stuck)
     }
 }

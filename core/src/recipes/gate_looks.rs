@@ -1,0 +1,233 @@
+//! The requests of a member: it reads the cell, then the queue, and writes the next passage.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::cell_handle::CellHandle;
+use super::queue_handle::QueueHandle;
+use crate::contracts::{CellLife, CellWrite, CellWritten, EntryPage, Expected, NodeId, VersionedValue};
+use crate::decide::barrier::{Disagreement, NoPassage, Passage, Place};
+use crate::decide::renewal_period;
+use crate::error::{Error, ErrorKind, Result};
+use crate::watched::list_behind;
+
+/// How many nodes one page has.
+const PAGE: usize = 500;
+
+/// Up to this number of parties each member re-checks in each renewal period.
+const FEW: u32 = 16;
+
+/// The aim of a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Aim {
+    /// The member at this number passes.
+    Pass(u64),
+    /// All members that passed with the member of this number have left.
+    Leave(u64),
+}
+
+/// The result of a look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Looked {
+    Reached,
+    /// No step is possible now.
+    Nothing,
+    /// A step is possible soon, and no change of the cell will announce it.
+    Again,
+}
+
+/// Returns the time to a member's next re-check. In a barrier of many parties it is random: all members together
+/// re-check twice in each renewal period, whichever of them are alive.
+pub(super) fn recheck(parties: u32, ttl: Duration) -> Duration {
+    let period = renewal_period(ttl);
+    if parties <= FEW {
+        return period;
+    }
+    let longest = u64::try_from(period.saturating_mul(parties).as_millis()).unwrap_or(u64::MAX);
+    Duration::from_millis(NodeId::random().as_u64() % longest.max(1))
+}
+
+/// The gate of one barrier's handle.
+#[derive(Clone)]
+pub(super) struct Gate {
+    pub(super) handle: Arc<QueueHandle>,
+    pub(super) cell: CellHandle,
+    pub(super) parties: u32,
+    /// Whether all members must leave before the next ones enter.
+    pub(super) emptied: bool,
+}
+
+impl Gate {
+    pub(super) fn new(handle: QueueHandle, cell: CellHandle, parties: u32, emptied: bool) -> Result<Self> {
+        if parties == 0 {
+            return Err(Error::invalid("parties", "must not be zero").on(handle.queue.name()));
+        }
+        Ok(Self { handle: Arc::new(handle), cell, parties, emptied })
+    }
+
+    /// Returns whether the cell has reached the aim.
+    pub(super) fn has_reached(&self, aim: Aim, passage: Option<Passage>) -> bool {
+        match aim {
+            Aim::Pass(own) => {
+                passage.is_some_and(|passage| passage.parties == self.parties && passage.passed >= own)
+            }
+            // The last member that leaves deletes the cell.
+            Aim::Leave(number) => passage.is_none_or(|passage| passage.left >= number),
+        }
+    }
+
+    /// Returns whether the cell lacks this member's number of parties.
+    pub(super) fn disagrees(&self, aim: Aim, passage: Option<Passage>) -> bool {
+        matches!(aim, Aim::Pass(_)) && passage.is_none_or(|passage| passage.parties != self.parties)
+    }
+
+    /// Stores the number of parties if the cell lacks it. If it `counts`, also takes steps until the aim is reached
+    /// or no step is possible.
+    pub(super) async fn look(&self, aim: Aim, counts: bool) -> Result<Looked> {
+        let mut seen = self.cell.read().await?;
+        loop {
+            let found = seen.as_ref().map(passage).transpose()?;
+            if self.has_reached(aim, found) {
+                return Ok(Looked::Reached);
+            }
+            let passage = found.unwrap_or_default();
+            let next = match aim {
+                Aim::Pass(own) if self.disagrees(aim, found) => match self.agreed(own, passage).await? {
+                    Some(next) => Some(next),
+                    None => return Ok(Looked::Again),
+                },
+                _ if counts => self.step(aim, passage).await?,
+                _ => None,
+            };
+            let Some(next) = next else { return Ok(Looked::Nothing) };
+            seen = match self.cell.write(&passage_write(seen.as_ref(), next)).await? {
+                CellWritten::Refused(cell) => cell,
+                CellWritten::Written(_) | CellWritten::Deleted { .. } => self.cell.read().await?,
+            };
+        }
+    }
+
+    /// Returns the passage with this member's number of parties, or `None` if it cannot be stored yet.
+    ///
+    /// # Errors
+    /// `Conflict`: other members use another number.
+    async fn agreed(&self, own: u64, passage: Passage) -> Result<Option<Passage>> {
+        let all = if passage.parties == 0 { Vec::new() } else { self.standing(0).await? };
+        match passage.disagrees(own, self.parties, self.emptied, &all) {
+            Disagreement::Store(next) => Ok(Some(next)),
+            Disagreement::Wait => Ok(None),
+            Disagreement::Conflict(parties) => {
+                let why = format!(
+                    "other members use this barrier with {parties} parties, not {}: use one number in all processes, or another key",
+                    self.parties
+                );
+                Err(Error::new(ErrorKind::Conflict, why))
+            }
+        }
+    }
+
+    /// Returns the next passage, if a step is possible.
+    async fn step(&self, aim: Aim, passage: Passage) -> Result<Option<Passage>> {
+        let now = match self.emptied {
+            // The head of the queue is enough: members that have passed are before all others.
+            true => passage.emptied(self.first_after(0).await?),
+            false => None,
+        };
+        if now.is_none() && (matches!(aim, Aim::Leave(_)) || self.emptied && passage.left < passage.passed) {
+            return Ok(None);
+        }
+        // The last member that leaves lets the next members pass in the same write.
+        let from = now.unwrap_or(passage);
+        Ok(from.next(self.emptied, self.standing(from.passed).await?).or(now))
+    }
+
+    /// One try to end the lost place of this number (BARRIER-GONE-BEFORE-AGAIN): returns whether the member has
+    /// passed. `None`: the place is still in the queue, or the cell has changed.
+    pub(super) async fn settle(&self, own: u64) -> Result<Option<bool>> {
+        let seen = self.cell.read().await?;
+        let found = seen.as_ref().map(passage).transpose()?;
+        if self.has_reached(Aim::Pass(own), found) {
+            return Ok(Some(true));
+        }
+        if self.first_after(own - 1).await? == Some(own) {
+            return Ok(None);
+        }
+        // Refuses a passage from an earlier listing.
+        let again = found.unwrap_or(Passage { parties: self.parties, ..Passage::default() });
+        let written = self.cell.write(&passage_write(seen.as_ref(), again)).await?;
+        Ok(matches!(written, CellWritten::Written(_)).then_some(false))
+    }
+
+    /// Deletes the cell after the last member has left. This is safe: a later member has a number above all
+    /// that have passed, and starts again. If other members wait until the last one has left, lets them pass.
+    /// After an error the next member does it.
+    pub(super) async fn tidy(&self) {
+        let tidied = async {
+            if self.first_after(0).await?.is_some() && !self.emptied {
+                return Ok(());
+            }
+            let mut seen = self.cell.read().await?;
+            while let Some(cell) = &seen {
+                let write = match self.first_after(0).await? {
+                    None => CellWrite::deletion(Expected::Version(cell.version)),
+                    Some(_) if !self.emptied => break,
+                    Some(_) => match self.step(Aim::Leave(u64::MAX), passage(cell)?).await? {
+                        Some(next) => passage_write(Some(cell), next),
+                        None => break,
+                    },
+                };
+                seen = match self.cell.write(&write).await? {
+                    CellWritten::Refused(cell) => cell,
+                    CellWritten::Written(_) | CellWritten::Deleted { .. } => break,
+                };
+            }
+            Ok::<_, Error>(())
+        };
+        if let Err(error) = tidied.await {
+            tracing::debug!(%error, "the cell of a barrier could not be tidied; the next member does it");
+        }
+    }
+
+    /// Returns the nodes of members after a sequence number.
+    async fn standing(&self, after: u64) -> Result<Vec<Place>> {
+        let (client, first) = (&self.cell.client, EntryPage::new(after, PAGE));
+        let entries = client.serve(list_behind(&*client.backend, &self.handle.queue, first)).await?;
+        Ok(entries.iter().filter_map(Place::of).collect())
+    }
+
+    /// Returns the first node after a sequence number.
+    async fn first_after(&self, sequence: u64) -> Result<Option<u64>> {
+        let (client, page) = (&self.cell.client, EntryPage::new(sequence, 1));
+        let entries = client.serve(client.backend.list(&self.handle.queue, page)).await?;
+        Ok(entries.first().map(|entry| entry.sequence))
+    }
+}
+
+/// Writes a passage over the cell that was seen.
+fn passage_write(seen: Option<&VersionedValue>, passage: Passage) -> CellWrite {
+    let expected = seen.map_or(Expected::Absent, |cell| Expected::Version(cell.version));
+    CellWrite { expected, value: Some(passage.to_string().into_bytes().into()), life: CellLife::Stays }
+}
+
+pub(super) fn passage(cell: &VersionedValue) -> Result<Passage> {
+    let text = std::str::from_utf8(&cell.value).map_err(|_| NoPassage);
+    text.and_then(str::parse).map_err(|NoPassage| {
+        Error::new(ErrorKind::Conflict, "the stored value is not a barrier: use another key")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_of_a_large_barrier_recheck_twice_a_period_together() {
+        let (ttl, period) = (Duration::from_secs(30), Duration::from_secs(10));
+        assert_eq!(recheck(FEW, ttl), period);
+        let all: Vec<_> = (0..1_000).map(|_| recheck(1_000, ttl)).collect();
+        assert!(all.iter().all(|next| *next < period * 1_000));
+        let mean = all.iter().sum::<Duration>() / 1_000;
+        assert!((period * 400..period * 600).contains(&mean), "{mean:?}");
+        assert!(recheck(u32::MAX, Duration::from_secs(3600)) > Duration::ZERO);
+    }
+}
