@@ -11,7 +11,7 @@ use super::cell_handle::CellHandle;
 use super::hold::Hold;
 use super::mutex::Mutex;
 use super::one_server::use_one_server;
-use super::server_count::{Counted, ask as ask_server};
+use super::server_count::ask as ask_server;
 use crate::client::Client;
 use crate::contracts::Patience;
 use crate::decide::quorum::majority;
