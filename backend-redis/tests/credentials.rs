@@ -124,7 +124,9 @@ async fn missing_operator_right_is_reported_with_its_side() {
         let the_move = Move::connect(&[latchwork_redis::connector()], &sides).await?;
         let made = async {
             the_move.plan().await?;
+            let service = connect(&[latchwork_redis::connector()], &Config::of_move(sides.clone())).await?;
             the_move.run(|_| {}).await?;
+            service.close().await?;
             the_move.finish().await
         };
         let (made, closed) = (made.await, the_move.close().await);

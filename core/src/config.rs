@@ -14,6 +14,6 @@ mod url;
 pub use self::backend_options::Options;
 #[cfg(feature = "tls")]
 pub(crate) use self::check::backend_name;
-pub(crate) use self::fields::MOVING;
 pub use self::fields::{Config, ENDLESS, MoveConfig};
+pub(crate) use self::fields::{MOVING, Participates};
 pub use self::scheme::{Hosts, Scheme};

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use futures_util::future::join;
 
-use crate::config::{Config, MoveConfig};
+use crate::config::{Config, MoveConfig, Participates};
 use crate::connector::Connector;
 use crate::contracts::Close;
 use crate::coordinator::Coordinator;
 use crate::decide::moving::Side;
 use crate::error::{Error, Result};
 use crate::label::default_label;
-use crate::moving::{Participant, SideClient, participate, side_config};
+use crate::moving::{Participant, SideClient, client_number, participate, side_config};
 use crate::registry::Registered;
 use crate::support::no_tls;
 
@@ -52,13 +52,13 @@ pub async fn connect(connectors: &[Arc<dyn Connector>], config: &Config) -> Resu
 /// Outside a tokio runtime.
 pub fn connect_lazy(connectors: &[Arc<dyn Connector>], config: &Config) -> Result<Coordinator> {
     if let Some(sides) = &config.moving {
-        let config = labelled(config);
+        let (config, client) = (labelled(config), client_number());
         let lazily = |side| {
-            let (connector, config) = choose(connectors, &side_config(&config, sides, side))?;
+            let (connector, config) = choose(connectors, &side_config(&config, sides, &client, side))?;
             Ok::<_, Error>(SideClient::new(Registered::lazy(connector, config.clone()).client(), &config))
         };
         let (old, new) = (lazily(Side::Old)?, lazily(Side::New)?);
-        return Ok(take_part(old, new, sides, &config)?.1);
+        return Ok(take_part(old, new, sides, &client, &config)?.1);
     }
     let (connector, config) = choose(connectors, config)?;
     let client = Registered::lazy(Arc::clone(&connector), config.clone());
@@ -82,9 +82,9 @@ async fn connect_both(
     sides: &MoveConfig,
 ) -> Result<Coordinator> {
     config.validate()?;
-    let config = labelled(config);
+    let (config, client) = (labelled(config), client_number());
     let connected = async |side| {
-        let (connector, config) = choose(connectors, &side_config(&config, sides, side))?;
+        let (connector, config) = choose(connectors, &side_config(&config, sides, &client, side))?;
         let client = Registered::connected(connector, config.clone()).await?;
         Ok::<_, Error>(SideClient::new(client.client(), &config))
     };
@@ -99,7 +99,7 @@ async fn connect_both(
         }
         (Err(error), Err(_)) => return Err(error),
     };
-    let (participant, coordinator) = take_part(old, new, sides, &config)?;
+    let (participant, coordinator) = take_part(old, new, sides, &client, &config)?;
     match participant.ready_within(sides.from.connect_timeout).await {
         Ok(()) => Ok(coordinator),
         Err(error) => {
@@ -115,12 +115,14 @@ pub(crate) fn take_part(
     old: SideClient,
     new: SideClient,
     sides: &MoveConfig,
+    client: &str,
     config: &Config,
 ) -> Result<(Arc<Participant>, Coordinator)> {
-    let (participant, backend) = participate(old, new, &sides.name, config.request_timeout)?;
+    let as_client = Participates { name: sides.name.as_str().into(), client: client.into() };
+    let (participant, backend) = participate(old, new, &as_client, config.request_timeout)?;
     // How many replicas confirm is what each side's URL says of that side.
     let (name, min_replicas) = (config.name.clone(), 0);
-    let config = Config { name, min_replicas, ..side_config(config, sides, Side::Old) };
+    let config = Config { name, min_replicas, ..side_config(config, sides, client, Side::Old) };
     let coordinator = Coordinator::moving(backend, &config, Arc::clone(&participant));
     Ok((participant, coordinator))
 }

@@ -47,7 +47,7 @@ enum Step {
             requires = "watch")]
         every: Duration,
     },
-    /// Closes both sides again after a server has lost the move's marker, and lists clients that connected since
+    /// Restores the part of a move that a server has lost, and lists plain clients that connected since
     Repair,
     /// Takes the move back to the old side, step by step; not possible in phase done
     Abort,
@@ -93,7 +93,10 @@ impl MigrateOrder {
             Step::Status { watch: true, every } => self.watch(of, every).await,
             Step::Repair => {
                 for side in of.repair().await.map_err(failed)? {
-                    warn(format!("the {} side was open, and is closed again", side.as_str()));
+                    warn(format!(
+                        "the {} side had lost a part of the move, which is restored",
+                        side.as_str()
+                    ));
                 }
                 self.end(of).await
             }
@@ -230,7 +233,7 @@ Examples, with the URL of the services, which names both coordinators, or --from
   latchwork migrate run                old, both, new, done; after Ctrl-C, run continues
   latchwork migrate status --watch     in another terminal: the phase, and the late members
   latchwork migrate abort              back to the old side, before phase done
-  latchwork migrate repair             if a step reports that a server has lost the move's marker
+  latchwork migrate repair             if a step reports that a server has lost a part of the move
   latchwork migrate finish             after all services have only the new URL
   latchwork migrate reopen             before a move back: finish has retired that side
 

@@ -27,7 +27,8 @@ fn as_text(progress: &MoveProgress<'_>) -> String {
             let mut text =
                 format!("{:<5} waits for {waits} of {} members:\n", status.phase.word(), status.members);
             for late in &status.waits_for {
-                let _ = writeln!(text, "        {} on {}", late.label, late.host);
+                let lacks = late.lacks.map(|lacks| format!("  ({lacks})")).unwrap_or_default();
+                let _ = writeln!(text, "        {} on {}{lacks}", late.label, late.host);
             }
             text
         }

@@ -29,9 +29,12 @@ pub(super) fn text(status: &MoveStatus) -> String {
         MoveState::GivenUp => {
             "  the move was given up, but a marker remains: `latchwork migrate abort` removes it\n"
         }
-        MoveState::GivenUpOrLost => {
-            "  the move was given up, but a marker remains: `latchwork migrate abort` removes it\n  \
-             or the old side has lost the stage: participants can be in a later phase, and `abort` waits for their end\n"
+        MoveState::Lost => {
+            "  the old side has lost the stage, and its clients acquire nothing: see `latchwork migrate plan`, and then \
+             `latchwork migrate repair`\n"
+        }
+        MoveState::Elsewhere => {
+            "  a side is in another move, or this one has other URLs: compare --from, --to and --move with those of the services\n"
         }
         MoveState::Opening => {
             "  the new side is still closed for clients that have only the new URL: `latchwork migrate run` opens it\n"
@@ -48,8 +51,12 @@ pub(super) fn text(status: &MoveStatus) -> String {
     if !status.waits_for.is_empty() {
         let _ = writeln!(text, "  the next step waits for {} to acknowledge:", status.waits_for.len());
         for late in &status.waits_for {
-            let new = if late.knows_the_move { "" } else { "  (new to the move)" };
-            let _ = writeln!(text, "    {} on {}{new}", late.label, late.host);
+            let note = match late.lacks {
+                Some(lacks) => format!("  ({lacks})"),
+                None if late.knows_the_move => String::new(),
+                None => "  (new to the move)".to_owned(),
+            };
+            let _ = writeln!(text, "    {} on {}{note}", late.label, late.host);
         }
     }
     text

@@ -4,6 +4,7 @@ use latchwork::{Address, Config, Coordinator, Kind};
 use latchwork_core::backend::{CellLife, CellWrite, Expected, stamp_address};
 
 use super::Sides;
+use super::played::Played;
 
 struct Stamp(Coordinator, Address);
 
@@ -34,6 +35,7 @@ impl Stamp {
 #[tokio::test]
 async fn status_reports_remaining_steps_after_an_operator_was_killed() {
     let sides = Sides::of_one_redis().await;
+    let member = Played::new(&sides, "a-service", true).await;
     for _ in 0..3 {
         sides.well(&["advance"]).await;
     }
@@ -41,15 +43,22 @@ async fn status_reports_remaining_steps_after_an_operator_was_killed() {
     let (left, shut) = (old.text().await, new.text().await);
     // The stamp is as before.
     let stage = Address::new("before", Kind::Layout, "move/there").expect("an address");
-    old.write("layout=1").await;
+    old.write("layout=2").await;
     old.delete(&stage).await;
     let status = sides.well(&["status"]).await;
-    assert!(status.contains("given up, or lost") && status.contains("later phase"), "{status}");
-    assert_eq!(sides.status().await["state"], "given-up-or-lost");
+    assert!(status.contains("lost") && status.contains("migrate repair"), "{status}");
+    assert_eq!(sides.status().await["state"], "lost");
+    let (code, _, said) = sides.ran(&["run"]).await;
+    assert!(code == Some(120) && said.contains("the old side has lost data"), "{said}");
+    sides.well(&["repair"]).await;
     sides.well(&["abort"]).await;
 
     sides.well(&["run"]).await;
-    new.write(&shut).await;
+    member.leaves().await;
+    // The marker as before, next to the record of now.
+    let is_marker = |field: &&str| ["moving=", "url=", "move="].iter().any(|name| field.starts_with(name));
+    let marker: Vec<_> = shut.split('&').filter(is_marker).collect();
+    new.write(&format!("{}&{}", new.text().await, marker.join("&"))).await;
     let status = sides.well(&["status"]).await;
     assert!(status.contains("done") && status.contains("`latchwork migrate run` opens it"), "{status}");
     assert_eq!(sides.status().await["state"], "opening");

@@ -19,7 +19,7 @@ pub(crate) struct Played {
 impl Played {
     pub(crate) async fn new(of: &Sides, label: &str, is_willing: bool) -> Self {
         let config = |url: &str| {
-            let mut config = Config::from_url(url).expect("a URL").as_participant(&of.name);
+            let mut config = Config::from_url(url).expect("a URL").as_participant(&of.name, label);
             config.label = Some(label.to_owned());
             config
         };
@@ -40,7 +40,7 @@ impl Played {
             claim: Claim::Shared,
             limit: Limit::Stored,
             label: label.into(),
-            data: data(&host, None),
+            data: data(&host, label, ""),
             patience: Patience::Wait,
             repeated: false,
         };
@@ -48,7 +48,8 @@ impl Played {
             panic!("the queue of members admits every member");
         };
         let (willing, told) = watch::channel(is_willing);
-        let follows = tokio::spawn(follow(Arc::clone(old.backend()), stage, node, host, told));
+        let follows =
+            tokio::spawn(follow(Arc::clone(old.backend()), stage, node, [host, label.into()], told));
         Self { sides: [old, new], willing, follows }
     }
 
@@ -64,16 +65,15 @@ impl Played {
     }
 }
 
-fn data(host: &str, acknowledged: Option<u64>) -> Arc<[u8]> {
-    let acknowledged = acknowledged.map(|version| format!("&acknowledged={version}")).unwrap_or_default();
-    format!("host={host}&version=0{acknowledged}").into_bytes().into()
+fn data(host: &str, label: &str, acknowledged: &str) -> Arc<[u8]> {
+    format!("host={host}&version=0&client={label}{acknowledged}").into_bytes().into()
 }
 
 async fn follow(
     backend: Arc<dyn Backend>,
     stage: Address,
     node: Arc<dyn Node>,
-    host: Arc<str>,
+    [host, label]: [Arc<str>; 2],
     mut willing: watch::Receiver<bool>,
 ) {
     let mut watched: Box<dyn ChangeWatch> = backend.watch_cell(&stage);
@@ -81,7 +81,10 @@ async fn follow(
     loop {
         willing.wait_for(|willing| *willing).await.expect("the test goes on");
         if let Some(cell) = backend.read_cell(&stage).await.expect("it is read") {
-            node.write_data(&data(&host, Some(cell.version.number()))).await.expect("it exists");
+            let text = String::from_utf8_lossy(&cell.value);
+            let id = text.split('&').find(|field| field.starts_with("id=")).expect("a stage has an identity");
+            let acknowledged = format!("&{id}&acknowledged={}", cell.version.number());
+            node.write_data(&data(&host, &label, &acknowledged)).await.expect("it exists");
         }
         watched.changed().await.expect("it is watched");
     }

@@ -88,6 +88,7 @@ async fn participant(
         config
     };
     let sides = MoveConfig::new(side(old, "to", new), side(new, "from", old), "bench");
+    let participant = connect(connectors, &Config::of_move(sides.clone())).await?;
     if phase != MovePhase::Old {
         let operator = Move::connect(connectors, &sides).await?;
         while operator.status().await?.phase < phase {
@@ -95,5 +96,5 @@ async fn participant(
         }
         operator.close().await?;
     }
-    Ok(connect(connectors, &Config::of_move(sides)).await?)
+    Ok(participant)
 }

@@ -67,6 +67,7 @@ struct Participant {
     members: Address,
     stage: Address,
     node: Arc<dyn Node>,
+    label: String,
 }
 
 impl Participant {
@@ -83,7 +84,7 @@ impl Participant {
 
     async fn with(context: &Context, sides: MoveConfig, label: &str) -> Self {
         let name = sides.name.clone();
-        let of = async |config: Config| client(context, &config.as_participant(&name), label).await;
+        let of = async |config: Config| client(context, &config.as_participant(&name, label), label).await;
         let clients = [of(sides.from.clone()).await, of(sides.to).await];
         let clients = clients.map(|client| client.expect("it takes part"));
         let at = |kind| Address::new(&sides.from.namespace, kind, format!("move/{name}").as_str());
@@ -91,17 +92,20 @@ impl Participant {
             (at(Kind::Clients).expect("a good key"), at(Kind::Layout).expect("a good key"));
         let join = Join {
             label: label.into(),
-            data: Arc::from(&b"host=played"[..]),
+            data: Arc::from(format!("host=played&client={label}").as_bytes()),
             ..join_of(&members, Claim::Shared)
         };
         let (is_admitted, node) = enters_by(&clients[0], &join).await;
         assert!(is_admitted, "the queue of members must admit all nodes");
-        Self { sides: clients, members, stage, node }
+        Self { sides: clients, members, stage, node, label: label.to_owned() }
     }
 
     async fn acknowledges(&self) {
         if let Some(cell) = read(&self.sides[0], &self.stage).await {
-            let data = format!("host=played&acknowledged={}", cell.version.number()).into_bytes();
+            let text = String::from_utf8_lossy(&cell.value);
+            let id = text.split('&').find(|field| field.starts_with("id=")).expect("a stage has an identity");
+            let (label, version) = (&self.label, cell.version.number());
+            let data = format!("host=played&client={label}&{id}&acknowledged={version}").into_bytes();
             soon("acknowledge", self.node.write_data(&data.into())).await.expect("it stands");
         }
     }
@@ -149,6 +153,7 @@ cases! {
     /// before; after it has closed, both sides refuse plain clients until the move is given up
     async fn migrate_gate_begins_over_no_outsider(context) {
         let (sides, operator) = (sides(context), operator(context).await);
+        let member = Participant::new(context, "one").await;
         for of in [&sides.from, &sides.to] {
             let forgotten = client(context, of, "the-forgotten-one").await.expect("connected");
             let plan = soon("plan", operator.plan()).await.expect("readable");
@@ -162,13 +167,14 @@ cases! {
             let another = client(context, of, "another").await.expect("nothing has changed");
             close([forgotten.coordinator, another.coordinator]).await;
         }
-        let phase = soon("start", operator.start(ignored)).await.expect("they are gone");
+        let phase = member.meanwhile(operator.start(ignored)).await.expect("they are gone");
         assert_eq!(phase, MovePhase::BothByOld);
         for of in [&sides.from, &sides.to] {
             let error = fails(client(context, of, "late").await, ErrorKind::Misconfigured, "it moves");
             assert!(error.to_string().contains("&move=a%20move"), "the error must name both URLs and the move: {error}");
         }
-        soon("abort", operator.abort(ignored)).await.expect("given up");
+        member.meanwhile(operator.abort(ignored)).await.expect("given up");
+        member.leaves().await;
         for of in [&sides.from, &sides.to] {
             close([client(context, of, "back").await.expect("it is open").coordinator]).await;
         }

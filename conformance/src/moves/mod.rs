@@ -24,6 +24,7 @@
 //! A lost hold counts up to the last time at which its process knew that it held, and a killed process's hold as the instant of its
 //! start. Both are lower bounds.
 
+mod advance;
 mod counted;
 mod delay;
 mod dying_operator;

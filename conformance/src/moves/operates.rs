@@ -4,6 +4,7 @@ use latchwork_core::backend::decide::moving::MovePhase;
 use latchwork_core::{Config, Connector, Error, Move, Result};
 use serde::{Deserialize, Serialize};
 
+use super::advance::advance;
 use super::side::Sides;
 use crate::child::Role;
 
@@ -38,7 +39,7 @@ impl Operates {
         match self {
             Operates::ToNew => {
                 while operator.status().await?.phase < MovePhase::New {
-                    operator.advance(|_| {}).await?;
+                    advance(operator).await?;
                 }
                 Ok(())
             }

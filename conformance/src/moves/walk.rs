@@ -4,6 +4,7 @@ use latchwork_core::backend::decide::moving::MovePhase;
 use latchwork_core::{Error, Move};
 use tokio::time::{Instant, sleep};
 
+use super::advance::advance;
 use super::operates::said;
 use crate::failover::now;
 
@@ -32,7 +33,7 @@ impl Walk {
         let begun = now();
         let (what, phase) = match back {
             true => ("a step back", self.operator.step_back(|_| {}).await?),
-            false => ("a step forward", Some(self.operator.advance(|_| {}).await?)),
+            false => ("a step forward", Some(advance(&self.operator).await?)),
         };
         self.note(what, phase.unwrap_or(MovePhase::Old), begun).await?;
         Ok(phase)

@@ -103,7 +103,14 @@ pub struct Config {
     pub(crate) operator: bool,
     /// The move in which its clients take part.
     #[serde(skip)]
-    pub(crate) participates: Option<Arc<str>>,
+    pub(crate) participates: Option<Participates>,
+}
+
+/// The move in which a client takes part, and the number that its clients of both sides have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Participates {
+    pub(crate) name: Arc<str>,
+    pub(crate) client: Arc<str>,
 }
 
 /// Names both coordinators of a move, for a client that [takes part in it](crate::decide::moving).
@@ -205,15 +212,15 @@ impl Config {
 
     /// Returns the kind of client that registers with this configuration.
     pub(crate) fn who(&self) -> Who<'_> {
-        Who::of(self.operator, self.participates.as_deref())
+        Who::of(self.operator, self.participates.as_ref().map(|of| &*of.name))
     }
 
-    /// Makes this the configuration of one of a participant's two clients, for tests. A participant connects to
-    /// [both sides](Self::of_move).
+    /// Makes this the configuration of one of a participant's two clients, for tests. Both have the number
+    /// `client`. A participant connects to [both sides](Self::of_move).
     #[doc(hidden)]
     #[must_use]
-    pub fn as_participant(mut self, name: &str) -> Self {
-        self.participates = Some(name.into());
+    pub fn as_participant(mut self, name: &str, client: &str) -> Self {
+        self.participates = Some(Participates { name: name.into(), client: client.into() });
         self
     }
 

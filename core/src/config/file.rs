@@ -50,7 +50,7 @@ struct Table {
     #[serde(skip)]
     operator: bool,
     #[serde(skip)]
-    participates: Option<std::sync::Arc<str>>,
+    participates: Option<fields::Participates>,
     #[serde(flatten)]
     options: Options,
 }

@@ -10,7 +10,7 @@ use crate::listing::Page;
 
 /// Versioned cells, some of which end with leases of type `L`, and some of which end when unused (CELL-IDLE).
 /// All cells share one sequence of version numbers, so that no version is used twice.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct CellStore<L> {
     cells: HashMap<Address, StoredCell<L>>,
     // The end of each cell that has one, so that a prune reads no other cell.
@@ -18,13 +18,13 @@ pub struct CellStore<L> {
     last: u64,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct StoredCell<L> {
     cell: VersionedValue,
     life: StoredLife<L>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum StoredLife<L> {
     Stays,
     /// On this lease, and the instant at which the lease expires.
@@ -64,6 +64,14 @@ impl<L> StoredLife<L> {
 impl<L> Default for CellStore<L> {
     fn default() -> Self {
         Self { cells: HashMap::new(), ends: BTreeSet::new(), last: 0 }
+    }
+}
+
+impl<L: Clone> CellStore<L> {
+    /// Returns the store with the cells of an earlier copy. It uses no version again.
+    #[must_use]
+    pub fn gone_back(&self, copy: &Self) -> Self {
+        Self { cells: copy.cells.clone(), last: self.last }
     }
 }
 

@@ -3,9 +3,12 @@
 //! *The invariant.* Every client that has entered works with the stamped layout. So a client may write data
 //! that only this layout has, and no client meets data that it cannot read.
 
-/// The layout of this build and all earlier ones. A change of the stored data that an older build would
-/// misread raises this number.
-pub const LAYOUT: u32 = 1;
+/// The layout of this build. A change of the stored data that an older build would misread raises this number.
+/// Since layout 2, the clients of a move compare its two sides ([`RECORDS`]).
+pub const LAYOUT: u32 = 2;
+
+/// The lowest layout with [records of moves](crate::decide::moving::evidence).
+pub const RECORDS: u32 = 2;
 
 /// The stamp of a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

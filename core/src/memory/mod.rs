@@ -37,4 +37,4 @@ mod stored_node;
 
 pub use connector::connector;
 pub use link::Link;
-pub use store::Memory;
+pub use store::{Memory, MemoryCopy};

@@ -15,6 +15,7 @@ use super::stored_node::{LeaseId, StoredNode};
 use crate::address::{Address, QueuePrefix};
 use crate::clock::{Clock, Moment};
 use crate::contracts::{EntryPage, ExpectedLimit, KeysWith, ListedKey, NodeId, QueueEntry};
+use crate::decide::CellStore;
 use crate::decide::queue::{Answer, Micros, Queue, QueueJoin};
 use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::listing::Page;
@@ -22,6 +23,10 @@ use crate::listing::Page;
 /// A memory store, shared by its clients. It is dropped with the last client.
 #[derive(Clone)]
 pub struct Memory(Arc<StoreInner>);
+
+/// A copy of the cells of a store.
+#[derive(Clone, Debug)]
+pub struct MemoryCopy(CellStore<LeaseId>);
 
 struct StoreInner {
     clock: Clock,
@@ -96,6 +101,17 @@ impl Memory {
             // Lease ids and versions are never reused, as on every backend.
             *state = StoreState { last_lease, cells: cells.emptied(), watches, ..StoreState::default() };
         });
+    }
+
+    /// Returns a copy of the cells, to which the store can [go back](Self::go_back).
+    pub fn copy(&self) -> MemoryCopy {
+        self.with(|state, _| MemoryCopy(state.cells.clone()))
+    }
+
+    /// Goes back to an earlier copy, as a server that restarts from one. Queues, nodes and leases are gone.
+    pub fn go_back(&self, to: &MemoryCopy) {
+        self.wipe();
+        self.with(|state, _| state.cells = state.cells.gone_back(&to.0));
     }
 
     /// Returns the nodes, cells and watches in the store as text, so that a test can check that nothing is

@@ -9,21 +9,26 @@ use super::backend::MovingBackend;
 use super::participant::Participant;
 use super::place::MovePlace;
 use super::side::SideClient;
-use crate::config::{Config, MoveConfig};
-use crate::contracts::Backend;
+use crate::config::{Config, MoveConfig, Participates};
+use crate::contracts::{Backend, NodeId};
 use crate::decide::moving::Side;
 use crate::error::{Error, ErrorKind, Result};
 use crate::registry::Place;
 
-/// The configuration of one side's client.
-pub(crate) fn side_config(config: &Config, sides: &MoveConfig, side: Side) -> Config {
+/// The number of a new participant.
+pub(crate) fn client_number() -> String {
+    NodeId::random().to_string()
+}
+
+/// The configuration of one side's client. `client`: the number of the participant.
+pub(crate) fn side_config(config: &Config, sides: &MoveConfig, client: &str, side: Side) -> Config {
     let of = match side {
         Side::Old => &sides.from,
         Side::New => &sides.to,
     };
     // One label on both sides, so that people recognise it.
     let label = of.label.clone().or_else(|| config.label.clone());
-    Config { label, ..of.clone() }.as_participant(&sides.name)
+    Config { label, ..of.clone() }.as_participant(&sides.name, client)
 }
 
 /// Creates a client of the move from one client of each side. While the values are copied, a request of a
@@ -34,7 +39,7 @@ pub(crate) fn side_config(config: &Config, sides: &MoveConfig, side: Side) -> Co
 pub(crate) fn participate(
     old: SideClient,
     new: SideClient,
-    name: &str,
+    as_client: &Participates,
     request_timeout: Duration,
 ) -> Result<(Arc<Participant>, Arc<dyn Backend>)> {
     if old.client.clock().is_tokio() != new.client.clock().is_tokio() {
@@ -42,8 +47,9 @@ pub(crate) fn participate(
                    same kind of clock on both sides";
         return Err(Error::new(ErrorKind::Misconfigured, why));
     }
-    let (place, stamp) = (MovePlace::of(&old.namespace().text, name)?, Place::of(old.namespace())?);
-    let participant = Participant::new(old, new, place, stamp, request_timeout);
+    let place = MovePlace::of(&old.namespace().text, &as_client.name)?;
+    let stamps = [Place::of(old.namespace())?, Place::of(new.namespace())?];
+    let participant = Participant::new(old, new, as_client.clone(), place, stamps, request_timeout);
     let takes_part = CancellationToken::new();
     let task = takes_part.clone().run_until_cancelled_owned(Arc::clone(&participant).take_part());
     tokio::spawn(task);

@@ -8,13 +8,22 @@ use super::node::MovingNode;
 use super::staged::Staged;
 use super::values::usage::KnownStage;
 use crate::contracts::{Node, Version};
+use crate::decide::moving::evidence::{Contradiction, Verdict, continues};
+use crate::decide::moving::obstacles::MemberSays;
 use crate::decide::moving::values::{ValuesAt, WholeStage};
-use crate::decide::moving::{MovePhase, Stage, takes_over};
-use crate::error::{Error, LostReason};
+use crate::decide::moving::{MovePhase, Stage};
+use crate::error::{Error, ErrorKind, LostReason};
 use crate::seen;
 
 /// The number of holds that are kept before the first search for ended ones.
 const FEW: usize = 64;
+
+/// A read of the stage, with its verdict if the record of the new side was read too.
+pub(super) struct Read {
+    pub(super) staged: Option<Staged>,
+    pub(super) epoch: u16,
+    pub(super) verdict: Option<Verdict>,
+}
 
 /// The knowledge of a participant, under one lock. An acquisition completes by the phase that is known at that
 /// instant (MIGRATE-DECIDE-AT-END). So its hold is in the list when the participant acknowledges a later phase.
@@ -26,8 +35,14 @@ pub(super) struct Known {
     pub(super) is_read: bool,
     // The stage that its membership has acknowledged: its version and its phase.
     pub(super) acknowledged: Option<(Version, MovePhase)>,
+    // The report of its membership, as it was written last.
+    pub(super) said: MemberSays,
     // `None`: no move has begun, or it was given up.
     staged: Option<Staged>,
+    // How it acts by what both sides say of the move.
+    verdict: Verdict,
+    // The version of the stage that was compared with the record on the new side.
+    compared: Option<Version>,
     // The highest epoch of the tokens that a stage or the stamp of the old side has said: a move that was
     // given up leaves it there (MIGRATE-EPOCH-RECORDED).
     epoch: u16,
@@ -48,6 +63,9 @@ impl Known {
             is_read: false,
             staged: None,
             acknowledged: None,
+            said: MemberSays::default(),
+            verdict: Verdict::NoMove,
+            compared: None,
             epoch: 0,
             holds: Vec::new(),
             crowd: 0,
@@ -61,9 +79,63 @@ impl Known {
         self.staged.as_ref()
     }
 
-    /// The phase that was read last.
+    /// The phase that it acts by, unless it has [stopped](Self::stopped).
     pub(super) fn phase(&self) -> MovePhase {
-        self.staged.as_ref().map_or(MovePhase::Old, |staged| staged.stage.phase)
+        match (self.verdict, &self.staged) {
+            (Verdict::Done, _) => MovePhase::Done,
+            (Verdict::Awaits, _) | (_, None) => MovePhase::Old,
+            (_, Some(staged)) => staged.stage.phase,
+        }
+    }
+
+    /// The contradiction at which it has stopped: it acquires nothing, and acknowledges nothing.
+    pub(super) fn stopped(&self) -> Option<Contradiction> {
+        match self.verdict {
+            Verdict::Stops(found) => Some(found),
+            _ => None,
+        }
+    }
+
+    /// The error of an acquisition after it has stopped.
+    pub(super) fn stop(&self) -> Option<Error> {
+        let found = self.stopped()?;
+        let next = match found {
+            Contradiction::RecordLost => {
+                "compare the `to` of this client with the operator's; if it is the same, "
+            }
+            _ => "",
+        };
+        let why = format!(
+            "this client acquires nothing while the sides of its move contradict each other: {found}: {next}see \
+             `latchwork migrate plan` (Move::plan), and let an operator restore it (`latchwork migrate repair`, \
+             Move::repair)"
+        );
+        Some(Error::new(ErrorKind::Misconfigured, why))
+    }
+
+    /// Whether it looks again when the record on the new side changes.
+    pub(super) fn is_unsettled(&self) -> bool {
+        matches!(self.verdict, Verdict::Awaits | Verdict::Stops(_))
+    }
+
+    /// The report of its membership, as it is to be.
+    pub(super) fn says(&self) -> MemberSays {
+        let (acknowledged, stopped) =
+            (self.acknowledged.map(|(version, _)| version.number()), self.stopped());
+        let knows = stopped.and(self.version()).map(Version::number);
+        MemberSays { acknowledged, knows, stopped }
+    }
+
+    /// Whether a stage that was read can be followed without the record on the new side: it is the known one, or
+    /// a later one of the same move. Before it is acknowledged (`to_acknowledge`) it is compared with the record,
+    /// unless it needs the old side alone.
+    pub(super) fn follows(&self, read: Option<&Staged>, to_acknowledge: bool) -> bool {
+        let (Some(known), Some(read), Verdict::Follows) = (&self.staged, read, self.verdict) else {
+            return self.verdict == Verdict::Done;
+        };
+        let is_later = self.is_read && known.id == read.id && continues(known.read_as(), read.read_as());
+        let is_compared = self.compared == Some(read.version) || read.stage.phase == MovePhase::Old;
+        is_later && (!to_acknowledge || is_compared)
     }
 
     /// The version of the stage that was read last.
@@ -82,6 +154,9 @@ impl Known {
         if !phase.needs_membership() {
             return Some(phase);
         }
+        if self.stopped().is_some() {
+            return None;
+        }
         let member = self.member.as_ref().filter(|member| member.state().lost().is_none());
         (member.is_some() && self.is_read).then_some(phase)
     }
@@ -95,30 +170,39 @@ impl Known {
             && version != self.acknowledged.map(|(version, _)| version)
     }
 
-    /// Records a read of the stage that began during this membership. Without a stage, the stamp of the old side
-    /// was read after it, and has the `epoch`. Reads are applied in the order in which they began.
-    pub(super) fn read(&mut self, staged: Option<Staged>, epoch: u16, by: Option<&Arc<dyn Node>>) {
+    /// Records a read of the stage that began during this membership, and its verdict: with the record of the
+    /// new side, or `None` if it [needed none](Self::follows). Reads are applied in the order in which they began.
+    pub(super) fn read(&mut self, read: Read, by: Option<&Arc<dyn Node>>) {
         // A read that began before it registered shows nothing (MIGRATE-REGISTER-THEN-READ).
         self.is_read |= matches!((&self.member, by), (Some(member), Some(by)) if Arc::ptr_eq(member, by));
         self.why = None;
-        self.epoch = self.epoch.max(epoch).max(staged.as_ref().map_or(0, |staged| staged.stage.epoch));
-        let known = self.staged.as_ref().map(|known| (known.version, known.stage));
-        let changes = takes_over(known, staged.as_ref().map(|read| read.version), epoch);
-        match &self.staged {
-            _ if changes => self.staged = staged,
-            Some(known) if known.stage.phase != MovePhase::Done => {
-                let (known, now) = (known.version, staged.map(|staged| staged.version));
-                if now != Some(known) {
-                    seen::stage_went_back(known.number(), now.map(Version::number));
+        if self.verdict == Verdict::Done {
+            // It is final, and its cell is deleted when all participants have left.
+            return;
+        }
+        let Read { staged, epoch, verdict } = read;
+        let stood = self.stopped();
+        self.compared = verdict.and(staged.as_ref().map(|staged| staged.version)).or(self.compared);
+        self.verdict = verdict.unwrap_or(Verdict::Follows);
+        match self.stopped() {
+            // The stage that it knows is the later one, or the only one.
+            Some(found) if stood != Some(found) => seen::move_contradicts(found),
+            Some(_) => {}
+            None => {
+                self.epoch =
+                    self.epoch.max(epoch).max(staged.as_ref().map_or(0, |staged| staged.stage.epoch));
+                self.staged = staged;
+                if self.phase() == MovePhase::Done {
+                    self.verdict = Verdict::Done;
                 }
             }
-            _ => {}
         }
     }
 
     /// It is a member from now on, and has read nothing since.
     pub(super) fn enter(&mut self, member: Arc<dyn Node>) {
         (self.member, self.is_read, self.acknowledged) = (Some(member), false, None);
+        self.said = MemberSays::default();
     }
 
     /// It has lost its membership.
@@ -152,13 +236,13 @@ impl Known {
     /// What values are asked by: as [`ready`](Self::ready), whether the membership is alive apart.
     fn usable(&self) -> Option<KnownStage> {
         let phase = self.phase();
-        if phase.needs_membership() && !(self.member.is_some() && self.is_read) {
+        let is_member = self.member.is_some() && self.is_read && self.stopped().is_none();
+        if phase.needs_membership() && !is_member {
             return None;
         }
-        let whole = WholeStage {
-            stage: Stage { phase, epoch: self.epoch },
-            values: self.staged.as_ref().map_or(ValuesAt::Old, |staged| staged.values),
-        };
+        let staged = self.staged.as_ref().filter(|staged| staged.stage.phase == phase);
+        let values = staged.map_or_else(|| ValuesAt::from(phase.token()), |staged| staged.values);
+        let whole = WholeStage { stage: Stage { phase, epoch: self.epoch }, values };
         Some(KnownStage { member: self.member.clone(), version: self.version(), whole })
     }
 

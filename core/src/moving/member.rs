@@ -2,12 +2,21 @@
 
 use std::sync::Arc;
 
-use crate::contracts::{QueueEntry, Version};
+use crate::contracts::QueueEntry;
+use crate::decide::moving::evidence::{Contradiction, MoveId};
+use crate::decide::moving::obstacles::MemberSays;
 use crate::label::host;
 use crate::registry::{Fields, OWN_VERSION};
 use crate::shown::shown;
 
 const ACKNOWLEDGED: &str = "acknowledged";
+/// The version of the stage that a member knows which has stopped at a contradiction, and the contradiction.
+const KNOWS: &str = "knows";
+const STOPPED: &str = "stopped";
+/// Its number, as in its records on both sides.
+const CLIENT: &str = "client";
+/// The identity of the move, whose versions it reports.
+const MOVE_ID: &str = "id";
 const HOST: &str = "host";
 const VERSION: &str = "version";
 
@@ -20,16 +29,33 @@ pub(crate) struct MemberRecord {
     pub(crate) label: String,
     /// Its host's name.
     pub(crate) host: String,
-    /// The version of the stage's cell that it has acknowledged last (MIGRATE-ACK-NAMES-VERSION); `None`
-    /// before its first.
-    pub(crate) acknowledged: Option<u64>,
+    /// The number of the client, as in its records on both sides.
+    pub(crate) client: String,
+    /// The identity of the move that its report is about.
+    pub(crate) id: Option<MoveId>,
+    /// Its report: the version of the stage's cell that it has acknowledged last
+    /// (MIGRATE-ACK-NAMES-VERSION), or why it has stopped.
+    pub(crate) says: MemberSays,
 }
 
 impl MemberRecord {
+    /// Its report about the move with this identity. Versions of another one do not count: a server that went back
+    /// may use them again.
+    pub(crate) fn says_of(&self, id: Option<MoveId>) -> MemberSays {
+        match self.id == id {
+            true => self.says,
+            false => MemberSays { acknowledged: None, knows: None, ..self.says },
+        }
+    }
+
     /// The data of this client's node.
-    pub(crate) fn own(acknowledged: Option<Version>) -> Arc<[u8]> {
-        let mut fields = Fields::default().with(HOST, host()).with(VERSION, OWN_VERSION);
-        fields.set(ACKNOWLEDGED, acknowledged.map(|version| version.number().to_string()));
+    pub(crate) fn own(client: &str, id: Option<MoveId>, says: MemberSays) -> Arc<[u8]> {
+        let fields = Fields::default().with(HOST, host()).with(VERSION, OWN_VERSION);
+        let mut fields = fields.with(CLIENT, client);
+        fields.set(MOVE_ID, id.map(|id| id.to_string()));
+        fields.set(ACKNOWLEDGED, says.acknowledged.map(|version| version.to_string()));
+        fields.set(KNOWS, says.knows.map(|version| version.to_string()));
+        fields.set(STOPPED, says.stopped.map(|found| found.as_str().to_owned()));
         fields.text().into_bytes().into()
     }
 }
@@ -38,8 +64,13 @@ impl From<QueueEntry> for MemberRecord {
     fn from(entry: QueueEntry) -> Self {
         let fields = Fields::read(&entry.data);
         let host = shown(fields.get(HOST).unwrap_or_default(), 255).into_owned();
-        let acknowledged = fields.get(ACKNOWLEDGED).and_then(|version| version.parse().ok());
-        Self { number: entry.sequence, label: entry.label, host, acknowledged }
+        let client = fields.get(CLIENT).unwrap_or_default().to_owned();
+        let number = |name| fields.get(name).and_then(|version| version.parse().ok());
+        let (acknowledged, knows) = (number(ACKNOWLEDGED), number(KNOWS));
+        let stopped = fields.get(STOPPED).and_then(Contradiction::parse);
+        let says = MemberSays { acknowledged, knows, stopped };
+        let id = fields.get(MOVE_ID).and_then(MoveId::parse);
+        Self { number: entry.sequence, label: entry.label, host, client, id, says }
     }
 }
 
@@ -63,11 +94,19 @@ mod tests {
     }
 
     #[test]
-    fn a_member_says_which_version_it_has_acknowledged() {
-        assert_eq!(read(&MemberRecord::own(None)).acknowledged, None);
-        let record = read(&MemberRecord::own(Some(Version::new(9, 4))));
-        assert_eq!((record.number, &*record.label, record.acknowledged), (7, "l", Some(9)));
-        assert_eq!(record.host, *host());
-        assert_eq!(read(b"acknowledged=all").acknowledged, None);
+    fn a_member_says_which_version_it_has_acknowledged_or_why_it_has_stopped() {
+        let stopped = Some(Contradiction::StageWentBack);
+        for says in [
+            MemberSays::default(),
+            MemberSays { acknowledged: Some(9), ..MemberSays::default() },
+            MemberSays { acknowledged: Some(9), knows: Some(10), stopped },
+        ] {
+            let id = Some(MoveId::new(5));
+            let record = read(&MemberRecord::own("7", id, says));
+            assert_eq!((record.number, &*record.label, &*record.client), (7, "l", "7"));
+            assert_eq!((record.says_of(id), &*record.host), (says, &*host()));
+            assert_eq!(record.says_of(None), MemberSays { stopped: says.stopped, ..MemberSays::default() });
+        }
+        assert_eq!(read(b"acknowledged=all").says, MemberSays::default());
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use futures_util::StreamExt;
 use futures_util::stream;
+use tokio::sync::watch::Receiver;
 
 use super::hold::hold;
 use super::known::Known;
@@ -17,6 +18,7 @@ use crate::attempt::Request;
 use crate::clock::Moment;
 use crate::contracts::{LeaseState, Patience};
 use crate::decide::Claim;
+use crate::decide::moving::obstacles::MemberSays;
 use crate::decide::moving::{MovePhase, Side, may_acknowledge};
 use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::held_node::HeldNode;
@@ -69,42 +71,56 @@ impl Participant {
     /// Registers on the old side, and then reads the stage (MIGRATE-REGISTER-THEN-READ).
     async fn enter(&self) -> Result<HeldNode> {
         let client = &self.old.client;
-        let (members, data) = (self.place.members.clone(), MemberRecord::own(None));
-        let member = hold(client, members, Claim::Shared, data).await?;
+        let data = MemberRecord::own(&self.as_client.client, None, MemberSays::default());
+        let member = hold(client, self.place.members.clone(), Claim::Shared, data).await?;
         let node = Arc::clone(&member.node);
         self.change(|known| known.enter(node));
         self.refresh().await?;
         Ok(member)
     }
 
-    /// Follows the stage as long as it is a member. A watch that ends is replaced.
+    /// Follows the stage as long as it is a member, and the record of the new side while the two do not agree. A
+    /// watch that ends is replaced.
     async fn follow(&self, member: &HeldNode) -> Infallible {
-        let (client, mut pauses) = (&self.old.client, self.pauses());
+        let mut pauses = self.pauses();
         loop {
-            let watched = client.watch_cell(&self.place.stage);
-            let mut views = watched.views();
+            let stage = self.old.client.watch_cell(&self.place.stage);
+            let (mut views, mut record) = (stage.views(), None);
             loop {
                 views.borrow_and_update();
-                let begun = self.clock().now();
-                let brought = async {
-                    self.refresh().await?;
-                    if let Some(staged) = self.brings_about().await? {
-                        self.acknowledge(member, &staged, begun).await?;
-                    }
-                    Ok::<_, Error>(())
-                };
+                if let Some((_, views)) = &mut record {
+                    Receiver::borrow_and_update(views);
+                }
                 let brought = tokio::select! {
                     biased;
                     changed = views.changed() => match changed {
                         Ok(()) => continue,
                         Err(_) => break,
                     },
-                    brought = brought => brought,
+                    brought = self.brings(member) => brought,
+                };
+                record = match self.look(Known::is_unsettled) {
+                    true => record.or_else(|| {
+                        let watched = self.watch_record();
+                        let views = watched.views();
+                        Some((watched, views))
+                    }),
+                    false => None,
+                };
+                let record_changed = async {
+                    match &mut record {
+                        Some((_, views)) => views.changed().await,
+                        None => std::future::pending().await,
+                    }
                 };
                 match brought {
                     Ok(()) => {
                         pauses.reset();
-                        if views.changed().await.is_err() {
+                        let changed = tokio::select! {
+                            changed = views.changed() => changed,
+                            changed = record_changed => changed,
+                        };
+                        if changed.is_err() {
                             break;
                         }
                     }
@@ -118,10 +134,44 @@ impl Participant {
         }
     }
 
+    /// Reads the stage, brings it about, and acknowledges it if it agrees with the record of the new side.
+    async fn brings(&self, member: &HeldNode) -> Result<()> {
+        let begun = self.clock().now();
+        self.refresh().await?;
+        loop {
+            self.reports(member).await?;
+            let Some(staged) = self.brings_about().await? else { return Ok(()) };
+            self.compare().await?;
+            // Otherwise a later stage was read, or the two contradict each other.
+            if self.look(|known| !known.is_unsettled() && known.staged() == Some(&staged)) {
+                return self.acknowledge(member, &staged, begun).await;
+            }
+        }
+    }
+
+    /// Says in its node whether it has stopped, if it does not say so yet.
+    async fn reports(&self, member: &HeldNode) -> Result<()> {
+        let (says, said) = self.look(|known| (known.says(), known.said));
+        if (says.knows, says.stopped) != (said.knows, said.stopped) {
+            self.says(member, says).await?;
+        }
+        Ok(())
+    }
+
+    async fn says(&self, member: &HeldNode, says: MemberSays) -> Result<()> {
+        let id = self.look(|known| known.staged().map(|staged| staged.id));
+        member.node.write_data(&MemberRecord::own(&self.as_client.client, id, says)).await?;
+        self.change(|known| known.said = says);
+        Ok(())
+    }
+
     /// Brings the stage about that is known: its holds cover it, and nothing is under way of values that it
     /// forbids (MIGRATE-VALUES-ACK-WAITS). Answers it, if it is to be acknowledged.
     async fn brings_about(&self) -> Result<Option<Staged>> {
         loop {
+            if self.look(Known::is_unsettled) {
+                return Ok(None);
+            }
             let (staged, acknowledged) = self.look(|known| (known.staged().cloned(), known.acknowledged));
             let version = staged.as_ref().map(|staged| staged.version);
             if version.is_some() && version == acknowledged.map(|(version, _)| version) {
@@ -144,7 +194,8 @@ impl Participant {
         let begun = self.clock().now();
         self.bring_all(MovePhase::Done).await;
         self.usage.quiet().await;
-        if let Some(staged) = self.look(|known| known.staged().cloned()) {
+        let staged = self.look(|known| known.staged().cloned());
+        if let Some(staged) = staged.filter(|staged| staged.stage.phase == MovePhase::Done) {
             self.acknowledge(member, &staged, begun).await?;
         }
         member.release().await?;
@@ -217,7 +268,8 @@ impl Participant {
 
     /// Says that the stage was brought about here, by its version (MIGRATE-ACK-NAMES-VERSION).
     async fn acknowledge(&self, member: &HeldNode, staged: &Staged, begun: Moment) -> Result<()> {
-        member.node.write_data(&MemberRecord::own(Some(staged.version))).await?;
+        let acknowledged = Some(staged.version.number());
+        self.says(member, MemberSays { acknowledged, ..MemberSays::default() }).await?;
         let phase = staged.stage.phase;
         let before = self.change(|known| known.acknowledged.replace((staged.version, phase)));
         self.seen.acknowledged();

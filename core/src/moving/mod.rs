@@ -20,6 +20,7 @@ mod node;
 pub(crate) mod operator;
 mod participant;
 mod place;
+mod reading;
 mod side;
 mod staged;
 #[cfg(test)]
@@ -28,6 +29,6 @@ pub(crate) mod values;
 mod watch;
 
 pub(crate) use self::acquire::acquire;
-pub(crate) use self::connect::{participate, side_config};
+pub(crate) use self::connect::{client_number, participate, side_config};
 pub(crate) use self::participant::Participant;
 pub(crate) use self::side::SideClient;

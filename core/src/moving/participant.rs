@@ -1,7 +1,7 @@
 //! A client that takes part in a move.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -11,19 +11,18 @@ use super::known::Known;
 use super::node::{MovingNode, OnSides};
 use super::place::MovePlace;
 use super::side::SideClient;
-use super::staged::Staged;
 use super::values::cells::MovingCells;
 use super::values::sided::Sided;
 use super::values::usage::Usage;
 use crate::address::Address;
 use crate::attempt::Request;
 use crate::clock::{Clock, Moment};
-use crate::config::MOVING;
+use crate::config::{MOVING, Participates};
 use crate::contracts::{Limit, Node};
 use crate::decide::Claim;
 use crate::decide::moving::{MovePhase, Side, Sides};
 use crate::error::{Error, ErrorKind, Result};
-use crate::registry::{Place, Stamped};
+use crate::registry::Place;
 use crate::seen::ParticipantMeter;
 use crate::token::Token;
 
@@ -33,8 +32,10 @@ pub(crate) struct Participant {
     pub(crate) old: SideClient,
     pub(super) new: SideClient,
     pub(super) place: MovePlace,
-    // On the old side.
-    stamp: Place,
+    // Its move, and its own number.
+    pub(super) as_client: Participates,
+    // The stamps of the old side and of the new side.
+    pub(super) stamps: [Place; 2],
     pub(super) seen: Arc<ParticipantMeter>,
     known: Mutex<Known>,
     /// Its requests of values that are under way.
@@ -44,9 +45,9 @@ pub(crate) struct Participant {
     // Raised with each change of the knowledge.
     changed: watch::Sender<u64>,
     // One read of the stage at a time, in order.
-    reading: tokio::sync::Mutex<()>,
-    begun: AtomicU64,
-    answered: AtomicU64,
+    pub(super) reading: tokio::sync::Mutex<()>,
+    pub(super) begun: AtomicU64,
+    pub(super) answered: AtomicU64,
 }
 
 impl Participant {
@@ -54,8 +55,9 @@ impl Participant {
     pub(super) fn new(
         old: SideClient,
         new: SideClient,
+        as_client: Participates,
         place: MovePlace,
-        stamp: Place,
+        stamps: [Place; 2],
         request_timeout: Duration,
     ) -> Arc<Self> {
         let (values, known_of_values) = watch::channel(None);
@@ -69,7 +71,8 @@ impl Participant {
             old,
             new,
             place,
-            stamp,
+            as_client,
+            stamps,
             seen,
             known: Mutex::new(Known::new(values)),
             usage,
@@ -153,41 +156,16 @@ impl Participant {
         tokio::select! {
             biased;
             phase = self.until(Known::ready) => Ok(phase),
-            () = clock.sleep_until(give_up) => {
+            () = clock.sleep_until(give_up) => Err(self.look(|known| known.stop().unwrap_or_else(|| {
                 let error = Error::new(ErrorKind::Unavailable, "this client is not a member of its move yet: try again");
-                Err(error.because_of(self.look(|known| known.why.clone())))
-            }
+                error.because_of(known.why.clone())
+            }))),
         }
     }
 
     /// Waits until it is a member, for at most this time.
     pub(crate) async fn ready_within(&self, within: Duration) -> Result<()> {
         self.ready(self.clock().now() + within).await.map(drop)
-    }
-
-    /// Reads the stage, by a read that begins after the call; several callers share one.
-    pub(super) async fn refresh(&self) -> Result<()> {
-        let asked = self.begun.load(Ordering::Acquire);
-        let _turn = self.reading.lock().await;
-        if self.answered.load(Ordering::Acquire) > asked {
-            return Ok(());
-        }
-        let number = self.begun.fetch_add(1, Ordering::AcqRel) + 1;
-        let (client, member) = (&self.old.client, self.member());
-        let read = async {
-            let staged = Staged::read(&*client.backend, &self.place).await?;
-            let epoch = match &staged {
-                Some(staged) if staged.stage.phase != MovePhase::Old => staged.stage.epoch,
-                // Read after the stage: a move that was given up in between has left its epoch there, and
-                // a move that begins later asks this member. A cell that was made late may have a lower epoch.
-                _ => Stamped::read(&*client.backend, &self.stamp).await?.map_or(0, |stamped| stamped.epoch),
-            };
-            Ok((staged, epoch))
-        };
-        let (staged, epoch) = client.serve(read).await?;
-        self.change(|known| known.read(staged, epoch, member.as_ref()));
-        self.answered.store(number, Ordering::Release);
-        Ok(())
     }
 
     /// Makes a hold of the admitted nodes, if they are the nodes that the currently known phase needs. Otherwise the

@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use super::place::MovePlace;
 use crate::contracts::{Backend, CellLife, CellWrite, CellWritten, Expected, Version, VersionedValue};
+use crate::decide::moving::evidence::{MoveId, StageRead};
 use crate::decide::moving::values::{ValuesAt, WholeStage};
 use crate::decide::moving::{MovePhase, Stage};
 use crate::error::{Error, ErrorKind, Result};
@@ -11,6 +12,7 @@ use crate::registry::{Fields, OWN_VERSION};
 use crate::shown::shown;
 use crate::token::Token;
 
+const ID: &str = "id";
 const PHASE: &str = "phase";
 const EPOCH: &str = "epoch";
 const VALUES: &str = "values";
@@ -24,6 +26,8 @@ const SINCE: &str = "since";
 /// A stage that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Staged {
+    /// The identity of the move.
+    pub(crate) id: MoveId,
     pub(crate) stage: Stage,
     /// The side of the values.
     pub(crate) values: ValuesAt,
@@ -39,9 +43,10 @@ impl Staged {
         let phase = fields.get(PHASE).and_then(MovePhase::parse);
         let epoch = fields.get(EPOCH).and_then(|epoch| epoch.parse::<u16>().ok());
         let values = fields.get(VALUES).and_then(ValuesAt::parse);
-        match (phase, epoch.filter(|epoch| *epoch <= Token::MAX_EPOCH), values) {
-            (Some(phase), Some(epoch), Some(values)) if values.fits(phase) => {
-                Ok(Self { stage: Stage { phase, epoch }, values, version: cell.version, fields })
+        let id = fields.get(ID).and_then(MoveId::parse);
+        match (id, phase, epoch.filter(|epoch| *epoch <= Token::MAX_EPOCH), values) {
+            (Some(id), Some(phase), Some(epoch), Some(values)) if values.fits(phase) => {
+                Ok(Self { id, stage: Stage { phase, epoch }, values, version: cell.version, fields })
             }
             _ => {
                 let found = String::from_utf8_lossy(&cell.value);
@@ -61,16 +66,18 @@ impl Staged {
     }
 
     /// Writes a stage over the one that was read, or over none, if that is still the current one
-    /// (MIGRATE-COMPARE-AND-SET). Returns `None` if it is not.
+    /// (MIGRATE-COMPARE-AND-SET). Returns `None` if it is not. A stage of another move keeps nothing of the
+    /// one that was read.
     pub(crate) async fn write(
         backend: &dyn Backend,
         place: &MovePlace,
         read: Option<&Self>,
+        id: MoveId,
         whole: WholeStage,
     ) -> Result<Option<Self>> {
         let WholeStage { stage, values } = whole;
-        let fields = read.map(|read| read.fields.clone()).unwrap_or_default();
-        let fields = fields.with(PHASE, stage.phase).with(EPOCH, stage.epoch);
+        let fields = read.filter(|read| read.id == id).map(|read| read.fields.clone()).unwrap_or_default();
+        let fields = fields.with(ID, id).with(PHASE, stage.phase).with(EPOCH, stage.epoch);
         let mut fields = fields.with(VALUES, values.as_str()).with(BY, OWN_VERSION);
         if values == ValuesAt::LeavingOld {
             fields.set(COPIES, Some("made".to_owned()));
@@ -84,7 +91,7 @@ impl Staged {
         let expected = read.map_or(Expected::Absent, |read| Expected::Version(read.version));
         let write = CellWrite { expected, value, life: CellLife::Stays };
         match backend.write_cell(&place.stage, &write).await? {
-            CellWritten::Written(version) => Ok(Some(Self { stage, values, version, fields })),
+            CellWritten::Written(version) => Ok(Some(Self { id, stage, values, version, fields })),
             CellWritten::Deleted { .. } | CellWritten::Refused(_) => Ok(None),
         }
     }
@@ -97,6 +104,11 @@ impl Staged {
     /// The whole stage.
     pub(crate) fn whole(&self) -> WholeStage {
         WholeStage { stage: self.stage, values: self.values }
+    }
+
+    /// Its identity, version and stage.
+    pub(crate) fn read_as(&self) -> StageRead {
+        StageRead { id: self.id, version: self.version.number(), stage: self.stage }
     }
 
     /// When it was written first, by its operator's clock.

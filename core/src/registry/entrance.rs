@@ -11,7 +11,7 @@ use super::record::ClientRecord;
 use super::stamp::{Refusal, check};
 use crate::address::Namespace;
 use crate::cleanup::{Task, settle};
-use crate::config::Config;
+use crate::config::{Config, Participates};
 use crate::contracts::{Backend, Join, Joined, Limit, Node, NodeId, Patience};
 use crate::decide::life::Residue;
 use crate::decide::moving::gate::Who;
@@ -52,7 +52,7 @@ pub(super) struct Entrance {
     pub(super) record: Arc<[u8]>,
     layout: u32,
     pub(super) operator: bool,
-    participates: Option<Arc<str>>,
+    participates: Option<Participates>,
     pub(super) request_timeout: Duration,
     // The epoch of the tokens here, as it was read last.
     epoch: Arc<AtomicU16>,
@@ -63,7 +63,11 @@ impl Entrance {
         Ok(Self {
             place: Place::of(&Namespace::new(&config.namespace))?,
             label: config.label.as_deref().map_or_else(default_label, Arc::from),
-            record: ClientRecord::own(config.layout, config.who()),
+            record: ClientRecord::own(
+                config.layout,
+                config.who(),
+                config.participates.as_ref().map_or("", |of| &of.client),
+            ),
             layout: config.layout,
             operator: config.operator,
             participates: config.participates.clone(),
@@ -113,7 +117,7 @@ impl Entrance {
         // Given back if the stamp cannot be read, or this is dropped: otherwise the node would remain until
         // its lease ends.
         let registered = WhenDropped::new(|| self.undo(backend, left.clone()));
-        let who = Who::of(self.operator, self.participates.as_deref());
+        let who = Who::of(self.operator, self.participates.as_ref().map(|of| &*of.name));
         match check(&**backend, &self.place, self.layout, who).await {
             Ok(epoch) => {
                 self.epoch.store(epoch, Ordering::Release);

@@ -37,6 +37,7 @@
 //!
 //! *Source.* Register, then read: Dekker's argument. `docs/protocol/clients.md` has the details.
 
+mod arrival;
 mod connecting;
 mod entrance;
 mod fields;
@@ -57,6 +58,7 @@ pub use self::place::{clients_address, stamp_address};
 pub use self::record::ClientRecord;
 pub use crate::decide::layout::{LAYOUT, Stamp};
 
+pub(crate) use self::arrival::Arrival;
 pub(crate) use self::fields::Fields;
 pub(crate) use self::marker::{another, checked};
 pub(crate) use self::place::{Place, is_writers, writers};

@@ -8,8 +8,8 @@ use crate::error::Result;
 pub(crate) struct Place {
     /// The namespace as the configuration has it.
     pub(super) namespace: String,
-    pub(super) clients: Address,
-    pub(super) stamp: Address,
+    pub(crate) clients: Address,
+    pub(crate) stamp: Address,
 }
 
 impl Place {

@@ -17,6 +17,8 @@ const VERSION: &str = "version";
 const LAYOUT: &str = "layout";
 /// The move that the client takes part in.
 const MOVE: &str = "move";
+/// The number of the client, which both of its records in a move have.
+const CLIENT: &str = "client";
 const ROLE: &str = "role";
 /// A random id, by which another client recognises the server of this one.
 const ID: &str = "id";
@@ -50,12 +52,13 @@ pub struct ClientRecord {
 
 impl ClientRecord {
     /// The data of this program's node.
-    pub(super) fn own(layout: u32, who: Who<'_>) -> Arc<[u8]> {
+    /// `client`: the number of a participant.
+    pub(super) fn own(layout: u32, who: Who<'_>, client: &str) -> Arc<[u8]> {
         let fields = Fields::default().with(HOST, host()).with(VERSION, OWN_VERSION).with(LAYOUT, layout);
         let fields = fields.with(ID, NodeId::random());
         let fields = match who {
             Who::Plain => fields,
-            Who::Participant(name) => fields.with(MOVE, name),
+            Who::Participant(name) => fields.with(MOVE, name).with(CLIENT, client),
             Who::Operator => fields.with(ROLE, OPERATOR),
         };
         fields.text().into_bytes().into()
@@ -65,6 +68,11 @@ impl ClientRecord {
     pub(crate) fn who(&self) -> Who<'_> {
         let operator = self.others.get(ROLE).is_some_and(|role| role == OPERATOR);
         Who::of(operator, self.others.get(MOVE).map(String::as_str))
+    }
+
+    /// The number of a participant, which its record on each side and its node as a member have.
+    pub(crate) fn client(&self) -> Option<&str> {
+        self.others.get(CLIENT).map(String::as_str)
     }
 }
 
@@ -102,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_record_says_host_version_and_layout() {
-        let record = read(&ClientRecord::own(3, Who::Plain));
+        let record = read(&ClientRecord::own(3, Who::Plain, ""));
         assert_eq!((record.sequence, record.label.as_str(), record.layout), (7, "l", Some(3)));
         assert_eq!((record.host.as_str(), record.version.as_str()), (&*host(), OWN_VERSION));
         assert!(record.others.is_empty());
@@ -111,8 +119,10 @@ mod tests {
     #[test]
     fn record_states_the_role_of_its_client() {
         for who in [Who::Plain, Who::Participant("to etcd"), Who::Operator] {
-            assert_eq!(read(&ClientRecord::own(1, who)).who(), who);
+            assert_eq!(read(&ClientRecord::own(1, who, "7")).who(), who);
         }
+        let takes_part = ClientRecord::own(1, Who::Participant("m"), "7");
+        assert_eq!(read(&takes_part).client(), Some("7"));
         assert_eq!(read(b"role=reader").who(), Who::Plain);
     }
 

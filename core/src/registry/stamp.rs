@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use super::arrival::{self, Arrival};
 use super::fields::Fields;
 use super::marker;
 use super::record::OWN_VERSION;
 use crate::contracts::{Backend, CellLife, CellWrite, CellWritten, Expected, Version, VersionedValue};
-use crate::decide::layout::{Admission, Stamp};
-use crate::decide::moving::gate::{GateMarker, Who};
+use crate::decide::layout::{Admission, RECORDS, Stamp};
+use crate::decide::moving::gate::{Course, GateMarker, Who};
 use crate::error::{Error, ErrorKind, Result};
 use crate::seen;
 use crate::shown::shown;
@@ -25,13 +26,15 @@ const BY: &str = "version";
 /// A stamp that was read, with the other fields of its cell.
 #[derive(Clone, Debug)]
 pub(crate) struct Stamped {
-    pub(super) stamp: Stamp,
+    pub(crate) stamp: Stamp,
     /// The marker of a move, if there is one.
     pub(crate) marker: Option<GateMarker>,
     /// The epoch of the tokens.
     pub(crate) epoch: u16,
-    fields: Fields,
-    pub(super) version: Version,
+    /// The record of a move to this namespace.
+    pub(crate) arrival: Option<Arrival>,
+    pub(crate) fields: Fields,
+    pub(crate) version: Version,
 }
 
 impl Stamped {
@@ -41,8 +44,9 @@ impl Stamped {
         let epoch = fields.get(EPOCH).map_or(Ok(0), str::parse::<u16>);
         match (number(LAYOUT), number(NEXT), epoch) {
             (Ok(Some(layout)), Ok(next), Ok(epoch)) if epoch <= Token::MAX_EPOCH => {
-                let marker = marker::read(&fields, place)?;
-                Ok(Self { stamp: Stamp { layout, next }, marker, epoch, fields, version: cell.version })
+                let (marker, arrival) = (marker::read(&fields, place)?, arrival::read(&fields, place)?);
+                let stamp = Stamp { layout, next };
+                Ok(Self { stamp, marker, epoch, arrival, fields, version: cell.version })
             }
             _ => {
                 let found = String::from_utf8_lossy(&cell.value);
@@ -83,19 +87,35 @@ impl Stamped {
         Ok(write(backend, place, fields, expected).await?.is_some())
     }
 
-    /// Writes or removes a marker over the stamp that was read, if that is still the current one. Returns the
-    /// new stamp then.
+    /// Whether its layout has records of moves.
+    pub(crate) fn has_records(&self) -> bool {
+        self.stamp.layout >= RECORDS
+    }
+
+    /// Writes this stamp, whose marker, epoch or record were changed, over the stamp that was read, if that is
+    /// still the current one. Returns the new stamp then. A namespace whose content leaves keeps no record.
+    pub(crate) async fn changed(mut self, backend: &dyn Backend, place: &Place) -> Result<Option<Self>> {
+        if self.marker.as_ref().is_some_and(|marker| marker.course == Course::Leaves) {
+            self.arrival = None;
+        }
+        marker::set(&mut self.fields, self.marker.as_ref());
+        arrival::set(&mut self.fields, self.arrival.as_ref());
+        if self.epoch > 0 {
+            self.fields.set(EPOCH, Some(self.epoch.to_string()));
+        }
+        let expected = Expected::Version(self.version);
+        let written = write(backend, place, self.fields.clone(), expected).await?;
+        Ok(written.map(|version| Self { version, ..self }))
+    }
+
+    /// Writes or removes a marker, as [`changed`](Self::changed).
     pub(crate) async fn mark(
         &self,
         backend: &dyn Backend,
         place: &Place,
         marker: Option<&GateMarker>,
     ) -> Result<Option<Self>> {
-        let mut fields = self.fields.clone();
-        marker::set(&mut fields, marker);
-        let written = write(backend, place, fields.clone(), Expected::Version(self.version)).await?;
-        let marker = marker.cloned();
-        Ok(written.map(|version| Self { marker, fields, version, ..self.clone() }))
+        Self { marker: marker.cloned(), ..self.clone() }.changed(backend, place).await
     }
 
     /// Writes the marker if the namespace has none, and again if it has this marker already
@@ -115,19 +135,6 @@ impl Stamped {
                 return Ok((read, written));
             }
         }
-    }
-
-    /// Raises the epoch over the stamp that was read, if that is still the current one
-    /// (MIGRATE-EPOCH-RECORDED). Returns the new stamp then.
-    pub(crate) async fn raise_epoch(
-        &self,
-        backend: &dyn Backend,
-        place: &Place,
-        epoch: u16,
-    ) -> Result<Option<Self>> {
-        let fields = self.fields.clone().with(EPOCH, epoch.max(self.epoch));
-        let written = write(backend, place, fields.clone(), Expected::Version(self.version)).await?;
-        Ok(written.map(|version| Self { epoch: epoch.max(self.epoch), fields, version, ..self.clone() }))
     }
 }
 

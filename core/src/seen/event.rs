@@ -4,6 +4,7 @@ use std::fmt::{Debug, Display};
 
 use tracing::Level;
 
+use crate::decide::moving::evidence::Contradiction;
 use crate::decide::moving::{MovePhase, Side};
 use crate::error::{Error, LostReason};
 use crate::token::Token;
@@ -162,11 +163,10 @@ events! {
     pub(crate) fn phase_reached(phase: MovePhase, epoch: u16, took: impl Debug)
         = INFO "latchwork.move.reached" [%phase, epoch, ?took] "this client acknowledged a phase of its move: all its holds follow it";
 
-    /// Reports that the server shows an earlier stage of a move than before.
-    /// `seen` and `now` are versions of the cell of the move.
-    pub(crate) fn stage_went_back(seen: u64, now: Option<u64>)
-        = WARN "latchwork.move.went_back" [seen, now]
-        "the old side shows an earlier stage of the move than before: it has lost data";
+    /// Reports that the sides of a move contradict each other.
+    pub(crate) fn move_contradicts(found: Contradiction)
+        = WARN "latchwork.move.contradicts" [found = %found]
+        "the two sides of the move contradict each other: this client acquires nothing until they agree";
 
     /// Reports that a participant is not a member of its move any more.
     pub(crate) fn no_member(error: &Error)
@@ -190,7 +190,7 @@ events! {
     /// Reports that an operator has restored a marker that a server lost during the move.
     pub(crate) fn move_repaired(name: &str, side: Side)
         = WARN "latchwork.move.repaired" [name, ?side]
-        "the marker of the move was missing on one side and is restored: clients with one URL may have connected there";
+        "a part of the move was missing on one side and is restored: clients with one URL may have connected there";
 
     /// Reports that an operator has copied the values to a side, which serves them from now on.
     pub(crate) fn values_moved(name: &str, to: &str, values: usize)

@@ -23,10 +23,10 @@ pub use event::{
     not_given_back, publish_refused, relay_failed, replaced, shard_down,
 };
 pub(crate) use event::{
-    broken, connected, layout_ended, layout_raised, layout_stamped, lease_lost, mended, move_ended,
-    move_finished, move_given_up, move_lost, move_phase, move_repaired, move_waits, no_member, phase_reached,
-    registered_anew, release_unconfirmed, renewal_late, reopened, resumed, retired, stage_went_back,
-    suspended, values_moved,
+    broken, connected, layout_ended, layout_raised, layout_stamped, lease_lost, mended, move_contradicts,
+    move_ended, move_finished, move_given_up, move_lost, move_phase, move_repaired, move_waits, no_member,
+    phase_reached, registered_anew, release_unconfirmed, renewal_late, reopened, resumed, retired, suspended,
+    values_moved,
 };
 pub(crate) use hold::SeenHold;
 pub(crate) use meter::{ClientMeter, Links, OperatorMeter, ParticipantMeter, RecipeMeter, Recipes};

@@ -6,7 +6,9 @@
 //! Neighbouring phases share a coordinator; so no participant may be two phases late.
 
 mod epoch;
+pub mod evidence;
 pub mod gate;
+pub mod obstacles;
 mod participant;
 pub mod values;
 
@@ -14,7 +16,7 @@ use std::fmt;
 
 use crate::token::Token;
 
-pub use participant::{AcquireNext, Holding, may_acknowledge, takes_over};
+pub use participant::{AcquireNext, Holding, may_acknowledge};
 
 /// One of the two coordinators of a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -77,7 +79,7 @@ impl Sides {
     }
 }
 
-/// The phase of a move. A move goes from a phase to its neighbour, forward or back, and skips none.
+/// The phase of a move. A move goes from a phase to its neighbour, and skips none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MovePhase {
     /// Holds are on the old side.
@@ -114,8 +116,7 @@ impl MovePhase {
         }
     }
 
-    /// Returns the word for display, which names both phases on both sides *both*: *old*, *both*, *new*,
-    /// *done*.
+    /// Returns the word for display: *old*, *both* for the two phases on both sides, *new*, *done*.
     pub fn word(self) -> &'static str {
         match self {
             MovePhase::BothByOld | MovePhase::BothByNew => "both",
@@ -150,7 +151,7 @@ impl MovePhase {
         }
     }
 
-    /// Returns the side whose sequence number is in the token.
+    /// Returns the side of the token.
     pub fn token(self) -> Side {
         match self {
             MovePhase::Old | MovePhase::BothByOld => Side::Old,
@@ -164,8 +165,7 @@ impl MovePhase {
         self != MovePhase::Done
     }
 
-    /// Returns whether the phase and its epoch are read again while both nodes are held, because the token's
-    /// side may have changed.
+    /// Returns whether phase and epoch are read again while both nodes are held: the token's side may have changed.
     pub fn is_read_while_held(self) -> bool {
         self.needs() == Sides::BOTH
     }

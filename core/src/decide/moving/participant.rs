@@ -1,6 +1,6 @@
 //! The decisions of a participant in a move: its acquisitions, its holds, its acknowledgements.
 
-use super::{MovePhase, Side, Sides, Stage};
+use super::{MovePhase, Side, Sides};
 
 /// The next step of an acquisition, by the phase that the participant knows at this moment
 /// (MIGRATE-DECIDE-AT-END).
@@ -71,25 +71,6 @@ pub fn may_acknowledge(phase: MovePhase, holds: impl IntoIterator<Item = Holding
     holds.into_iter().all(|hold| hold.on.cover(phase.needs()))
 }
 
-/// Returns whether a read of the stage replaces the stage that a participant knows. `read`: the current
-/// version, or `None` if there is no stage. `stamp`: the epoch of the old side's stamp, read after the stage.
-///
-/// A member finds no stage if the move was given up in its first phase. A participant that was away during
-/// this knows a later phase. The operator that took the tokens back to the old side has left a higher epoch
-/// there first (MIGRATE-EPOCH-RECORDED), which no server that lost the cell can have (MIGRATE-BACK-TO-OLD).
-/// Any other missing cell was lost by the server.
-pub fn takes_over<V: PartialOrd>(known: Option<(V, Stage)>, read: Option<V>, stamp: u16) -> bool {
-    match (known, read) {
-        // It is final, and its cell is deleted when all participants have left.
-        (Some((_, known)), _) if known.phase == MovePhase::Done => false,
-        (Some((known, _)), Some(read)) => read > known,
-        (Some((_, known)), None) => {
-            known.phase == MovePhase::Old || known.phase.token() == Side::New && stamp > known.epoch
-        }
-        (None, read) => read.is_some(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -154,24 +135,5 @@ mod tests {
         assert_eq!(Holding { on: Sides::BOTH }.gives_back(MovePhase::Old), NEW);
         assert_eq!(Holding { on: Sides::BOTH }.gives_back(MovePhase::BothByNew), NOTHING);
         assert_eq!(Holding { on: OLD }.gives_back(MovePhase::New), NOTHING);
-    }
-    #[test]
-    fn no_stage_takes_the_place_of_the_first_one_and_of_one_that_was_taken_back() {
-        use MovePhase::{BothByNew, BothByOld, Done, New, Old};
-        let known = |phase| Some((5, Stage { phase, epoch: 1 }));
-        for (phase, stamp, expected) in [
-            (Old, 1, true),
-            (BothByOld, 2, false),
-            (BothByNew, 1, false),
-            (BothByNew, 2, true),
-            (New, 0, false),
-            (New, 2, true),
-            (Done, 2, false),
-        ] {
-            assert_eq!(takes_over(known(phase), None, stamp), expected, "{phase:?}, {stamp}");
-        }
-        assert!(takes_over(known(New), Some(6), 0) && !takes_over(known(New), Some(5), 2));
-        assert!(!takes_over(known(Done), Some(6), 2));
-        assert!(takes_over(None, Some(1), 0) && !takes_over::<u8>(None, None, 2));
     }
 }

@@ -4,11 +4,10 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-use super::{Move, MoveClient, MoveOutsider, ValuesInUse};
-use crate::decide::moving::gate::GateMarker;
-use crate::decide::moving::{MovePhase, Side, Stage};
-use crate::error::{Error, ErrorKind, Result};
-use crate::registry::Stamped;
+use super::{MoveClient, MoveLate, MoveOutsider, ValuesInUse};
+use crate::decide::moving::Side;
+use crate::decide::moving::evidence::Contradiction;
+use crate::error::{Error, ErrorKind};
 use crate::shown::shown;
 
 /// The number of clients that an error names.
@@ -36,9 +35,19 @@ pub enum MoveBlocker {
     /// The marker of this side is missing although the move has begun. The server has lost it, or the move
     /// began with another URL. Plain clients may have connected since.
     MarkerLost(Side),
-    /// The old side has no stage of the move and may have lost it. These participants may be in a later
-    /// phase, and act by it.
-    StageLost(Vec<MoveClient>),
+    /// The two sides contradict each other: one of them has lost data, or is not a side of this move.
+    Contradicts(Contradiction),
+    /// The new side has lost data after the values had moved there, and the old side still has the values from
+    /// before: maybe the only copy.
+    OnlyCopy(Contradiction),
+    /// These members have stopped at a contradiction, or know a later stage than the old side shows.
+    MembersAhead(Vec<MoveLate>),
+    /// These participants are connected to one side only, or have not joined the members.
+    Apart(Vec<MoveClient>),
+    /// No participant is connected.
+    NobodyTakesPart,
+    /// The namespace of this side has a layout from before the records of moves.
+    Layout(Side),
     /// The move is *done*, but the new side still has its marker, so it refuses clients with its URL alone.
     NotOpened,
     /// The new side has values, which a copy of the old side's values would replace.
@@ -75,9 +84,25 @@ impl MoveBlocker {
             MoveBlocker::MarkerLost(_) => {
                 "write the marker again (`latchwork migrate repair`, Move::repair), with the URLs that the move began with"
             }
-            MoveBlocker::StageLost(_) => {
-                "if no server has lost data, start the move again (`latchwork migrate run`, Move::run); otherwise stop the \
-                 participants, and then give the move up (`latchwork migrate abort`, Move::abort)"
+            MoveBlocker::Contradicts(_) => {
+                "check the URLs; if they are those of the services, restore the side that has lost data \
+                 (`latchwork migrate repair`, Move::repair)"
+            }
+            MoveBlocker::OnlyCopy(_) => {
+                "stop the services, and restore the data of the new side from a backup; the values of the old side are from \
+                 before the move, and no call deletes them"
+            }
+            MoveBlocker::MembersAhead(_) => {
+                "write the stage again (`latchwork migrate repair`, Move::repair), or stop these clients"
+            }
+            MoveBlocker::Apart(_) => {
+                "compare `from` and `to` of these clients with the URLs of this call, or wait until they have connected or expired"
+            }
+            MoveBlocker::NobodyTakesPart => {
+                "start the services with both URLs and the name of the move, and compare them with this call"
+            }
+            MoveBlocker::Layout(_) => {
+                "raise the layout of the namespace once all its clients are of this build (Operator::raise_layout)"
             }
             MoveBlocker::NotOpened => "open the new side (`latchwork migrate run`, Move::run)",
             MoveBlocker::ValuesThere(_) => {
@@ -124,13 +149,28 @@ impl fmt::Display for MoveBlocker {
                 "the marker of the move, or its epoch, is missing on the {} side: plain clients may have connected",
                 side.as_str()
             ),
-            MoveBlocker::StageLost(clients) => {
+            MoveBlocker::Contradicts(found) => found.fmt(f),
+            MoveBlocker::OnlyCopy(found) => {
+                write!(f, "{found}. The values were there, and the old side may have the only copy")
+            }
+            MoveBlocker::MembersAhead(members) => {
                 write!(
                     f,
-                    "the old side has no stage of the move, and may have lost the stage; participants ({}):",
-                    clients.len()
+                    "members ({}) have stopped, or know a later stage than the old side shows:",
+                    members.len()
                 )?;
-                clients.iter().take(NAMED).try_for_each(|of| write!(f, " {:?} on {:?}", of.label, of.host))
+                let named = members.iter().take(NAMED);
+                named.into_iter().try_for_each(|of| write!(f, " {:?} on {:?}", of.label, of.host))
+            }
+            MoveBlocker::Apart(clients) => {
+                write!(f, "participants ({}) are not connected to both sides:", clients.len())?;
+                clients.iter().take(NAMED).try_for_each(|of| {
+                    write!(f, " {:?} on {:?} ({})", of.label, of.host, of.lacks().unwrap_or_default())
+                })
+            }
+            MoveBlocker::NobodyTakesPart => f.write_str("no participant of the move is connected"),
+            MoveBlocker::Layout(side) => {
+                write!(f, "the {} side has a layout from before the records of moves", side.as_str())
             }
             MoveBlocker::NotOpened => {
                 f.write_str("the new side is still closed: clients with its URL alone are refused")
@@ -168,41 +208,5 @@ impl Serialize for MoveBlocker {
 impl From<MoveBlocker> for Error {
     fn from(blocker: MoveBlocker) -> Self {
         Error::new(ErrorKind::Conflict, format!("{blocker}: {}", blocker.next_step()))
-    }
-}
-
-impl Move {
-    /// The blockers of a new move in the markers and the epochs of both sides.
-    pub(super) fn blocked_by(&self, stamps: [&Stamped; 2]) -> Vec<MoveBlocker> {
-        let mut blockers = Vec::new();
-        for (side, stamped) in [Side::Old, Side::New].into_iter().zip(stamps) {
-            if let Some(GateMarker { name, url, .. }) =
-                stamped.marker.as_ref().filter(|marker| !self.marker(side).may_follow(Some(marker)))
-            {
-                let (name, url) = (name.clone(), url.clone());
-                blockers.push(MoveBlocker::MarkedOtherwise { side, name, url });
-            }
-        }
-        if !Stage::has_epochs(stamps[0].epoch, stamps[1].epoch) {
-            blockers.push(MoveBlocker::NoEpochs);
-        }
-        blockers
-    }
-
-    /// Checks that a move may begin, before anything is written.
-    ///
-    /// # Errors
-    /// `Conflict` naming the first blocker. If a marker of this move exists already, the gate checks for
-    /// outsiders later, and takes the marker back if there are any.
-    pub(super) async fn check_may_begin(&self) -> Result<()> {
-        let (old, new) = (self.old.stamped().await?, self.new.stamped().await?);
-        if let Some(blocker) = self.blocked_by([&old, &new]).into_iter().next() {
-            return Err(blocker.into());
-        }
-        if old.marker.is_some() || new.marker.is_some() {
-            return Ok(());
-        }
-        self.check_outsiders(MovePhase::Old).await?;
-        self.values_against().await?.map_or(Ok(()), |blocker| Err(blocker.into()))
     }
 }

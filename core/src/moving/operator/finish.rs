@@ -1,7 +1,8 @@
 //! The end of a move that is done: removes its remains on the old side.
 
+use super::Move;
 use super::side::on;
-use super::{Move, MoveBlocker};
+use crate::decide::moving::obstacles::Wanted;
 use crate::decide::moving::{MovePhase, Side};
 use crate::error::{Error, ErrorKind, Result};
 use crate::seen;
@@ -25,64 +26,42 @@ impl Move {
         let retired = self.retired();
         loop {
             let staged = self.stage().await?;
-            let read = self.old.stamped().await?;
-            let stands = read.marker.as_ref() == Some(&retired);
-            match &staged {
-                None if stands => return Ok(()),
-                None => return Err(not_done("the move has not begun")),
-                Some(staged) if staged.stage.phase != MovePhase::Done => {
-                    return Err(not_done(&format!(
-                        "the move is in the phase {:?}",
-                        staged.stage.phase.as_str()
-                    )));
-                }
-                Some(_) => self.open().await?,
+            let is_done = staged.as_ref().is_some_and(|staged| staged.stage.phase == MovePhase::Done);
+            if is_done {
+                self.open().await?;
             }
-            if !stands {
-                if read.marker.is_none() {
-                    return Err(MoveBlocker::MarkerLost(Side::Old).into());
+            let looked = self.look(staged, false).await?;
+            let read = looked.stamps[0].clone();
+            let staged = match &looked.staged {
+                None if read.marker.as_ref() == Some(&retired) => return Ok(()),
+                Some(_) if !is_done => {
+                    let phase = self.found(&looked).phase();
+                    return Err(not_done(&format!("the move is in the phase {:?}", phase.as_str())));
                 }
-                if read.marker.as_ref() != Some(&self.marker(Side::Old)) {
-                    return Err(self.old.marked_otherwise(read.marker.as_ref()));
-                }
-                self.check_left().await?;
+                staged => staged.clone(),
+            };
+            if read.marker.as_ref() != Some(&retired) || staged.is_none() {
+                self.refuse(&looked, Wanted::Finish)?;
             }
+            let Some(staged) = staged else { return Err(not_done("the move has not begun")) };
             // Also if it exists, so that every client listed now was admitted before.
             let Some(marked) = self.old.mark(&read, Some(&retired)).await? else { continue };
-            if let Err(error) = self.check_left().await {
+            let looked = self.look(Some(staged.clone()), false).await?;
+            if let Err(error) = self.refuse(&looked, Wanted::Finish) {
                 // The clients may stay as long as they are needed. Another operator that listed no client before finds
                 // a new version of the stage. Otherwise it would delete the cell after a marker that admits the clients.
-                if let Some(staged) = &staged
-                    && self.write_anew(staged).await?.is_none()
-                {
+                if self.write_anew(&staged).await?.is_none() {
                     continue;
                 }
                 self.old.mark(&marked, Some(&self.marker(Side::Old))).await?;
                 return Err(error);
             }
-            let staged = match staged {
-                Some(staged) => match self.clears(&staged, Side::Old).await? {
-                    Some(own) => Some(own),
-                    None => continue,
-                },
-                None => None,
-            };
-            if let Some(staged) = staged
-                && !staged.delete(self.old.backend(), &self.place).await.map_err(on(Side::Old))?
-            {
+            let Some(staged) = self.clears(&staged, Side::Old).await? else { continue };
+            if !staged.delete(self.old.backend(), &self.place).await.map_err(on(Side::Old))? {
                 continue;
             }
             seen::move_finished(&self.name, &self.new.url);
             return Ok(());
-        }
-    }
-
-    /// Checks that all clients except operators have left the old side.
-    async fn check_left(&self) -> Result<()> {
-        let left: Vec<_> = self.old.outside(&self.retired(), self.old.clients().await?).collect();
-        match left.is_empty() {
-            true => Ok(()),
-            false => Err(MoveBlocker::StillConnected(left).into()),
         }
     }
 }

@@ -5,78 +5,97 @@
 //! up, it reads the versions of the markers, then deletes the cell over the version that it read, and then
 //! removes each marker over its version (MIGRATE-GATE-ANEW).
 
+use uuid::Uuid;
+
 use super::super::staged::Staged;
-use super::side::{OperatorSide, on};
-use super::status::is_late;
+use super::late::is_late;
+use super::look::Looked;
+use super::side::on;
 use super::{Move, MoveBlocker};
 use crate::contracts::Version;
-use crate::decide::moving::gate::GateMarker;
+use crate::decide::moving::evidence::{Contradiction, MoveId, MoveRecord};
+use crate::decide::moving::obstacles::{Standing, Wanted};
 use crate::decide::moving::values::WholeStage;
-use crate::decide::moving::{MovePhase, Side};
+use crate::decide::moving::{MovePhase, Side, Way};
 use crate::error::{Error, ErrorKind, Result};
-use crate::registry::Stamped;
+use crate::registry::{Arrival, Stamped};
 use crate::seen;
 
 const SIDES: [Side; 2] = [Side::Old, Side::New];
 
 /// The result of shutting the gate.
 pub(super) enum Shut {
-    /// No client is outside of the move whose cell has this version.
-    Behind(Version),
+    /// No client is outside of the move at this stage.
+    Behind(Looked),
     /// Another operator has written the cell since it was read.
     Changed,
 }
 
 impl Move {
-    /// Returns the stage of a move that begins, and whether this call created it. A new stage has the epoch
-    /// of the old side, because plain clients still give tokens by it.
-    pub(super) async fn first_stage(&self) -> Result<Option<(Staged, bool)>> {
-        match self.stage().await? {
-            Some(staged) => Ok(Some((staged, false))),
-            None => {
-                let epoch = self.old.stamped().await?.epoch;
-                let made =
-                    Staged::write(self.old.backend(), &self.place, None, WholeStage::before(epoch)).await;
-                Ok(made.map_err(on(Side::Old))?.map(|made| (made, true)))
-            }
-        }
+    /// Makes the first stage of a move that begins, with a new identity. It has the epoch of the old side,
+    /// because plain clients still give tokens by it.
+    pub(super) async fn first_stage(&self, looked: &Looked) -> Result<Option<Staged>> {
+        let (id, first) = (MoveId::new(Uuid::new_v4().as_u128()), WholeStage::before(looked.stamps[0].epoch));
+        let made = Staged::write(self.old.backend(), &self.place, None, id, first).await;
+        made.map_err(on(Side::Old))
     }
 
-    /// Shuts both sides for plain clients, and lists the connected clients. `made`: whether this operator
-    /// created the stage.
+    /// The record of this move.
+    pub(super) fn arrival(&self, record: MoveRecord) -> Arrival {
+        Arrival { name: self.name.to_string(), url: self.old.url.clone(), record }
+    }
+
+    /// Shuts both sides for plain clients, with the record on the new side, and looks at both sides again.
+    /// `made`: the stage that this operator has created.
     ///
     /// # Errors
-    /// `Conflict` naming the outsiders, or the other marker. Its writes are undone then.
-    pub(super) async fn shut(&self, staged: &Staged, made: bool) -> Result<Shut> {
-        let mut marked = [None, None];
+    /// `Conflict` naming the blocker. The stage and the markers are removed then, unless members rely on them.
+    pub(super) async fn shut(&self, staged: Staged, made: Option<Version>) -> Result<Shut> {
+        let made = made == Some(staged.version);
         // The new side first, so that plain clients of the old side can work a little longer.
-        for side in [Side::New, Side::Old] {
-            match self.mark(self.side(side)).await {
-                Ok(stamped) => marked[side as usize] = Some(stamped),
-                Err(error) if error.kind() == ErrorKind::Conflict => {
-                    self.take_back(staged, made, marked).await?;
-                    return Err(error);
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        let blocker = match self.outsiders_against(MovePhase::Old).await? {
-            Some(outsiders) => Some(outsiders),
-            // The values on the new side are copies that this move made.
-            None if staged.has_copies() => None,
-            None => self.values_against().await?,
+        let marked = async {
+            self.prepare(&staged).await?;
+            let own = self.marker(Side::Old);
+            Stamped::mark_anew(self.old.backend(), &self.old.place, &own).await.map_err(on(Side::Old))
         };
-        let Some(blocker) = blocker else { return Ok(Shut::Behind(staged.version)) };
-        match self.take_back(staged, made, marked).await? {
-            true => Err(blocker.into()),
-            false => Ok(Shut::Changed),
+        if let Err(error) = marked.await {
+            return match error.kind() {
+                ErrorKind::Conflict => self.take_back(&staged, made).await.and(Err(error)),
+                _ => Err(error),
+            };
+        }
+        // The values on the new side may be copies that this move made.
+        let looked = self.look(Some(staged.clone()), !staged.has_copies()).await?;
+        match self.refuse(&looked, Wanted::Step(Way::Forward)) {
+            Ok(()) => Ok(Shut::Behind(looked)),
+            Err(blocked) => match self.take_back(&staged, made).await? {
+                true => Err(blocked),
+                false => Ok(Shut::Changed),
+            },
         }
     }
 
-    /// Writes the marker of a side, also if it exists already.
-    async fn mark(&self, side: &OperatorSide) -> Result<Stamped> {
-        let marked = Stamped::mark_anew(side.backend(), &side.place, &self.marker(side.side)).await;
-        marked.map(|(_, stands)| stands).map_err(on(side.side))
+    /// Writes the marker of the new side, also if it exists already, and the record of the move.
+    async fn prepare(&self, staged: &Staged) -> Result<()> {
+        let own = self.marker(Side::New);
+        loop {
+            let read = self.new.stamped().await?;
+            if !own.may_follow(read.marker.as_ref()) {
+                return Err(self.new.marked_otherwise(read.marker.as_ref()));
+            }
+            let record = match self.record_in(&read) {
+                Some(record) if record.id == staged.id && record.to.is_some() => record,
+                Some(record) if record.id != staged.id && record.reached() != MovePhase::Old => {
+                    return Err(MoveBlocker::Contradicts(Contradiction::StageWentBack).into());
+                }
+                _ => MoveRecord::prepared(staged.id, staged.stage.epoch),
+            };
+            let prepared = Stamped { marker: Some(own.clone()), arrival: Some(self.arrival(record)), ..read };
+            // Otherwise another client has written the stamp since it was read.
+            if self.new.write(prepared).await?.is_some() {
+                return Ok(());
+            }
+        }
     }
 
     /// Undoes the writes of a failed start, unless another operator continued the move. Returns whether no
@@ -86,60 +105,55 @@ impl Move {
     /// (MIGRATE-EPOCH-RECORDED). Values were copied before: without the cell no client could know that they
     /// are copies. Another operator has stepped back to this stage, and a member does not know it yet
     /// (MIGRATE-GIVEN-UP-LAST).
-    async fn take_back(&self, staged: &Staged, made: bool, marked: [Option<Stamped>; 2]) -> Result<bool> {
+    async fn take_back(&self, staged: &Staged, made: bool) -> Result<bool> {
         if staged.has_copies() || self.old.stamped().await?.epoch < staged.stage.epoch {
             return Ok(true);
         }
         if !made && self.members().await?.iter().any(|member| is_late(member, staged)) {
             return Ok(true);
         }
-        if !staged.delete(self.old.backend(), &self.place).await.map_err(on(Side::Old))? {
-            return Ok(false);
-        }
-        for (side, marked) in SIDES.into_iter().zip(marked) {
-            if let Some(marked) = marked {
-                self.lift(side, &marked).await?;
-            }
-        }
-        Ok(true)
+        self.give_up(Some(staged)).await
     }
 
-    /// Gives the move up: deletes its cell if the move is in the first phase, and then removes its markers.
-    /// Returns whether nothing of it is left; otherwise another operator has continued it. `deleted`: this
-    /// operator has deleted the cell before, or does so here.
-    pub(super) async fn give_up(&self, checked: Option<&Staged>, deleted: bool) -> Result<bool> {
-        let marked = [self.old.stamped().await?, self.new.stamped().await?];
-        for (side, marked) in SIDES.into_iter().zip(&marked) {
-            if let Some(stands) = marked.marker.as_ref().filter(|stands| self.is_namesake(side, stands)) {
-                return Err(self.side(side).marked_otherwise(Some(stands)));
-            }
-        }
+    /// Gives the move up in its first phase: announces that in the record, deletes its cell, and then removes its
+    /// markers and the record. Returns whether nothing of it is left; otherwise another operator has continued it.
+    pub(super) async fn give_up(&self, checked: Option<&Staged>) -> Result<bool> {
+        let [old, mut new] = [self.old.stamped().await?, self.new.stamped().await?];
         // Read after the versions of the markers: members have not acknowledged a move that another operator began since.
         let staged = self.stage().await?;
         if staged.as_ref().map(|staged| staged.version) != checked.map(|checked| checked.version) {
             return Ok(false);
         }
-        if staged.is_none() && !deleted {
-            self.check_not_lost([&marked[0], &marked[1]]).await?;
-        }
-        if let Some(staged) = &staged
-            && staged.stage.phase == MovePhase::Old
-            && marked[0].epoch < staged.stage.epoch
-        {
-            // Plain clients would give tokens that are lower than earlier ones.
-            return Err(MoveBlocker::MarkerLost(Side::Old).into());
-        }
-        if let Some(staged) = &staged
-            && (staged.stage.phase != MovePhase::Old
-                || !staged.delete(self.old.backend(), &self.place).await.map_err(on(Side::Old))?)
-        {
-            return Ok(false);
+        if let Some(staged) = &staged {
+            if old.epoch < staged.stage.epoch {
+                // Plain clients would give tokens that are lower than earlier ones.
+                return Err(MoveBlocker::MarkerLost(Side::Old).into());
+            }
+            // From here on no operator announces another change of this stage.
+            if let Some(record) = self.record_in(&new).filter(|record| record.id == staged.id) {
+                let over = staged.version.number();
+                let given_up = MoveRecord { from: staged.stage.phase, to: None, over, ..record };
+                if record.is_pending(staged.read_as()) && record != given_up {
+                    return Ok(false);
+                }
+                let announced = Stamped { arrival: Some(self.arrival(given_up)), ..new };
+                let Some(written) = self.new.write(announced).await? else { return Ok(false) };
+                new = written;
+            }
+            if !staged.delete(self.old.backend(), &self.place).await.map_err(on(Side::Old))? {
+                return Ok(false);
+            }
         }
         let (mut stood, mut lifted) = (staged.is_some(), true);
-        for (side, marked) in SIDES.into_iter().zip(&marked) {
-            if marked.marker.as_ref() == Some(&self.marker(side)) {
+        for (side, stamped) in SIDES.into_iter().zip([old, new]) {
+            let is_own = self.standing(side, stamped.marker.as_ref()) == Standing::Own;
+            let record = self.record_in(&stamped).filter(|_| side == Side::New);
+            let ends = record.is_some_and(|record| record.reached() == MovePhase::Old || record.to.is_none());
+            if is_own || ends {
                 stood = true;
-                lifted &= self.lift(side, marked).await?;
+                let marker = if is_own { None } else { stamped.marker.clone() };
+                let arrival = if ends { None } else { stamped.arrival.clone() };
+                lifted &= self.side(side).write(Stamped { marker, arrival, ..stamped }).await?.is_some();
             }
         }
         if stood && lifted {
@@ -148,55 +162,26 @@ impl Move {
         Ok(lifted)
     }
 
-    /// Checks that no client takes part by a stage that the old side may have lost.
-    ///
-    /// # Errors
-    /// `Conflict` naming the participants.
-    async fn check_not_lost(&self, stamps: [&Stamped; 2]) -> Result<()> {
-        if !self.may_be_lost(stamps) {
-            return Ok(());
-        }
-        let connected = self.connected(&self.members().await?, MovePhase::Old).await?;
-        match connected.participants.is_empty() {
-            true => Ok(()),
-            false => Err(MoveBlocker::StageLost(connected.participants).into()),
-        }
-    }
-
-    /// Whether a marker belongs to a move of this name with other URLs.
-    pub(super) fn is_namesake(&self, side: Side, stands: &GateMarker) -> bool {
-        let own = self.marker(side);
-        stands.name == own.name && stands.course == own.course && *stands != own
-    }
-
-    /// Opens the new side for plain clients once the move is done (MIGRATE-GATE-OPENS-LAST).
+    /// Opens the new side for plain clients once the move is done (MIGRATE-GATE-OPENS-LAST). The record stays.
     ///
     /// # Errors
     /// `Conflict` if it is shut by a move with other URLs, which this move cannot open.
     pub(super) async fn open(&self) -> Result<()> {
         loop {
             let marked = self.new.stamped().await?;
-            if let Some(stands) = marked.marker.as_ref().filter(|stands| self.is_namesake(Side::New, stands))
-            {
-                return Err(self.new.marked_otherwise(Some(stands)));
-            }
-            if marked.marker.as_ref() != Some(&self.marker(Side::New)) {
-                return Ok(());
+            match self.standing(Side::New, marked.marker.as_ref()) {
+                Standing::Own => {}
+                Standing::Namesake => return Err(self.new.marked_otherwise(marked.marker.as_ref())),
+                _ => return Ok(()),
             }
             // Read after the version of the marker: *done* is final.
             let staged = self.stage().await?;
             if staged.is_none_or(|staged| staged.stage.phase != MovePhase::Done) {
                 return Err(Error::new(ErrorKind::Conflict, "the move is not done: call `run` first"));
             }
-            if self.lift(Side::New, &marked).await? {
+            if self.new.mark(&marked, None).await?.is_some() {
                 return Ok(());
             }
         }
-    }
-
-    /// Removes the marker of a side over the version that was read. Returns whether that was still the
-    /// current one.
-    async fn lift(&self, side: Side, read: &Stamped) -> Result<bool> {
-        Ok(self.side(side).mark(read, None).await?.is_some())
     }
 }

@@ -9,7 +9,8 @@
 mod blocker;
 mod finish;
 mod gate;
-mod outsider;
+mod late;
+mod look;
 mod plan;
 mod queues;
 mod repair;
@@ -25,11 +26,12 @@ use std::sync::Arc;
 use futures_util::future::join;
 
 pub use self::blocker::MoveBlocker;
-pub use self::outsider::MoveOutsider;
+pub use self::late::MoveLate;
+pub use self::look::MoveOutsider;
 pub use self::plan::{MoveClient, MovePlan, MovePromises};
 pub use self::queues::QueuesInUse;
 use self::side::{OperatorSide, on};
-pub use self::status::{MoveLate, MoveProgress, MoveState, MoveStatus};
+pub use self::status::{MoveProgress, MoveState, MoveStatus};
 pub use self::values::ValuesInUse;
 use super::place::MovePlace;
 use super::staged::Staged;
@@ -71,14 +73,16 @@ use crate::seen::OperatorMeter;
 /// Every method may be dropped at any time and called again.
 ///
 /// ```
-/// use latchwork_core::{Config, Move, MoveConfig, MoveState, memory};
+/// use latchwork_core::{Config, Move, MoveConfig, MoveState, connect, memory};
 /// # async fn example() -> latchwork_core::Result<()> {
 /// let sides = MoveConfig::new(Config::from_url("memory://old")?, Config::from_url("memory://new")?, "to-new");
+/// let service = connect(&[memory::connector()], &Config::of_move(sides.clone())).await?;
 /// let the_move = Move::connect(&[memory::connector()], &sides).await?;
 /// for blocker in the_move.plan().await?.blockers {
 ///     println!("{blocker}: {}", blocker.next_step());
 /// }
 /// the_move.run(|progress| println!("{progress}")).await?;
+/// service.close().await?;
 /// the_move.finish().await?;
 /// assert_eq!(the_move.status().await?.state, MoveState::Finished);
 /// the_move.close().await
@@ -188,8 +192,7 @@ impl Move {
     /// Both namespaces admit plain clients again. The call does nothing if no move has begun.
     ///
     /// # Errors
-    /// * `Conflict`: the move is *done*, which is final; or the old side [may have
-    ///   lost](MoveState::GivenUpOrLost) the stage, and the error names the participants.
+    /// * `Conflict`: the move is *done*, which is final; or the error names the first [blocker](MoveBlocker).
     /// * As [all methods](Self).
     pub async fn abort(&self, progress: impl FnMut(&MoveProgress<'_>)) -> Result<()> {
         self.walk("abort", Way::Back, Some(MovePhase::Old), progress).await.map(drop)

@@ -1,16 +1,12 @@
 //! The state of both sides, as an operator checks it before and during a move.
 
-use std::collections::BTreeMap;
-
 use serde::Serialize;
 
-use super::super::member::MemberRecord;
 use super::super::staged::Staged;
-use super::repair::shut_in;
 use super::{Move, MoveBlocker, MoveOutsider, MoveState, MoveStatus, QueuesInUse, ValuesInUse};
 use crate::capabilities::Capabilities;
-use crate::decide::moving::gate::Who;
-use crate::decide::moving::{MovePhase, Side, Stage};
+use crate::decide::moving::obstacles::Wanted;
+use crate::decide::moving::{MovePhase, Stage, Way};
 use crate::error::Result;
 
 /// The report of [`Move::plan`]: the state of both sides, and the blockers of the move.
@@ -23,7 +19,7 @@ pub struct MovePlan {
     pub to: String,
     /// The state of the move.
     pub status: MoveStatus,
-    /// The participants. Clients with the same label and host are one entry.
+    /// The participants, ordered by label.
     pub participants: Vec<MoveClient>,
     /// The clients that were not redeployed: connected to a shut side, idle or not, and neither participant
     /// nor operator. The new side is open once the move is *done*.
@@ -57,7 +53,7 @@ pub struct MovePromises {
 /// A participant, as both sides list it.
 ///
 /// Any client may have written these texts, so characters that act on a terminal are escaped.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct MoveClient {
     /// The label of the client.
@@ -76,14 +72,16 @@ pub struct MoveClient {
     pub member: bool,
 }
 
-/// The clients that are connected to both sides.
-pub(super) struct Connected {
-    /// The participants, ordered by label.
-    pub(super) participants: Vec<MoveClient>,
-    /// Outsiders on a side that is shut in this phase.
-    outsiders: Vec<MoveOutsider>,
-    /// All clients of the old side except operators. They must leave before the move is finished.
-    on_old: Vec<MoveOutsider>,
+impl MoveClient {
+    /// Returns what keeps this participant from taking part on both sides, if anything does.
+    pub fn lacks(&self) -> Option<&'static str> {
+        match (self.on_old, self.on_new, self.member) {
+            (true, true, true) => None,
+            (true, true, false) => Some("no member yet"),
+            (false, _, _) => Some("not connected to the old side"),
+            (_, false, _) => Some("not connected to the new side"),
+        }
+    }
 }
 
 impl Move {
@@ -102,9 +100,9 @@ impl Move {
 
     async fn plans(&self) -> Result<MovePlan> {
         loop {
-            let (staged, members) = self.staged_and_members().await?;
+            let staged = self.stage().await?;
             let version = staged.as_ref().map(|staged| staged.version);
-            let plan = self.plan_at(staged, &members).await?;
+            let plan = self.plan_at(staged).await?;
             // Otherwise the blockers may belong to a later stage.
             if self.version().await? == version {
                 return Ok(plan);
@@ -113,96 +111,29 @@ impl Move {
     }
 
     /// Plans by a stage that was read before, or by none.
-    async fn plan_at(&self, staged: Option<Staged>, members: &[MemberRecord]) -> Result<MovePlan> {
-        let (old, new) = (self.old.stamped().await?, self.new.stamped().await?);
-        let status = self.status_by(staged.as_ref(), members, [&old, &new]);
-        let Connected { participants, outsiders, on_old } = self.connected(members, status.phase).await?;
-        let (of_old, of_new) = (self.old.values_in_use().await?, self.new.values_in_use().await?);
-        let mut blockers = Vec::new();
-        // After the first phase the gate is shut.
-        if let Some(staged) = staged.as_ref().filter(|staged| staged.stage.phase != MovePhase::Old) {
-            blockers = self.blocked_behind(staged.stage, [&old, &new]);
-            let in_the_way = match staged.stage.phase {
-                MovePhase::Done => {
-                    Some(on_old).filter(|left| !left.is_empty()).map(MoveBlocker::StillConnected)
-                }
-                _ => Some(outsiders.clone()).filter(|of| !of.is_empty()).map(MoveBlocker::Outsiders),
-            };
-            blockers.extend(in_the_way);
-            let from = staged.whole().values.side();
-            if staged.whole().values_leave() {
-                let used = if from == Side::Old { &of_old } else { &of_new };
-                blockers.extend(self.values_stay(from, used));
-            }
-        }
-        if status.phase == MovePhase::Old {
-            blockers = self.blocked_by([&old, &new]);
-            if !staged.as_ref().is_some_and(Staged::has_copies) {
-                blockers.extend(self.blocked_by_values(&of_old, &of_new));
-            }
-            if !outsiders.is_empty() {
-                blockers.insert(0, MoveBlocker::Outsiders(outsiders.clone()));
-            }
-            if status.state == MoveState::GivenUpOrLost && !participants.is_empty() {
-                blockers.insert(0, MoveBlocker::StageLost(participants.clone()));
-            }
-        }
+    async fn plan_at(&self, staged: Option<Staged>) -> Result<MovePlan> {
+        let looked = self.look(staged, true).await?;
+        let [old, new] = &looked.stamps;
+        let status = self.status_by(&looked);
+        let wanted = match status.phase {
+            _ if status.state == MoveState::Finished => None,
+            MovePhase::Done => Some(Wanted::Finish),
+            _ => Some(Wanted::Step(Way::Forward)),
+        };
+        let blockers = wanted.map_or_else(Vec::new, |wanted| self.blockers(&looked, wanted));
         let [old_promises, new_promises] = [&self.old, &self.new].map(|side| side.coordinator.capabilities());
         let both = old_promises.of_both(new_promises);
-        let promises = MovePromises { old: old_promises, new: new_promises, both };
         Ok(MovePlan {
-            values: of_old.into_iter().chain(of_new).collect(),
             from: self.old.url.clone(),
             to: self.new.url.clone(),
-            participants,
+            participants: self.participants(&looked),
             in_use: self.in_use().await?,
             epochs_left: Stage::epochs_left(old.epoch, new.epoch),
             status,
-            outsiders,
-            promises,
+            outsiders: self.outsiders(&looked),
+            promises: MovePromises { old: old_promises, new: new_promises, both },
             blockers,
+            values: looked.values.into_iter().flatten().flatten().collect(),
         })
     }
-
-    /// Lists the clients of both sides in this phase.
-    pub(super) async fn connected(&self, members: &[MemberRecord], phase: MovePhase) -> Result<Connected> {
-        let mut found: BTreeMap<(String, String), MoveClient> = BTreeMap::new();
-        let (mut outsiders, mut on_old) = (Vec::new(), Vec::new());
-        for side in [&self.old, &self.new] {
-            let clients = side.clients().await?;
-            for record in clients.iter().filter(|record| record.who() == Who::Participant(&self.name)) {
-                let of = entry(&mut found, &record.label, &record.host);
-                of.version.clone_from(&record.version);
-                match side.side {
-                    Side::Old => of.on_old = true,
-                    Side::New => of.on_new = true,
-                }
-            }
-            if side.side == Side::Old {
-                on_old.extend(side.outside(&self.retired(), clients.clone()));
-            }
-            if shut_in(phase).contains(&side.side) {
-                outsiders.extend(side.outside(&self.marker(side.side), clients));
-            }
-        }
-        for member in members {
-            entry(&mut found, &member.label, &member.host).member = true;
-        }
-        Ok(Connected { participants: found.into_values().collect(), outsiders, on_old })
-    }
-}
-
-fn entry<'a>(
-    found: &'a mut BTreeMap<(String, String), MoveClient>,
-    label: &str,
-    host: &str,
-) -> &'a mut MoveClient {
-    found.entry((label.to_owned(), host.to_owned())).or_insert_with(|| MoveClient {
-        label: label.to_owned(),
-        host: host.to_owned(),
-        version: String::new(),
-        on_old: false,
-        on_new: false,
-        member: false,
-    })
 }

@@ -47,6 +47,12 @@ impl OperatorSide {
         read.mark(self.backend(), &self.place, marker).await.map_err(on(self.side))
     }
 
+    /// Writes a changed stamp over the one that was read, if that is still the current one. Returns the new stamp
+    /// then.
+    pub(super) async fn write(&self, changed: Stamped) -> Result<Option<Stamped>> {
+        changed.changed(self.backend(), &self.place).await.map_err(on(self.side))
+    }
+
     /// The error for another marker.
     pub(super) fn marked_otherwise(&self, stands: Option<&GateMarker>) -> Error {
         on(self.side)(another(stands, &self.place))

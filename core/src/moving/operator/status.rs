@@ -7,12 +7,14 @@ use serde::{Serialize, Serializer};
 
 use super::super::member::MemberRecord;
 use super::super::staged::Staged;
-use super::Move;
-use crate::decide::moving::gate::GateMarker;
+use super::late::{is_late, late};
+use super::look::Looked;
+use super::{Move, MoveClient, MoveLate};
+use crate::decide::moving::evidence::MoveRecord;
+use crate::decide::moving::obstacles::{Found, Standing};
 use crate::decide::moving::values::ValuesAt;
 use crate::decide::moving::{MovePhase, Side};
 use crate::error::{Error, Result};
-use crate::registry::Stamped;
 
 /// How far a move is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -25,12 +27,12 @@ pub enum MoveState {
     Begun,
     /// It was given up, and a marker is left: call [`abort`](Move::abort) or [`start`](Move::start).
     GivenUp,
-    /// It was [given up](Self::GivenUp), or the old side has lost the stage: the new side has tokens of a
-    /// later epoch.
-    ///
-    /// Participants may be in a later phase, and act by it. While some are registered, [`abort`](Move::abort)
-    /// is refused and [`plan`](Move::plan) names them.
-    GivenUpOrLost,
+    /// The old side has no stage, but the new side has the record of the move: the old side has lost data. Call
+    /// [`plan`](Move::plan), and then [`repair`](Move::repair).
+    Lost,
+    /// No stage of this move is here, but a side has the marker of another one: compare the URLs and the name with
+    /// those of the services.
+    Elsewhere,
     /// It is done, but the new side still refuses clients with its URL alone: call [`run`](Move::run), which
     /// opens it.
     Opening,
@@ -68,22 +70,6 @@ pub struct MoveStatus {
     pub members: usize,
     /// The members that have not acknowledged the phase yet. The next step waits for them.
     pub waits_for: Vec<MoveLate>,
-}
-
-/// A member that has not acknowledged the current phase yet.
-///
-/// Any client may have written label and host, so characters that act on a terminal are escaped.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct MoveLate {
-    /// The number of its node on the old side.
-    pub number: u64,
-    /// The label of the client.
-    pub label: String,
-    /// The name of its host; empty if the client does not report one.
-    pub host: String,
-    /// Whether the member has acknowledged an earlier phase.
-    pub knows_the_move: bool,
 }
 
 /// An event that [`Move::run`] and the other steps report.
@@ -128,18 +114,33 @@ impl MoveStatus {
         SystemTime::now().duration_since(self.since?).ok()
     }
 
-    /// Returns the state in words: *not begun*, *given up*, *given up, or lost*, *old*, *both*, *new*,
-    /// *done*, *finished*.
+    /// Returns the state in words: *not begun*, *given up*, *lost*, *another move*, *old*, *both*, *new*, *done*,
+    /// *finished*.
     pub fn word(&self) -> &'static str {
         match self.state {
             MoveState::NotBegun => "not begun",
             MoveState::GivenUp => "given up",
-            MoveState::GivenUpOrLost => "given up, or lost",
+            MoveState::Lost => "lost",
+            MoveState::Elsewhere => "another move",
             MoveState::Finished => "finished",
             MoveState::Begun | MoveState::Opening | MoveState::Done | MoveState::Finishing => {
                 self.phase.word()
             }
         }
+    }
+}
+
+impl MoveStatus {
+    /// Waits for these participants too.
+    pub(super) fn with(mut self, apart: Vec<MoveClient>) -> Self {
+        self.waits_for.extend(apart.into_iter().map(|of| MoveLate {
+            number: 0,
+            lacks: of.lacks(),
+            label: of.label,
+            host: of.host,
+            knows_the_move: false,
+        }));
+        self
     }
 }
 
@@ -156,7 +157,10 @@ impl fmt::Display for MoveProgress<'_> {
                     status.waits_for.len(),
                     status.members
                 )?;
-                status.waits_for.iter().try_for_each(|late| write!(f, " {:?} on {:?}", late.label, late.host))
+                status.waits_for.iter().try_for_each(|late| {
+                    write!(f, " {:?} on {:?}", late.label, late.host)?;
+                    late.lacks.map_or(Ok(()), |lacks| write!(f, " ({lacks})"))
+                })
             }
             MoveProgress::ValuesWait => f.write_str("values: the copy to the other side begins or ends"),
             MoveProgress::ValuesMoved(values) => write!(f, "values: {values} were copied to the other side"),
@@ -183,8 +187,7 @@ impl Move {
         if let Some(staged) = staged.as_ref().filter(|staged| staged.stage.phase != MovePhase::Done) {
             return Ok(self.status_at(staged, &members));
         }
-        let (old, new) = (self.old.stamped().await?, self.new.stamped().await?);
-        Ok(self.status_by(staged.as_ref(), &members, [&old, &new]))
+        Ok(self.status_by(&self.look(staged, false).await?))
     }
 
     /// Reads the stage, and then the members.
@@ -193,56 +196,43 @@ impl Move {
         Ok((staged, self.members().await?))
     }
 
-    /// The state of the move by its stage and its markers.
-    pub(super) fn status_by(
-        &self,
-        staged: Option<&Staged>,
-        members: &[MemberRecord],
-        stamps: [&Stamped; 2],
-    ) -> MoveStatus {
-        let Some(staged) = staged else { return self.status_without_stage(stamps, members.len()) };
-        let mut status = self.status_at(staged, members);
-        let [old, new] = stamps;
+    /// The state of the move by everything that was read.
+    pub(super) fn status_by(&self, looked: &Looked) -> MoveStatus {
+        let found = self.found(looked);
+        let Some(staged) = &looked.staged else { return self.status_without_stage(&found) };
+        let mut status = self.status_at(staged, &looked.members);
         if status.state == MoveState::Done {
-            if new.marker == Some(self.marker(Side::New)) {
-                status.state = MoveState::Opening;
-            } else if old.marker == Some(self.retired()) {
-                status.state = MoveState::Finishing;
+            match found.markers {
+                [_, Standing::Own] => status.state = MoveState::Opening,
+                [Standing::Retired, _] => status.state = MoveState::Finishing,
+                _ => {}
             }
         }
         status
     }
 
-    /// Whether the old side, which has no stage, may have lost it. An operator that takes the tokens back
-    /// leaves a higher epoch there first (MIGRATE-EPOCH-RECORDED). A new side that was used before may have a
-    /// higher epoch too.
-    pub(super) fn may_be_lost(&self, [old, new]: [&Stamped; 2]) -> bool {
-        new.marker == Some(self.marker(Side::New)) && new.epoch > old.epoch
-    }
-
-    fn status_without_stage(&self, [old, new]: [&Stamped; 2], members: usize) -> MoveStatus {
-        let stands = |side, marker: &Option<GateMarker>| *marker == Some(self.marker(side));
-        let (state, phase, epoch) = if old.marker == Some(self.retired()) {
-            (MoveState::Finished, MovePhase::Done, new.epoch)
-        } else if self.may_be_lost([old, new]) {
-            (MoveState::GivenUpOrLost, MovePhase::Old, old.epoch)
-        } else if stands(Side::Old, &old.marker) || stands(Side::New, &new.marker) {
-            (MoveState::GivenUp, MovePhase::Old, old.epoch)
-        } else {
-            (MoveState::NotBegun, MovePhase::Old, old.epoch)
+    fn status_without_stage(&self, found: &Found) -> MoveStatus {
+        let [old, new] = found.epochs;
+        let (state, phase, epoch) = match found.markers {
+            [Standing::Retired, _] => (MoveState::Finished, MovePhase::Done, new),
+            _ if found.contradiction().is_some() => {
+                let reached = found.record.map_or(MovePhase::Old, MoveRecord::reached);
+                (MoveState::Lost, reached, if reached.token() == Side::New { new } else { old })
+            }
+            [Standing::Namesake | Standing::Other, _]
+            | [_, Standing::Namesake | Standing::MovedOn | Standing::Other] => {
+                (MoveState::Elsewhere, MovePhase::Old, old)
+            }
+            [Standing::Missing, Standing::Missing] => (MoveState::NotBegun, MovePhase::Old, old),
+            _ => (MoveState::GivenUp, MovePhase::Old, old),
         };
         let (name, values, waits_for) = (self.name.to_string(), phase.token().into(), Vec::new());
+        let members = found.members.len();
         MoveStatus { name, state, phase, epoch, values, since: None, members, waits_for }
     }
 
     /// The state of the move by the stage and the members that were read.
     pub(super) fn status_at(&self, staged: &Staged, members: &[MemberRecord]) -> MoveStatus {
-        let late = |member: &MemberRecord| MoveLate {
-            number: member.number,
-            label: member.label.clone(),
-            host: member.host.clone(),
-            knows_the_move: member.acknowledged.is_some(),
-        };
         let state = match staged.stage.phase {
             MovePhase::Done => MoveState::Done,
             _ => MoveState::Begun,
@@ -262,9 +252,4 @@ impl Move {
             },
         }
     }
-}
-
-/// Whether a member has not acknowledged a stage yet.
-pub(super) fn is_late(member: &MemberRecord, staged: &Staged) -> bool {
-    member.acknowledged != Some(staged.version.number())
 }

@@ -5,13 +5,17 @@ use futures_util::FutureExt;
 use super::super::member::MemberRecord;
 use super::super::staged::Staged;
 use super::gate::Shut;
+use super::late::is_late;
+use super::look::Looked;
 use super::side::on;
-use super::status::is_late;
 use super::{Move, MoveBlocker, MoveStatus};
 use crate::contracts::Version;
+use crate::decide::moving::evidence::{Contradiction, MoveRecord};
+use crate::decide::moving::obstacles::Wanted;
 use crate::decide::moving::values::{WholeStage, WholeStep};
 use crate::decide::moving::{MovePhase, Side, Stage, Way};
 use crate::error::{Error, ErrorKind, Result};
+use crate::registry::Stamped;
 use crate::seen;
 use crate::watched::list_all;
 
@@ -40,8 +44,6 @@ pub(super) struct Checked {
     cleared: Option<Version>,
     /// This operator has created this stage.
     made: Option<Version>,
-    /// This operator has deleted, or may have deleted, a stage that all members have acknowledged.
-    deleted: bool,
 }
 
 impl Move {
@@ -52,52 +54,75 @@ impl Move {
         way: Way,
         checked: &mut Checked,
     ) -> Result<Stepped> {
-        let begins = read.as_ref().is_none_or(|staged| staged.stage.phase == MovePhase::Old);
-        match (way, read) {
-            (Way::Forward, read) if begins => self.begins(read.is_some(), checked).await,
-            (Way::Forward, Some(staged)) if staged.stage.phase == MovePhase::Done => {
+        let phase = read.as_ref().map_or(MovePhase::Old, |staged| staged.stage.phase);
+        let finished = read.is_none() && self.old.stamped().await?.marker == Some(self.retired());
+        match way {
+            // A finished move needs no steps.
+            _ if finished => return Ok(Stepped::Ends),
+            Way::Forward if phase == MovePhase::Done => {
                 self.open().await?;
-                Ok(Stepped::Ends)
+                return Ok(Stepped::Ends);
             }
-            (Way::Back, Some(staged)) if staged.stage.phase == MovePhase::Done => {
+            Way::Back if phase == MovePhase::Done => {
                 let why = "the move is done, which is final: to bring the locks back, start a move in the other direction";
-                Err(Error::new(ErrorKind::Conflict, why))
+                return Err(Error::new(ErrorKind::Conflict, why));
             }
-            (_, Some(staged)) if !begins => self.next(staged, way).await,
-            (_, read) => self.ends(read, checked).await,
+            _ => {}
+        }
+        let begins = way == Way::Forward && phase == MovePhase::Old;
+        let freezes = read.as_ref().is_some_and(|staged| {
+            staged.values.open().is_some() && staged.whole().values_leave() && phase != MovePhase::Old
+        });
+        let looked = self.look(read, begins && checked.shut.is_none() || freezes).await?;
+        self.refuse(&looked, Wanted::Step(way))?;
+        match way {
+            Way::Forward if begins => self.begins(looked, checked).await,
+            Way::Back if phase == MovePhase::Old => self.ends(looked, checked).await,
+            _ => self.next(looked, way).await,
         }
     }
 
-    async fn begins(&self, has_stage: bool, checked: &mut Checked) -> Result<Stepped> {
-        // A finished move needs no steps.
-        if !has_stage && self.old.stamped().await?.marker == Some(self.retired()) {
-            return Ok(Stepped::Ends);
+    async fn begins(&self, looked: Looked, checked: &mut Checked) -> Result<Stepped> {
+        if self.is_given_up(&looked) {
+            return self.ends(looked, checked).await;
         }
-        if checked.shut.is_none() {
-            self.check_may_begin().await?;
-        }
-        let Some((staged, made)) = self.first_stage().await? else { return Ok(Stepped::Changed) };
-        if staged.stage.phase != MovePhase::Old {
-            return Ok(Stepped::Changed);
-        }
-        if made {
-            checked.made = Some(staged.version);
-        }
-        if checked.shut != Some(staged.version) {
-            match self.shut(&staged, checked.made == Some(staged.version)).await? {
-                Shut::Behind(version) => checked.shut = Some(version),
-                Shut::Changed => return Ok(Stepped::Changed),
+        let staged = match &looked.staged {
+            Some(staged) => staged.clone(),
+            None => {
+                let Some(made) = self.first_stage(&looked).await? else { return Ok(Stepped::Changed) };
+                checked.made = Some(made.version);
+                made
             }
+        };
+        if checked.shut == Some(staged.version) {
+            return self.next(looked, Way::Forward).await;
         }
-        self.next(staged, Way::Forward).await
+        match self.shut(staged, checked.made).await? {
+            Shut::Behind(looked) => {
+                checked.shut = looked.staged.as_ref().map(|staged| staged.version);
+                self.next(looked, Way::Forward).await
+            }
+            Shut::Changed => Ok(Stepped::Changed),
+        }
     }
 
-    /// Gives the move up, once its members know that it is back in the first phase.
-    async fn ends(&self, read: Option<Staged>, checked: &mut Checked) -> Result<Stepped> {
-        if let Some(staged) = &read {
-            let members = self.members().await?;
-            if members.iter().any(|member| is_late(member, staged)) {
-                return Ok(Stepped::Waits(self.status_at(staged, &members)));
+    /// Whether another operator has announced that it gives up the stage that was read.
+    fn is_given_up(&self, looked: &Looked) -> bool {
+        let pending = looked.staged.as_ref().and_then(|staged| self.pending(looked, staged));
+        pending.is_some_and(|record| record.to.is_none())
+    }
+
+    /// The announced change of the stage, if it was not made.
+    fn pending(&self, looked: &Looked, staged: &Staged) -> Option<MoveRecord> {
+        self.record_in(&looked.stamps[1]).filter(|record| record.is_pending(staged.read_as()))
+    }
+
+    /// Gives the move up, once its members know that it is back in the first phase. An announced end needs no
+    /// other answer.
+    async fn ends(&self, looked: Looked, checked: &mut Checked) -> Result<Stepped> {
+        if let Some(staged) = looked.staged.as_ref().filter(|_| !self.is_given_up(&looked)) {
+            if looked.members.iter().any(|member| is_late(member, staged)) {
+                return Ok(Stepped::Waits(self.status_at(staged, &looked.members)));
             }
             // Clearing more than once does no harm: another operator's deletion may still arrive.
             if staged.has_copies() && checked.cleared != Some(staged.version) {
@@ -106,43 +131,54 @@ impl Move {
                 return Ok(Stepped::Changed);
             }
         }
-        checked.deleted |= read.is_some();
-        let given_up = self.give_up(read.as_ref(), checked.deleted).await?;
+        let given_up = self.give_up(looked.staged.as_ref()).await?;
         Ok(if given_up { Stepped::Ends } else { Stepped::Changed })
     }
 
-    async fn next(&self, staged: Staged, way: Way) -> Result<Stepped> {
-        // Read after the stage: a client that registers later reads this stage, or a later one.
-        let members = self.members().await?;
-        let acknowledged = members.iter().map(|member| member.acknowledged);
-        match staged.whole().step(&staged.version.number(), acknowledged, way) {
-            WholeStep::Write(next) => {
-                if next.values.open().is_none() {
-                    self.check_values_leave(next.values.side()).await?;
-                }
-                Ok(match self.write_over(&staged, next).await? {
-                    Some(written) if written.stage.phase == staged.stage.phase => Stepped::Freezes,
-                    Some(written) => Stepped::To(written.stage),
-                    None => Stepped::Changed,
-                })
-            }
+    /// Takes the next step, or completes the one that was announced (MIGRATE-RECORD-COMPLETED).
+    async fn next(&self, looked: Looked, way: Way) -> Result<Stepped> {
+        let Some(staged) = &looked.staged else { return Ok(Stepped::Changed) };
+        let announced = self.pending(&looked, staged).and_then(|record| record.to);
+        let way = match announced {
+            Some(to) if to > staged.stage.phase => Way::Forward,
+            Some(_) => Way::Back,
+            None => way,
+        };
+        let acknowledged = looked.members.iter().map(|member| looked.says(member).acknowledged);
+        let step = staged.whole().step(&staged.version.number(), acknowledged, way);
+        let apart = if way == Way::Forward { self.apart(&looked) } else { Vec::new() };
+        if !apart.is_empty() && !matches!(step, WholeStep::Ends | WholeStep::NoEpoch) {
+            return Ok(Stepped::Waits(self.status_at(staged, &looked.members).with(apart)));
+        }
+        match step {
+            WholeStep::Write(next) => self.takes(staged, next).await,
+            // The copy was compared before the step was announced, and is unchanged since: the values are frozen.
+            WholeStep::Mirror { then, .. } if announced.is_some() => self.takes(staged, then).await,
             WholeStep::Mirror { from, .. } => Ok(Stepped::Mirrors(from)),
-            WholeStep::Waits => Ok(Stepped::Waits(self.status_at(&staged, &members))),
+            WholeStep::Waits => Ok(Stepped::Waits(self.status_at(staged, &looked.members))),
             WholeStep::Ends => Ok(Stepped::Ends),
             WholeStep::NoEpoch => Err(MoveBlocker::NoEpochs.into()),
         }
+    }
+
+    async fn takes(&self, staged: &Staged, next: WholeStage) -> Result<Stepped> {
+        Ok(match self.write_over(staged, next).await? {
+            Some(written) if written.stage.phase == staged.stage.phase => Stepped::Freezes,
+            Some(written) => Stepped::To(written.stage),
+            None => Stepped::Changed,
+        })
     }
 
     /// Writes the same stage again, so that writes of other operators over the version that was read are
     /// refused. Returns `None` if that is not the current version. Its epoch was recorded before the stage
     /// was first written.
     pub(super) async fn write_anew(&self, read: &Staged) -> Result<Option<Staged>> {
-        let written = Staged::write(self.old.backend(), &self.place, Some(read), read.whole()).await;
+        let written = Staged::write(self.old.backend(), &self.place, Some(read), read.id, read.whole()).await;
         written.map_err(on(Side::Old))
     }
 
-    /// Copies limits if the next stage needs it, records its epoch, and writes it over the checked one.
-    /// Returns `None` if the checked stage is not the current one.
+    /// Copies limits if the next stage needs it, announces the stage, and writes it over the checked one.
+    /// Returns `None` if the checked stage is not the current one. The caller has looked at both sides.
     pub(super) async fn write_over(&self, checked: &Staged, next: WholeStage) -> Result<Option<Staged>> {
         // No client has joined the new side yet, and an earlier use may have left other limits there. The
         // limits are copied again together with values.
@@ -153,9 +189,12 @@ impl Move {
                 return Ok(None);
             }
         }
-        let Some(stage) = self.record(checked, next.stage).await? else { return Ok(None) };
-        let next = WholeStage { stage, ..next };
-        let written = Staged::write(self.old.backend(), &self.place, Some(checked), next).await;
+        let mut next = next;
+        if next.stage.phase != checked.stage.phase {
+            let Some(stage) = self.announce(checked, next.stage).await? else { return Ok(None) };
+            next.stage = stage;
+        }
+        let written = Staged::write(self.old.backend(), &self.place, Some(checked), checked.id, next).await;
         let written = written.map_err(on(Side::Old))?;
         if let Some(written) = written.as_ref().filter(|written| written.stage.phase != checked.stage.phase) {
             self.seen.step(written.stage.phase);
@@ -164,29 +203,42 @@ impl Move {
         Ok(written)
     }
 
-    /// Makes sure that the stamp of the next stage's side records its epoch before the stage is written
-    /// (MIGRATE-EPOCH-RECORDED). Returns the stage to write, or `None` if the checked stage is not the
-    /// current one.
+    /// Announces the next stage in the record of the new side (MIGRATE-RECORD-FIRST), and writes its epoch into
+    /// the stamp of its tokens' side (MIGRATE-EPOCH-RECORDED). Returns the stage to write, or `None` if the
+    /// checked stage is not the current one, or another step was announced over it.
     ///
-    /// It reads the stamp, then the stage again, and writes the epoch over that stamp. So the epoch is never
-    /// raised under a connected plain client: the gate was shut at the checked stage, and opening it writes
-    /// the stamp.
-    async fn record(&self, checked: &Staged, next: Stage) -> Result<Option<Stage>> {
-        self.check_gate().await?;
-        let side = self.side(next.phase.token());
+    /// It reads the stamps, then the stage again, and writes over those stamps. So at most one change of a stage
+    /// is announced, and the epoch is never raised under a connected plain client: the gate was shut at the
+    /// checked stage, and opening it writes the stamp.
+    async fn announce(&self, checked: &Staged, next: Stage) -> Result<Option<Stage>> {
         loop {
-            let stamped = side.stamped().await?;
-            let next = next.above(stamped.epoch);
-            if next.epoch == stamped.epoch {
-                return Ok(Some(next));
+            let [old, new] = [self.old.stamped().await?, self.new.stamped().await?];
+            let record = self.record_in(&new).filter(|record| record.id == checked.id);
+            let record = record.ok_or(MoveBlocker::Contradicts(Contradiction::RecordLost))?;
+            if record.is_pending(checked.read_as()) && record.to != Some(next.phase) {
+                return Ok(None);
             }
-            let again = self.stage().await?;
-            if again.is_none_or(|again| again.version != checked.version) {
+            let by_old = next.phase.token() == Side::Old;
+            let next = next.above(if by_old { old.epoch } else { new.epoch });
+            if self.version().await? != Some(checked.version) {
                 return Ok(None);
             }
             // Otherwise another client has written the stamp since it was read.
-            let raised = stamped.raise_epoch(side.backend(), &side.place, next.epoch).await;
-            if raised.map_err(on(side.side))?.is_some() {
+            if by_old && old.epoch < next.epoch {
+                let raised = Stamped { epoch: next.epoch, ..old };
+                if self.old.write(raised).await?.is_none() {
+                    continue;
+                }
+            }
+            let (from, to) = (checked.stage.phase, Some(next.phase));
+            let (over, epoch) = (checked.version.number(), next.epoch);
+            let announced = MoveRecord { id: checked.id, from, to, over, epoch };
+            let raised = if by_old { new.epoch } else { new.epoch.max(epoch) };
+            if announced == record && raised == new.epoch {
+                return Ok(Some(next));
+            }
+            let changed = Stamped { epoch: raised, arrival: Some(self.arrival(announced)), ..new };
+            if self.new.write(changed).await?.is_some() {
                 return Ok(Some(next));
             }
         }

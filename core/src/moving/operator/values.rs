@@ -19,15 +19,16 @@ use super::super::member::MemberRecord;
 use super::super::staged::Staged;
 use super::super::values::carry::{Carried, Operates, carry};
 use super::super::values::mirror::{Copying, Place};
+use super::late::is_late;
 use super::side::{OperatorSide, on};
-use super::status::is_late;
 use super::step::Stepped;
 use super::wait::News;
-use super::{Move, MoveBlocker, MoveProgress, MoveStatus};
+use super::{Move, MoveProgress, MoveStatus};
 use crate::contracts::{CellLife, Node};
 use crate::decide::Claim;
-use crate::decide::moving::Side;
+use crate::decide::moving::obstacles::Wanted;
 use crate::decide::moving::values::WholeStage;
+use crate::decide::moving::{Side, Way};
 use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::held_node::HeldNode;
 use crate::registry::writers;
@@ -130,46 +131,6 @@ impl Move {
         Ok(cleared)
     }
 
-    /// The first blocker that the values are for a move that has not begun.
-    pub(super) async fn values_against(&self) -> Result<Option<MoveBlocker>> {
-        let (old, new) = (self.old.values_in_use().await?, self.new.values_in_use().await?);
-        Ok(self.blocked_by_values(&old, &new).into_iter().next())
-    }
-
-    /// The blockers that the values of both sides are for a move that has not begun
-    /// (MIGRATE-VALUES-EMPTY-TARGET).
-    pub(super) fn blocked_by_values(&self, old: &[ValuesInUse], new: &[ValuesInUse]) -> Vec<MoveBlocker> {
-        let mut blockers = self.values_stay(Side::Old, old);
-        if !new.is_empty() {
-            blockers.push(MoveBlocker::ValuesThere(new.to_vec()));
-        }
-        blockers
-    }
-
-    /// The blockers that keep the used values of one side from moving to the other. They may appear during a
-    /// move.
-    pub(super) fn values_stay(&self, from: Side, used: &[ValuesInUse]) -> Vec<MoveBlocker> {
-        let to = self.side(from.other());
-        let stay = |side: &OperatorSide, lacks| MoveBlocker::ValuesStay { side: side.side, lacks };
-        let mut blockers = Vec::new();
-        // The values are copied to `to`. On `from` they are deleted at the end, or written if the move is taken back.
-        let unable = [to, self.side(from)].into_iter().find(|side| !side.takes_values());
-        blockers.extend(unable.filter(|_| !used.is_empty()).map(|side| stay(side, "held_writes")));
-        if used.iter().any(|of| of.go_idle) && !to.coordinator.capabilities().idle_cells {
-            blockers.push(stay(to, "idle_cells"));
-        }
-        blockers
-    }
-
-    /// Checks that the values can leave a side, before they are frozen: frozen values cannot be used.
-    ///
-    /// # Errors
-    /// `Conflict` naming the blocker.
-    pub(super) async fn check_values_leave(&self, from: Side) -> Result<()> {
-        let used = self.side(from).values_in_use().await?;
-        self.values_stay(from, &used).into_iter().next().map_or(Ok(()), |blocker| Err(blocker.into()))
-    }
-
     /// Waits until it holds the queue alone under which values are written on a side.
     async fn writes_alone(&self, side: Side) -> Result<HeldNode> {
         let of = self.side(side);
@@ -219,7 +180,14 @@ impl Operates for WritesValues<'_> {
     }
 
     async fn write_stage(&self, over: &Staged, whole: WholeStage) -> Result<Option<Staged>> {
-        match self.of.write_over(over, whole).await {
+        let written = async {
+            if over.stage.phase != whole.stage.phase {
+                let way = if over.stage.phase < whole.stage.phase { Way::Forward } else { Way::Back };
+                self.of.refuse(&self.of.look(Some(over.clone()), false).await?, Wanted::Step(way))?;
+            }
+            self.of.write_over(over, whole).await
+        };
+        match written.await {
             Err(error) => self.of.unless_overtaken(Some(over.version), error).await.map(|()| None),
             written => written,
         }
@@ -227,8 +195,9 @@ impl Operates for WritesValues<'_> {
 
     async fn acknowledged(&self) -> Result<Vec<Option<u64>>> {
         self.news.lock().await.heard();
-        let members = self.of.members().await?;
-        Ok(members.iter().map(|member| member.acknowledged).collect())
+        let (staged, members) = self.of.staged_and_members().await?;
+        let id = staged.map(|staged| staged.id);
+        Ok(members.iter().map(|member| member.says_of(id).acknowledged).collect())
     }
 
     async fn news(&self) -> Result<()> {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures_util::future::select_all;
 use tokio::sync::watch;
 
 use super::side::on;
@@ -17,37 +18,53 @@ use crate::watched::{View, Watched};
 /// The changes of the stage and of the members. The watches re-check both once a TTL, even without an event.
 pub(super) struct News {
     stage: watch::Receiver<View<Option<VersionedValue>>>,
-    members: watch::Receiver<View<Arc<[QueueEntry]>>>,
-    // Each watch ends with its last user.
+    queues: Vec<Queue>,
+    // The watch ends with its last user.
     _stage: Arc<Watched<Option<VersionedValue>>>,
-    _members: Arc<Watched<Arc<[QueueEntry]>>>,
 }
+
+/// A queue, and its watch.
+type Queue = (watch::Receiver<View<Arc<[QueueEntry]>>>, Arc<Watched<Arc<[QueueEntry]>>>);
 
 impl News {
     pub(super) fn of(of: &Move) -> Self {
         let client = of.old.coordinator.client();
         let (stage, members) = (client.watch_cell(&of.place.stage), client.watch_queue(&of.place.members));
-        Self { stage: stage.views(), members: members.views(), _stage: stage, _members: members }
+        Self { stage: stage.views(), queues: vec![(members.views(), members)], _stage: stage }
+    }
+
+    /// Watches the clients of both sides too.
+    fn with_clients(&mut self, of: &Move) {
+        if self.queues.len() == 1 {
+            let sides = [&of.old, &of.new];
+            self.queues.extend(sides.map(|side| {
+                let clients = side.coordinator.client().watch_queue(&side.place.clients);
+                (clients.views(), clients)
+            }));
+        }
     }
 
     /// Marks all changes up to now as seen: a read that follows is newer.
     pub(super) fn heard(&mut self) {
         self.stage.borrow_and_update();
-        self.members.borrow_and_update();
+        self.queues.iter_mut().for_each(|(views, _)| drop(views.borrow_and_update()));
     }
 
     /// Waits until something has changed since [`heard`](Self::heard).
     pub(super) async fn changed(&mut self) -> Result<()> {
+        let queues = self.queues.iter_mut().map(|(views, _)| Box::pin(views.changed()));
         let goes_on = tokio::select! {
             changed = self.stage.changed() => changed,
-            changed = self.members.changed() => changed,
+            (changed, _, _) = select_all(queues) => changed,
         };
         let ended = |error: &Error| Err(on(Side::Old)(error.clone()));
         if let View::Ended(error) = &*self.stage.borrow() {
             return ended(error);
         }
-        if let View::Ended(error) = &*self.members.borrow() {
-            return ended(error);
+        for (views, _) in &self.queues {
+            if let View::Ended(error) = &*views.borrow() {
+                return ended(error);
+            }
         }
         goes_on.map_err(|_| Error::closed())
     }
@@ -122,7 +139,10 @@ impl Move {
                     if told.as_ref() != Some(&status) {
                         seen::move_waits(&self.name, status.phase, status.waits_for.len());
                         progress(&MoveProgress::Waits(&status));
-                        told = Some(status);
+                        told = Some(status.clone());
+                    }
+                    if status.waits_for.iter().any(|late| late.lacks.is_some()) {
+                        news.with_clients(self);
                     }
                     match news.changed().await {
                         Ok(()) => {}

@@ -7,16 +7,20 @@ use crate::client::Client;
 use crate::config::{Config, MoveConfig};
 use crate::connect::take_part;
 use crate::contracts::{Backend, CellLife, CellWrite, EntryPage, Expected};
+use crate::decide::moving::evidence::{MoveId, MoveRecord};
 use crate::decide::moving::values::WholeStage;
 use crate::decide::moving::{MovePhase, Side, Stage, Step, Way};
 use crate::memory::{Link, Memory};
 use crate::moving::member::MemberRecord;
 use crate::moving::place::MovePlace;
 use crate::moving::staged::Staged;
-use crate::moving::{SideClient, side_config};
+use crate::moving::{SideClient, client_number, side_config};
 use crate::registry::stamp_address;
 use crate::token::Tokens;
 use crate::{Address, Clock, Coordinator};
+
+/// The identity of the move.
+pub(super) const ID: MoveId = MoveId::new(7);
 
 /// Two stores, between which the locks move.
 pub(super) struct Stores {
@@ -25,6 +29,7 @@ pub(super) struct Stores {
     pub(super) sides: MoveConfig,
     place: MovePlace,
     operator: Coordinator,
+    operator_of_new: Coordinator,
 }
 
 /// A participant, and its links to both stores.
@@ -61,7 +66,8 @@ impl Stores {
             MoveConfig::new(side("old"), Config { namespace: "other".to_owned(), ..side("new") }, "m");
         let place = MovePlace::of(&sides.from.namespace, "m").expect("a good name");
         let (operator, _) = old.connect(&sides.from).expect("memory");
-        Self { old, new, sides, place, operator }
+        let (operator_of_new, _) = new.connect(&sides.to).expect("memory");
+        Self { old, new, sides, place, operator, operator_of_new }
     }
 
     /// A participant that is a member.
@@ -76,12 +82,14 @@ impl Stores {
         let mut config = Config::of_move(self.sides.clone());
         change(&mut config);
         let sides = [old, new];
+        let client = client_number();
         let side = |of: &Coordinator, side| {
-            let config = side_config(&config, &self.sides, side);
+            let config = side_config(&config, &self.sides, &client, side);
             SideClient::new(Client::new(Arc::clone(of.backend()), Tokens::default(), &config), &config)
         };
         let (old, new) = (side(&sides[0], Side::Old), side(&sides[1], Side::New));
-        let (participant, coordinator) = take_part(old, new, &self.sides, &config).expect("one clock");
+        let (participant, coordinator) =
+            take_part(old, new, &self.sides, &client, &config).expect("one clock");
         participant.ready_within(Duration::from_secs(5)).await.expect("a member");
         Part { coordinator, old: old_link, new: new_link, _sides: sides }
     }
@@ -108,30 +116,55 @@ impl Stores {
         let backend: &dyn Backend = &**self.operator.backend();
         let read = match self.staged().await {
             Some(read) => read,
-            None => {
-                let first = WholeStage::before(0);
-                Staged::write(backend, &self.place, None, first).await.expect("memory")?
-            }
+            None => self.begins().await?,
         };
         let members = backend.list(&self.place.members, EntryPage::new(0, 1000)).await.expect("memory");
-        let acknowledged = members.into_iter().map(|entry| MemberRecord::from(entry).acknowledged);
+        let acknowledged = members.into_iter().map(|entry| MemberRecord::from(entry).says.acknowledged);
         match read.stage.step(&read.version.number(), acknowledged, way) {
-            Step::Write(stage) => {
-                // There are no values.
-                let whole = WholeStage { stage, values: stage.phase.token().into() };
-                Staged::write(backend, &self.place, Some(&read), whole).await.expect("memory").map(|_| stage)
-            }
+            Step::Write(stage) => self.announces(&read, stage).await.map(|_| stage),
             Step::Waits => None,
             other => panic!("{other:?} at {read:?}"),
         }
     }
 
+    /// Writes the first stage, and prepares the new side.
+    pub(super) async fn begins(&self) -> Option<Staged> {
+        let backend: &dyn Backend = &**self.operator.backend();
+        let first = Staged::write(backend, &self.place, None, ID, WholeStage::before(0)).await;
+        let first = first.expect("memory")?;
+        self.records(Some(MoveRecord::prepared(ID, 0))).await;
+        Some(first)
+    }
+
     /// Writes a stage over the current one without waiting for acknowledgements.
     pub(super) async fn force(&self, phase: MovePhase, epoch: u16) {
-        let (backend, read): (&dyn Backend, _) = (&**self.operator.backend(), self.staged().await);
-        let whole = WholeStage { stage: Stage { phase, epoch }, values: phase.token().into() };
-        let written = Staged::write(backend, &self.place, read.as_ref(), whole).await.expect("memory");
-        written.expect("no other client writes it");
+        let read = match self.staged().await {
+            Some(read) => read,
+            None => self.begins().await.expect("no other client writes it"),
+        };
+        self.announces(&read, Stage { phase, epoch }).await.expect("no other client writes it");
+    }
+
+    /// Writes the record on the new side, and then the stage, without values.
+    async fn announces(&self, read: &Staged, stage: Stage) -> Option<Staged> {
+        let (from, over) = (read.stage.phase, read.version.number());
+        let record = MoveRecord { id: ID, from, to: Some(stage.phase), over, epoch: stage.epoch };
+        self.records(Some(record)).await;
+        let whole = WholeStage { stage, values: stage.phase.token().into() };
+        let backend: &dyn Backend = &**self.operator.backend();
+        Staged::write(backend, &self.place, Some(read), ID, whole).await.expect("memory")
+    }
+
+    /// Writes the stamp of the new side, with this record.
+    pub(super) async fn records(&self, record: Option<MoveRecord>) {
+        let record = record.map_or_else(String::new, |MoveRecord { id, from, to, over, epoch }| {
+            let to = to.map_or("given-up", MovePhase::as_str);
+            format!(
+                "&record=m&record_id={id}&record_from={from}&record_to={to}&record_over={over}&record_epoch={epoch}"
+            )
+        });
+        let backend: &dyn Backend = &**self.operator_of_new.backend();
+        stamps(backend, &self.sides.to.namespace, &format!("layout=2{record}")).await;
     }
 
     /// Gives the move up in its first phase, after it wrote the epoch to the stamp.
@@ -139,11 +172,12 @@ impl Stores {
         let backend: &dyn Backend = &**self.operator.backend();
         let staged = self.staged().await.expect("it has begun");
         assert_eq!(staged.stage.phase, MovePhase::Old);
-        let stamp = stamp_address(&self.sides.from.namespace).expect("a good namespace");
-        let value = Some(format!("layout=1&epoch={}", staged.stage.epoch).into_bytes().into());
-        let write = CellWrite { expected: Expected::Any, value, life: CellLife::Stays };
-        backend.write_cell(&stamp, &write).await.expect("memory");
+        let epoch = staged.stage.epoch;
+        stamps(backend, &self.sides.from.namespace, &format!("layout=2&epoch={epoch}")).await;
+        let (from, over) = (MovePhase::Old, staged.version.number());
+        self.records(Some(MoveRecord { id: ID, from, to: None, over, epoch })).await;
         assert!(staged.delete(backend, &self.place).await.expect("memory"));
+        self.records(None).await;
     }
 
     /// Steps until this phase is written.
@@ -166,10 +200,18 @@ impl Stores {
             let backend: &dyn Backend = &**self.operator.backend();
             let version = self.staged().await.map(|staged| staged.version.number());
             let members = backend.list(&self.place.members, EntryPage::new(0, 1000)).await.expect("memory");
-            if members.into_iter().all(|entry| MemberRecord::from(entry).acknowledged == version) {
+            if members.into_iter().all(|entry| MemberRecord::from(entry).says.acknowledged == version) {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
+}
+
+/// Writes the stamp of a namespace.
+async fn stamps(backend: &dyn Backend, namespace: &str, text: &str) {
+    let stamp = stamp_address(namespace).expect("a good namespace");
+    let value = Some(text.as_bytes().into());
+    let write = CellWrite { expected: Expected::Any, value, life: CellLife::Stays };
+    backend.write_cell(&stamp, &write).await.expect("memory");
 }

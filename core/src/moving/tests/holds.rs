@@ -181,7 +181,7 @@ async fn tokens_rise_after_an_aborted_move() {
 /// It was cut off from the old side before that, and knows a phase that needs only the new side.
 #[tokio::test(start_paused = true)]
 async fn client_away_during_an_abort_uses_the_old_side_again() {
-    for known in [MovePhase::BothByNew, MovePhase::New] {
+    for known in [MovePhase::BothByOld, MovePhase::BothByNew, MovePhase::New] {
         let stores = Stores::new();
         let [one, other] = stores.two_in(known).await;
         one.old.cut();
@@ -266,6 +266,8 @@ async fn hold_change_during_its_join_reaches_the_new_side() {
     let (one, other) = (stores.participant().await, stores.participant().await);
     let writer = one.coordinator.rwlock("w").unwrap().write().await.unwrap();
     let leader = one.coordinator.election("e").unwrap().campaign(b"before").await.unwrap();
+    stores.begins().await.expect("the first");
+    soon(stores.settled()).await;
     one.new.hold();
     stores.go(MovePhase::BothByOld).await;
     soon(one.new.held()).await;
@@ -327,6 +329,8 @@ async fn a_write_under_a_hold_waits_for_its_node_on_the_side_of_the_values() {
         let hold = one.coordinator.mutex("a").unwrap().acquire().await.unwrap();
         let value = one.coordinator.shared_value("v").unwrap();
         value.write_while(&hold, "old").await.unwrap();
+        stores.begins().await.expect("the first");
+        soon(stores.settled()).await;
         one.new.cut();
         stores.force(MovePhase::BothByOld, 0).await;
         stores.force(MovePhase::BothByNew, 1).await;

@@ -16,6 +16,7 @@ mod gate;
 mod limits;
 mod participant;
 mod rules;
+mod sides;
 mod values;
 
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -18,12 +18,12 @@ fn back(bed: &Bed) -> MoveConfig {
 async fn a_side_that_a_finished_move_has_retired_is_reopened_for_the_way_back() {
     let bed = Bed::new();
     let there = bed.operator().await;
-    there.run(ignored).await.expect("made");
+    bed.moves(&there).await;
     there.finish().await.expect("finished");
     let operator = Move::connect(&bed.connectors(), &back(&bed)).await.expect("connected");
     let blockers = operator.plan().await.expect("readable").blockers;
     assert!(
-        matches!(&blockers[..], [MoveBlocker::MarkedOtherwise { side: Side::New, name: None, .. }]),
+        matches!(&blockers[..], [MoveBlocker::MarkedOtherwise { side: Side::New, name: None, .. }, ..]),
         "{blockers:?}"
     );
     assert!(blockers[0].next_step().contains("migrate reopen"));
@@ -47,10 +47,12 @@ async fn a_side_that_a_finished_move_has_retired_is_reopened_for_the_way_back() 
 async fn side_of_a_move_under_way_is_not_reopened() {
     let bed = Bed::new();
     let there = bed.operator().await;
+    let one = bed.member("one").await.follows();
     there.start(ignored).await.expect("begun");
     let operator = Move::connect(&bed.connectors(), &back(&bed)).await.expect("connected");
     let error = operator.reopen().await.expect_err("it moves");
     assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+    one.leaves().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -74,7 +76,7 @@ async fn a_plan_of_a_move_that_is_done_names_who_is_on_the_old_side_still() {
 async fn a_client_of_both_sides_that_one_side_refuses_leaves_the_other_at_once() {
     let bed = Bed::new();
     let operator = bed.operator().await;
-    operator.run(ignored).await.expect("made");
+    bed.moves(&operator).await;
     operator.finish().await.expect("finished");
     let config = Config::of_move(bed.config.clone());
     let error = connect(&bed.connectors(), &config).await.expect_err("the old side is retired");
@@ -108,7 +110,7 @@ async fn refused_client_learns_both_urls_and_member_reads_the_mark_of_the_old_si
 async fn one_who_may_not_finish_takes_the_stage_from_one_who_has_looked_before() {
     let bed = Bed::new();
     let (first, second) = (bed.operator().await, bed.operator().await);
-    first.run(ignored).await.expect("made");
+    bed.moves(&first).await;
     let seen = first.stage().await.expect("read").expect("it is done");
     let read = first.old.stamped().await.expect("read");
     let late = bed.participant("late").await;

@@ -2,14 +2,16 @@
 
 use super::{Bed, ignored, state};
 use crate::decide::moving::MovePhase::{BothByOld, New, Old};
+use crate::decide::moving::evidence::MoveId;
 use crate::decide::moving::values::WholeStage;
 use crate::error::ErrorKind;
-use crate::moving::operator::{MoveBlocker, MoveState};
+use crate::moving::operator::{Move, MoveBlocker, MoveState};
 use crate::moving::staged::Staged;
 
 #[tokio::test(start_paused = true)]
 async fn a_forgotten_client_keeps_a_move_from_beginning_and_is_named_and_works_on() {
     let bed = Bed::new();
+    let one = bed.member("one").await.follows();
     let (operator, another) = (bed.operator().await, bed.operator().await);
     for forgotten in [bed.plain_on_old("the-old-one").await, bed.plain_on_new("the-early-one").await] {
         let forgotten = forgotten.expect("connected");
@@ -22,46 +24,52 @@ async fn a_forgotten_client_keeps_a_move_from_beginning_and_is_named_and_works_o
     }
     assert_eq!(operator.start(ignored).await.expect("they are gone"), BothByOld);
     assert_eq!(another.start(ignored).await.expect("it was begun"), BothByOld);
+    one.leaves().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn start_is_undone_if_a_client_connected_before_the_marker() {
     let bed = Bed::new();
     let operator = bed.operator().await;
-    let (staged, made) = operator.first_stage().await.expect("made").expect("by this one");
+    let staged = first_stage(&operator).await;
     let forgotten = bed.plain_on_old("just-in-time").await.expect("no marker exists yet");
-    let Err(error) = operator.shut(&staged, made).await else { panic!("a plain client is there") };
+    let made = Some(staged.version);
+    let Err(error) = operator.shut(staged, made).await else { panic!("a plain client is there") };
     assert!(error.to_string().contains("just-in-time"), "{error}");
     assert_eq!(state(&operator).await, (MoveState::NotBegun, Old));
     bed.plain_on_new("another").await.expect("it is open").close().await.expect("closed");
-    // The marker of a dead operator is removed as well.
-    let staged = operator.first_stage().await.expect("made").expect("by this one");
+    // A start that is refused before it has written anything leaves the marker of a dead operator to an abort.
+    first_stage(&operator).await;
     let marker = operator.marker(crate::decide::moving::Side::New);
     let read = operator.new.stamped().await.expect("read");
     read.mark(operator.new.backend(), &operator.new.place, Some(&marker))
         .await
         .expect("marked")
         .expect("first");
-    drop(staged);
     operator.start(ignored).await.expect_err("a plain client is there");
-    assert_eq!(state(&operator).await, (MoveState::NotBegun, Old));
+    assert_eq!(state(&operator).await, (MoveState::Begun, Old));
     forgotten.close().await.expect("closed");
+    operator.abort(ignored).await.expect("given up");
+    assert_eq!(state(&operator).await, (MoveState::NotBegun, Old));
 }
 
 #[tokio::test(start_paused = true)]
 async fn another_operator_who_has_gone_on_is_not_taken_back() {
     let bed = Bed::new();
+    let one = bed.member("one").await.follows();
     let (operator, another) = (bed.operator().await, bed.operator().await);
-    let (staged, _) = operator.first_stage().await.expect("made").expect("by this one");
+    let staged = first_stage(&operator).await;
     another.start(ignored).await.expect("nobody is outside");
     assert!(!staged.delete(operator.old.backend(), &operator.place).await.expect("answered"));
-    assert!(!operator.give_up(Some(&staged), true).await.expect("answered"), "it is on both sides");
+    assert!(!operator.give_up(Some(&staged)).await.expect("answered"), "it is on both sides");
     assert_eq!(state(&operator).await, (MoveState::Begun, BothByOld));
+    one.leaves().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_another_has_begun_since_it_was_looked_at_is_not_given_up() {
     let bed = Bed::new();
+    let one = bed.member("one").await.follows();
     let (operator, another) = (bed.operator().await, bed.operator().await);
     let there_and_back = async || {
         another.start(ignored).await.expect("nobody is outside");
@@ -71,20 +79,20 @@ async fn what_another_has_begun_since_it_was_looked_at_is_not_given_up() {
     let checked = operator.stage().await.expect("read").expect("it stands");
     // Members may not have acknowledged this stage yet.
     there_and_back().await;
-    assert!(!operator.give_up(Some(&checked), true).await.expect("answered"));
-    assert!(!operator.give_up(None, false).await.expect("answered"));
+    assert!(!operator.give_up(Some(&checked)).await.expect("answered"));
+    assert!(!operator.give_up(None).await.expect("answered"));
     assert_eq!(state(&operator).await, (MoveState::Begun, Old));
     let now = operator.stage().await.expect("read").expect("it stands");
-    assert!(operator.give_up(Some(&now), true).await.expect("answered"));
+    assert!(operator.give_up(Some(&now)).await.expect("answered"));
     assert_eq!(state(&operator).await, (MoveState::NotBegun, Old));
+    one.leaves().await;
 }
 
-/// Such a member would find no stage, and continue in the phase that it knows.
 #[tokio::test(start_paused = true)]
-async fn failed_restart_keeps_a_cell_until_the_member_acknowledges_it() {
+async fn refused_restart_keeps_the_stage_whether_the_member_knows_it_or_not() {
     let bed = Bed::new();
     let (operator, member) = (bed.operator().await, bed.member("one").await);
-    operator.first_stage().await.expect("made").expect("by this one");
+    first_stage(&operator).await;
     member.acknowledges().await;
     assert_eq!(operator.start(ignored).await.expect("begun"), BothByOld);
     member.acknowledges().await;
@@ -92,13 +100,13 @@ async fn failed_restart_keeps_a_cell_until_the_member_acknowledges_it() {
     let read = operator.old.stamped().await.expect("read");
     operator.old.mark(&read, None).await.expect("answered").expect("no other client writes it");
     let forgotten = bed.plain_on_old("forgotten").await.expect("it is open");
-    for (knows, then) in [(false, MoveState::Begun), (true, MoveState::NotBegun)] {
+    for knows in [false, true] {
         if knows {
             member.acknowledges().await;
         }
         let error = operator.start(ignored).await.expect_err("a plain client is there");
         assert!(error.to_string().contains("forgotten"), "{error}");
-        assert_eq!(state(&operator).await, (then, Old));
+        assert_eq!(state(&operator).await, (MoveState::Begun, Old));
     }
     forgotten.close().await.expect("closed");
 }
@@ -107,6 +115,7 @@ async fn failed_restart_keeps_a_cell_until_the_member_acknowledges_it() {
 async fn a_move_of_another_name_or_url_is_named_and_left_alone() {
     let bed = Bed::new();
     let operator = bed.operator().await;
+    let one = bed.member("one").await.follows();
     operator.start(ignored).await.expect("begun");
     let mut other = Bed { stores: bed.stores.clone(), config: bed.config.clone() };
     other.config.name = "n".to_owned();
@@ -115,14 +124,17 @@ async fn a_move_of_another_name_or_url_is_named_and_left_alone() {
     assert!(
         matches!(&plan.blockers[..], [
         MoveBlocker::MarkedOtherwise { name: Some(one), .. },
-        MoveBlocker::MarkedOtherwise { .. }
+        MoveBlocker::MarkedOtherwise { .. },
+        ..
     ] if one == "m"),
         "{:?}",
         plan.blockers
     );
     let error = second.start(ignored).await.expect_err("another move");
     assert!(error.to_string().contains("\"m\""), "{error}");
-    second.abort(ignored).await.expect("nothing of it exists");
+    assert_eq!(state(&second).await, (MoveState::Elsewhere, Old));
+    let error = second.abort(ignored).await.expect_err("another move");
+    assert!(error.to_string().contains("\"m\""), "{error}");
     // The same name with another new side: the operator would continue a move of another operator.
     other.config.name = "m".to_owned();
     other.config.to.namespace = "elsewhere".to_owned();
@@ -135,13 +147,15 @@ async fn a_move_of_another_name_or_url_is_named_and_left_alone() {
     let error = third.abort(ignored).await.expect_err("another new side");
     assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
     assert_eq!(state(&operator).await, (MoveState::Begun, Old));
+    one.leaves().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_operator_writes_stages_and_stamps_and_nothing_else() {
     let bed = Bed::new();
     let operator = bed.operator().await;
-    let made = Staged::write(operator.old.backend(), &operator.place, None, WholeStage::before(0));
+    let made =
+        Staged::write(operator.old.backend(), &operator.place, None, MoveId::new(1), WholeStage::before(0));
     made.await.expect("an operator's cell").expect("the first");
     let value = operator.old.coordinator.shared_value("v").expect("a good key");
     let error = value.write(b"x").await.expect_err("no operator's");
@@ -156,6 +170,7 @@ async fn failed_restart_keeps_a_cell_that_records_copies() {
     let plain = bed.plain_on_old("before").await.expect("no move yet");
     plain.counter("visits").expect("a good key").add(3).await.expect("added");
     plain.close().await.expect("closed");
+    let one = bed.member("one").await.follows();
     while operator.advance(ignored).await.expect("a step") != New {}
     while state(&operator).await.1 != Old {
         operator.step_back(ignored).await.expect("a step back");
@@ -171,4 +186,11 @@ async fn failed_restart_keeps_a_cell_that_records_copies() {
     operator.abort(ignored).await.expect("taken back");
     let behind = bed.plain_on_new("behind").await.expect("it is open");
     assert_eq!(behind.counter("visits").expect("a good key").get().await.expect("read"), 0, "no copy stays");
+    one.leaves().await;
+}
+
+/// The first stage of a move, made by this operator.
+async fn first_stage(operator: &Move) -> Staged {
+    let looked = operator.look(None, false).await.expect("read");
+    operator.first_stage(&looked).await.expect("made").expect("by this one")
 }

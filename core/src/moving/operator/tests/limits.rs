@@ -54,7 +54,7 @@ async fn unused_limit_is_on_the_new_side_when_it_is_needed() {
     }
     old.close().await.expect("closed");
     new.close().await.expect("closed");
-    let operator = bed.operator().await;
+    let (one, operator) = (bed.member("one").await.follows(), bed.operator().await);
     assert_eq!(operator.start(ignored).await.expect("begun"), BothByOld);
     for (key, expected) in [
         ("idle", (Some(3), Some(3))),
@@ -66,6 +66,7 @@ async fn unused_limit_is_on_the_new_side_when_it_is_needed() {
     }
     to(&operator, Done).await;
     assert_eq!(on_both(&bed, "idle").await, (Some(3), Some(3)));
+    one.leaves().await;
     operator.close().await.expect("closed");
 }
 

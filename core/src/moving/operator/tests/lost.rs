@@ -22,12 +22,20 @@ async fn goes_on_from_each_request(
     for requests in 0.. {
         let bed = Bed::new();
         has_values(&bed).await;
+        let one = match end.0 {
+            // No client may be connected.
+            MoveState::Finished => None,
+            _ => Some(bed.member("one").await.follows()),
+        };
         before(&bed).await;
         let life = Life::new(Last::Leaseless);
         let operator = bed.mortal(&life, requests).await;
         let worked = timeout(LONG, work(&operator)).await.expect("it ends");
         worked.unwrap_or_else(|error| panic!("at {requests}: {error}"));
         assert_eq!(state(&operator).await, end, "at {requests}");
+        if let Some(one) = one {
+            one.leaves().await;
+        }
         if !life.has_ended() {
             assert!(requests > 10, "{requests}");
             break;
@@ -53,7 +61,7 @@ async fn an_abort_goes_on_from_each_request() {
 
 #[tokio::test(start_paused = true)]
 async fn a_finish_says_at_the_most_that_another_call_helps() {
-    let made = async |bed: &Bed| bed.operator().await.run(ignored).await.expect("made");
+    let made = async |bed: &Bed| bed.moves(&bed.operator().await).await;
     let finish = async |of: &Move| {
         while let Err(error) = of.finish().await {
             assert!(error.may_pass(), "{error}");

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use futures_util::future::try_join;
 use tokio::task::JoinHandle;
 
-use super::Bed;
+use super::{Bed, ignored};
 use crate::config::Config;
 use crate::connect::connect;
 use crate::contracts::{Join, Joined, Limit, Node, NodeId, Patience};
 use crate::coordinator::Coordinator;
 use crate::decide::Claim;
+use crate::decide::moving::obstacles::MemberSays;
 use crate::moving::member::MemberRecord;
+use crate::moving::operator::Move;
 use crate::moving::place::MovePlace;
 use crate::moving::staged::Staged;
 
@@ -21,6 +23,7 @@ pub(super) struct Member {
     new: Coordinator,
     place: MovePlace,
     node: Arc<dyn Node>,
+    label: String,
 }
 
 /// A member that acknowledges each stage. Its end is awaited, so that it has left the servers.
@@ -31,7 +34,8 @@ impl Bed {
     pub(super) async fn member(&self, label: &str) -> Member {
         let sides = &self.config;
         let client = async |of: &Config| {
-            let config = Config { label: Some(label.to_owned()), ..of.clone() }.as_participant(&sides.name);
+            let config =
+                Config { label: Some(label.to_owned()), ..of.clone() }.as_participant(&sides.name, label);
             connect(&self.connectors(), &config).await
         };
         let (old, new) = try_join(client(&sides.from), client(&sides.to)).await.expect("connected");
@@ -42,15 +46,21 @@ impl Bed {
             claim: Claim::Shared,
             limit: Limit::Stored,
             label: label.into(),
-            data: MemberRecord::own(None),
+            data: MemberRecord::own(label, None, MemberSays::default()),
             patience: Patience::Wait,
             repeated: false,
         };
         let Joined::Admitted(node) = old.backend().join(&join).await.expect("registered") else {
             panic!("the queue of members admits every node");
         };
-        Member { old, new, place, node }
+        Member { old, new, place, node, label: label.to_owned() }
     }
+}
+
+/// The report of a member that has acknowledged a stage.
+fn acknowledgement(label: &str, staged: &Staged) -> Arc<[u8]> {
+    let acknowledged = Some(staged.version.number());
+    MemberRecord::own(label, Some(staged.id), MemberSays { acknowledged, ..MemberSays::default() })
 }
 
 impl Member {
@@ -58,7 +68,7 @@ impl Member {
     pub(super) async fn acknowledges(&self) {
         let read = Staged::read(&**self.old.backend(), &self.place).await.expect("readable");
         if let Some(staged) = read {
-            self.node.write_data(&MemberRecord::own(Some(staged.version))).await.expect("it stands");
+            self.node.write_data(&acknowledgement(&self.label, &staged)).await.expect("it stands");
         }
     }
 
@@ -66,12 +76,13 @@ impl Member {
     pub(super) fn follows(self) -> Willing {
         let backend = Arc::clone(self.old.backend());
         let (stage, node, place) = (self.place.stage.clone(), Arc::clone(&self.node), self.place.clone());
+        let label = self.label.clone();
         let follows = tokio::spawn(async move {
             let mut watch = backend.watch_cell(&stage);
             while watch.changed().await.is_ok() {
                 let Ok(read) = Staged::read(&*backend, &place).await else { return };
                 if let Some(staged) = read {
-                    node.write_data(&MemberRecord::own(Some(staged.version))).await.expect("it stands");
+                    node.write_data(&acknowledgement(&label, &staged)).await.expect("it stands");
                 }
             }
         });
@@ -80,6 +91,15 @@ impl Member {
 
     pub(super) async fn leaves(self) {
         try_join(self.old.close(), self.new.close()).await.expect("closed");
+    }
+}
+
+impl Bed {
+    /// Makes the whole move, with a member that leaves then.
+    pub(super) async fn moves(&self, operator: &Move) {
+        let one = self.member("one").await.follows();
+        operator.run(ignored).await.expect("made");
+        one.leaves().await;
     }
 }
 

@@ -11,6 +11,7 @@ mod member;
 mod mortal;
 mod plan;
 mod repair;
+mod sides;
 mod steps;
 mod traffic;
 mod values;

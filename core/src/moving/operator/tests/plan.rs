@@ -4,12 +4,14 @@ use super::{Bed, ignored};
 use crate::config::Config;
 use crate::decide::moving::Side;
 use crate::moving::operator::MoveBlocker;
+use crate::registry::Stamped;
 
 #[tokio::test(start_paused = true)]
 async fn plan_shows_participants_outsiders_usage_and_blockers() {
     let bed = Bed::new();
     let member = bed.member("service").await;
-    let half = Config { label: Some("half".to_owned()), ..bed.config.from.clone() }.as_participant("m");
+    let half =
+        Config { label: Some("half".to_owned()), ..bed.config.from.clone() }.as_participant("m", "half");
     let half = crate::connect(&bed.connectors(), &half).await.expect("connected");
     let (idle, early) = (bed.plain_on_old("idle").await, bed.plain_on_new("early").await);
     let (idle, early) = (idle.expect("connected"), early.expect("connected"));
@@ -32,7 +34,10 @@ async fn plan_shows_participants_outsiders_usage_and_blockers() {
         in_use,
         [("mutex", true, "a/1", 1, 0), ("rwlock", true, "r", 1, 0), ("group", false, "g", 1, 0)]
     );
-    assert!(matches!(&plan.blockers[..], [MoveBlocker::Outsiders(of)] if of.len() == 2));
+    let [MoveBlocker::Outsiders(outside), MoveBlocker::Apart(apart)] = &plan.blockers[..] else {
+        panic!("{:?}", plan.blockers)
+    };
+    assert_eq!((outside.len(), apart.len(), apart[0].lacks()), (2, 1, Some("not connected to the new side")));
     assert_eq!(plan.epochs_left, crate::Token::MAX_EPOCH);
     assert!(plan.promises.both.clean_try && plan.status.members == 1);
     let json = serde_json::to_value(&plan).expect("JSON");
@@ -53,15 +58,13 @@ async fn plan_shows_participants_outsiders_usage_and_blockers() {
 #[tokio::test(start_paused = true)]
 async fn a_move_whose_tokens_have_no_room_does_not_begin() {
     let bed = Bed::new();
-    let operator = bed.operator().await;
+    let (one, operator) = (bed.member("one").await.follows(), bed.operator().await);
     let read = operator.old.stamped().await.expect("read");
     let last = crate::Token::MAX_EPOCH - 1;
-    read.raise_epoch(operator.old.backend(), &operator.old.place, last)
-        .await
-        .expect("raised")
-        .expect("first");
+    operator.old.write(Stamped { epoch: last, ..read }).await.expect("raised").expect("first");
     let plan = operator.plan().await.expect("read");
     assert_eq!((plan.blockers, plan.epochs_left), (vec![MoveBlocker::NoEpochs], 1));
     let error = operator.start(ignored).await.expect_err("no room");
     assert!(error.to_string().contains("epochs"), "{error}");
+    one.leaves().await;
 }

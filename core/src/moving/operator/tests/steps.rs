@@ -145,6 +145,7 @@ async fn two_operators_at_once_make_one_move() {
 #[tokio::test(start_paused = true)]
 async fn rewritten_phase_keeps_its_start_time() {
     let (bed, long_ago) = (Bed::new(), SystemTime::UNIX_EPOCH + Duration::from_secs(5));
+    let one = bed.member("one").await.follows();
     let operator = bed.operator().await;
     operator.start(ignored).await.expect("begun");
     let staged = operator.stage().await.expect("read").expect("it stands");
@@ -162,4 +163,5 @@ async fn rewritten_phase_keeps_its_start_time() {
     assert_eq!(operator.status().await.expect("readable").since, Some(long_ago));
     operator.advance(ignored).await.expect("a step");
     assert!(operator.status().await.expect("readable").since > Some(long_ago));
+    one.leaves().await;
 }

@@ -50,7 +50,9 @@ async fn eight_hold_and_add_while_an_operator_moves_all_of_it_there_and_back() {
             };
             sleep(random.random_range(Duration::ZERO..Duration::from_millis(300))).await;
         }
+        let last = bed.member("last").await.follows();
         operator.run(ignored).await.expect("made");
+        last.leaves().await;
         while let Some(done) = tasks.join_next().await {
             done.expect("no panic");
         }

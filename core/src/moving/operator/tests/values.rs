@@ -146,6 +146,7 @@ async fn a_move_onto_values_does_not_begin_and_one_that_was_given_up_leaves_none
     plain.counter("visits").unwrap().add(5).await.unwrap();
     plain.close().await.unwrap();
     let operator = bed.operator().await;
+    let member = bed.member("member").await.follows();
     let plan = operator.plan().await.unwrap();
     assert!(matches!(&plan.blockers[..], [MoveBlocker::ValuesThere(of)] if of[0].keys == ["visits"]));
     assert_eq!((plan.values[0].side, plan.values[0].kind), ("new", "counter"));
@@ -155,6 +156,7 @@ async fn a_move_onto_values_does_not_begin_and_one_that_was_given_up_leaves_none
     let plain = bed.plain_on_new("owner").await.unwrap();
     assert!(plain.counter("visits").unwrap().delete().await.unwrap());
     plain.close().await.unwrap();
+    member.leaves().await;
     // There, back, and there again: the move's own copies do not block it.
     let one = bed.participant("one").await;
     let counter = one.counter("visits").unwrap();

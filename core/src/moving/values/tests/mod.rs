@@ -15,6 +15,7 @@ use crate::config::Config;
 use crate::contracts::{Backend, Join, Joined, Limit, Node, NodeId, Patience};
 use crate::decide::Claim;
 use crate::decide::moving::Side;
+use crate::decide::moving::evidence::MoveId;
 use crate::decide::moving::values::WholeStage;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Link, Memory};
@@ -53,7 +54,8 @@ impl World {
     async fn new() -> Self {
         let world = Self { old: Memory::new(Clock::tokio()), new: Memory::new(Clock::tokio()) };
         let client = world.client();
-        let written = Staged::write(&*client.old.0, &place(), None, WholeStage::before(0)).await;
+        let written =
+            Staged::write(&*client.old.0, &place(), None, MoveId::new(1), WholeStage::before(0)).await;
         written.expect("written").expect("the first");
         world
     }

@@ -5,7 +5,8 @@
 //! keep their knowledge while they are away from the old side, come back through its marker, and may find no
 //! cell. Operators take steps, begin, give up and finish. Each request is a separate step. An operator
 //! records the epoch of a stage before it writes the stage, and writes cells and markers over the versions
-//! that it read. A participant reads the cell and then the stamp in one step. Its lease on the old side is
+//! that it read. The record of the new side is written together with the cell: the model of the sides has them
+//! apart. A participant reads the cell, the record and the stamp in one step. Its lease on the old side is
 //! lost in two steps, first to the participant and then on the server. There the registration, the membership
 //! and the place in the queue end with the lease. A server may lose the cell while the phase is *New*, and
 //! the later writes of the stamp with it; after that no operator continues.
@@ -19,6 +20,7 @@ mod participant;
 mod rules;
 mod state;
 
+use latchwork_core::backend::decide::moving::evidence::{MoveId, MoveRecord, StageRead};
 use latchwork_core::backend::decide::moving::{MovePhase, Side, Stage};
 
 use self::operator::Operator;
@@ -31,30 +33,8 @@ pub(super) enum Fault {
     /// MIGRATE-BACK-TO-OLD: a participant that comes back and finds no stage continues with the stage that it
     /// knew.
     GoesOnByWhatItKnew,
-    /// MIGRATE-BACK-TO-OLD: a participant that finds no stage uses the old side without a look at its stamp.
+    /// MIGRATE-BACK-TO-OLD: a participant that finds no stage uses the old side without a look at the record.
     GoesBackUnasked,
-    /// MIGRATE-EPOCH-RISES: the epoch does not rise on the way back.
-    KeepsTheEpoch,
-    /// MIGRATE-EPOCH-RECORDED: the epoch is recorded after the phase, and the operator dies between the two
-    /// writes.
-    RecordsLate,
-    /// MIGRATE-GIVEN-UP-LAST: an operator gives up without asking the members.
-    GivesUpUnasked,
-    /// MIGRATE-GIVEN-UP-LAST: it deletes any first phase, also one that the members have not acknowledged.
-    GivesUpAnother,
-    /// MIGRATE-GIVEN-UP-LAST: an operator that begins and lists a plain client deletes a first phase that
-    /// another operator has made.
-    TakesBackAnothers,
-    /// MIGRATE-GATE-ANEW: an operator lifts the marker without a comparison of its version.
-    LiftsAnyMarker,
-    /// MIGRATE-FINISHED-SHUT: the marker is deleted with the cell.
-    FinishLiftsTheMarker,
-    /// MIGRATE-FINISHED-SHUT: the clients are listed before the marker is written.
-    FinishListsFirst,
-    /// MIGRATE-FINISHED-SHUT: a marker that already refuses all clients is not written again.
-    FinishKeepsTheMarker,
-    /// MIGRATE-FINISHED-SHUT: an operator that admits clients again does not write the stage again.
-    FinishKeepsTheStage,
 }
 
 #[derive(Clone, Debug)]
@@ -126,20 +106,30 @@ impl Ends {
     }
 }
 
+/// The record of a move, over a version of its cell.
+fn record(id: u8, from: MovePhase, to: Option<MovePhase>, over: u8) -> MoveRecord {
+    MoveRecord { id: MoveId::new(id.into()), from, to, over: over.into(), epoch: 0 }
+}
+
 impl Protocol for Ends {
     type State = State;
     type Action = Step;
 
     fn init_states(&self) -> Vec<State> {
         let stage = |phase: MovePhase| Stage { phase, epoch: u16::from(phase.token() == Side::New) };
-        let (now, knew) = (self.from.map(stage), self.knew.map(|phase| (0, stage(phase))));
+        let (now, knew) = (
+            self.from.map(stage),
+            self.knew.map(|phase| StageRead { id: MoveId::new(1), version: 0, stage: stage(phase) }),
+        );
         let client = Client {
             entry: Entry::In,
             live: true,
-            known: now.map(|stage| (1, stage)),
+            known: now.map(|stage| StageRead { id: MoveId::new(1), version: 1, stage }),
+            awaits: false,
+            stopped: false,
+            done: self.from == Some(MovePhase::Done),
             epoch: now.map_or(0, |stage| stage.epoch),
             is_read: true,
-            was_away: false,
             work: Work::Idle,
             rounds: 0,
         };
@@ -147,9 +137,9 @@ impl Protocol for Ends {
             entry: Entry::Out,
             live: false,
             known: knew,
-            epoch: knew.map_or(0, |(_, stage)| stage.epoch),
+            epoch: knew.map_or(0, |known| known.stage.epoch),
+            done: false,
             is_read: false,
-            was_away: true,
             ..client
         };
         let member = Member { registered: true, acknowledged: now.map(|_| 1) };
@@ -160,8 +150,10 @@ impl Protocol for Ends {
         let server = |next| Server { queue: Vec::new(), next };
         let mark = if now.is_some() { Mark::Leaves } else { Mark::Nothing };
         vec![State {
-            cell: Cell { version: 1, stage: now },
+            cell: Cell { version: 1, stage: now, id: 1 },
             stamp: Stamp { version: 0, mark, epoch: 0 },
+            record: now.map(|stage| record(1, stage.phase, Some(stage.phase), 0)),
+            ids: 1,
             old: server(100),
             new: server(0),
             members,
@@ -199,7 +191,7 @@ impl Protocol for Ends {
             Step::NamesAnOutsider(who) => self.names_an_outsider(state, who),
             Step::Forgets => {
                 state.forgotten = true;
-                state.cell = Cell { version: state.cell.version + 1, stage: None };
+                state.cell = Cell { version: state.cell.version + 1, stage: None, id: 0 };
                 // The marker and each later epoch were written after the cell.
                 state.stamp = Stamp { version: 0, mark: Mark::Nothing, epoch: 0 };
             }

@@ -3,7 +3,7 @@
 use latchwork_core::backend::decide::moving::{MovePhase, Side, Stage, Step as Decision, Way};
 
 use super::state::{Cell, Entry, Mark, Stamp, State};
-use super::{Ends, Fault, Step};
+use super::{Ends, Step, record};
 
 /// The next request of an operator, which may stop for good before any of them. "Version" is a version of the
 /// cell, and "mark" a version of the stamp.
@@ -40,7 +40,21 @@ pub(super) enum Operator {
 
 impl State {
     fn writes_stage(&mut self, stage: Option<Stage>) {
-        self.cell = Cell { version: self.cell.version + 1, stage };
+        let (over, from) = (self.cell.version, self.cell.stage.map_or(MovePhase::Old, |stage| stage.phase));
+        match stage {
+            Some(_) if self.cell.stage.is_none() => {
+                self.ids += 1;
+                self.record = Some(record(self.ids, MovePhase::Old, Some(MovePhase::Old), 0));
+            }
+            Some(stage) if stage.phase != from => {
+                self.record = Some(record(self.cell.id, from, Some(stage.phase), over));
+            }
+            // It is given up. The record of a move that is done stays.
+            None if from == MovePhase::Old => self.record = Some(record(self.cell.id, from, None, over)),
+            _ => {}
+        }
+        let id = if self.cell.stage.is_none() { self.ids } else { self.cell.id };
+        self.cell = Cell { id, version: self.cell.version + 1, stage };
     }
 
     /// Writes over the version that was read. Returns whether the cell still had it.
@@ -69,12 +83,12 @@ impl State {
             Stamp { version: self.stamp.version + 1, epoch: epoch.max(self.stamp.epoch), ..self.stamp };
     }
 
-    fn acknowledged(&self) -> impl Iterator<Item = Option<u8>> {
+    fn acknowledged(&self) -> impl Iterator<Item = Option<u64>> {
         self.members.iter().filter(|member| member.registered).map(|member| member.acknowledged)
     }
 
     fn is_acknowledged(&self) -> bool {
-        self.acknowledged().all(|acknowledged| acknowledged == Some(self.cell.version))
+        self.acknowledged().all(|acknowledged| acknowledged == Some(self.cell.version.into()))
     }
 
     /// Whether a client is connected to the old side.
@@ -107,16 +121,13 @@ impl Ends {
 
     /// Reads the cell, lists the members, and decides.
     fn checks(&self, state: &State, way: Way) -> Operator {
-        let Cell { version, stage: Some(stage) } = state.cell else { return Operator::Idle };
-        let Decision::Write(mut next) = stage.step(&version, state.acknowledged(), way) else {
+        let Cell { version, stage: Some(stage), .. } = state.cell else { return Operator::Idle };
+        let Decision::Write(next) = stage.step(&u64::from(version), state.acknowledged(), way) else {
             return Operator::Idle;
         };
-        if way == Way::Back && self.has(Fault::KeepsTheEpoch) {
-            next.epoch = stage.epoch;
-        }
         // The epoch of the new side's stamp does not matter here.
         let is_recorded = next.phase.token() == Side::New || next.epoch == state.stamp.epoch;
-        match is_recorded || self.has(Fault::RecordsLate) {
+        match is_recorded {
             true => Operator::Writes(version, next),
             false => Operator::Records(version, next),
         }
@@ -126,9 +137,7 @@ impl Ends {
         let mark = state.stamp.version;
         state.operators[who] = match state.cell.stage {
             None => Operator::ReadsToGiveUp(None, mark),
-            Some(Stage { phase: MovePhase::Old, .. })
-                if state.is_acknowledged() || self.has(Fault::GivesUpUnasked) =>
-            {
+            Some(Stage { phase: MovePhase::Old, .. }) if state.is_acknowledged() => {
                 Operator::ReadsToGiveUp(Some(state.cell.version), mark)
             }
             Some(Stage { phase: MovePhase::Old, .. }) => Operator::Idle,
@@ -141,8 +150,7 @@ impl Ends {
     /// other, or may still do so.
     pub(super) fn names_an_outsider(&self, state: &mut State, who: usize) {
         let Operator::Lists(version, is_own) = state.operators[who] else { return };
-        let takes_back = is_own || self.has(Fault::TakesBackAnothers);
-        state.operators[who] = match takes_back && state.writes_over(version, None) {
+        state.operators[who] = match is_own && state.writes_over(version, None) {
             true => Operator::Lifts(state.stamp.version),
             false => Operator::Idle,
         };
@@ -152,8 +160,6 @@ impl Ends {
         let (version, mark) = (state.cell.version, state.stamp.version);
         state.operators[who] = match state.stamp.mark {
             Mark::Nothing => Operator::Idle,
-            _ if self.has(Fault::FinishListsFirst) && state.lists_anybody() => Operator::Idle,
-            Mark::Retired if self.has(Fault::FinishKeepsTheMarker) => Operator::ListsTheLast(version, mark),
             _ => Operator::Retires(version, mark),
         };
     }
@@ -203,17 +209,10 @@ impl Ends {
         match doing {
             Operator::ReadsToGiveUp(checked, mark) => match state.cell.stage {
                 None => Operator::Lifts(mark),
-                Some(stage) if stage.phase == MovePhase::Old && self.has(Fault::GivesUpAnother) => {
-                    Operator::Deletes(state.cell.version, mark)
-                }
                 Some(_) if checked == Some(state.cell.version) => Operator::Deletes(state.cell.version, mark),
                 Some(_) => Operator::Idle,
             },
             Operator::Deletes(version, mark) if state.writes_over(version, None) => Operator::Lifts(mark),
-            Operator::Lifts(_) if self.has(Fault::LiftsAnyMarker) => {
-                state.marks(Mark::Nothing);
-                Operator::Idle
-            }
             Operator::Lifts(mark) => {
                 if state.stamp.mark == Mark::Leaves {
                     state.marks_over(mark, Mark::Nothing);
@@ -226,16 +225,12 @@ impl Ends {
 
     /// Ends a move that is done. The marker remains.
     fn ends(&self, state: &mut State, doing: Operator) -> Operator {
-        let lists_late = !self.has(Fault::FinishListsFirst);
         match doing {
             Operator::Retires(version, mark) if state.marks_over(mark, Mark::Retired) => {
                 Operator::ListsTheLast(version, state.stamp.version)
             }
-            Operator::ListsTheLast(version, mark) if lists_late && state.lists_anybody() => {
-                match self.has(Fault::FinishKeepsTheStage) {
-                    true => Operator::LetsIn(mark),
-                    false => Operator::WritesAnew(version, mark),
-                }
+            Operator::ListsTheLast(version, mark) if state.lists_anybody() => {
+                Operator::WritesAnew(version, mark)
             }
             Operator::ListsTheLast(version, _) => Operator::Clears(version),
             Operator::WritesAnew(version, mark) if state.writes_over(version, state.cell.stage) => {
@@ -249,9 +244,7 @@ impl Ends {
                 Operator::DeletesTheLast(state.cell.version)
             }
             Operator::DeletesTheLast(version) => {
-                if state.writes_over(version, None) && self.has(Fault::FinishLiftsTheMarker) {
-                    state.marks(Mark::Nothing);
-                }
+                state.writes_over(version, None);
                 Operator::Idle
             }
             // Another operator has written it: this one begins again.

@@ -1,9 +1,8 @@
 //! The steps of one participant.
 
+use latchwork_core::backend::decide::moving::evidence::{Verdict, judge};
 use latchwork_core::backend::decide::moving::gate::{GateMarker, Who};
-use latchwork_core::backend::decide::moving::{
-    AcquireNext, MovePhase, Side, Sides, may_acknowledge, takes_over,
-};
+use latchwork_core::backend::decide::moving::{AcquireNext, MovePhase, Side, Sides, may_acknowledge};
 
 use super::super::Id;
 use super::state::{Entry, Member, State, Work};
@@ -76,8 +75,9 @@ impl Ends {
             Step::Acknowledges(who) => {
                 let (client, holding) = (*state.client(who), state.holding(who));
                 let holds = (client.work == Work::Holding).then_some(holding);
-                if client.is_read && may_acknowledge(client.phase(), holds) {
-                    state.member_mut(who).acknowledged = client.known.map(|(version, _)| version);
+                let settled = client.is_read && !client.awaits && !client.stopped;
+                if settled && may_acknowledge(client.phase(), holds) {
+                    state.member_mut(who).acknowledged = client.known.map(|known| known.version);
                 }
             }
             Step::LeavesTheGroup(who) => *state.member_mut(who) = Member::default(),
@@ -120,38 +120,49 @@ impl Ends {
         }
     }
 
-    /// Reads the cell and then the stamp. From then on the participant uses the stage that it knows after
-    /// that.
+    /// Reads the cell, the record, and then the stamp. From then on the participant uses the stage that it knows
+    /// after that.
     fn reads(&self, state: &mut State, who: Id) {
-        let read = state.cell.stage.map(|stage| (state.cell.version, stage));
+        let read = state.cell.read();
         let epoch = match read {
-            Some((_, stage)) if stage.phase != MovePhase::Old => stage.epoch,
+            Some(read) if read.stage.phase != MovePhase::Old => read.stage.epoch,
             _ => state.stamp.epoch,
+        };
+        let (known, knew) = (state.client(who).known, state.client(who).phase());
+        // The participant knows a later stage than the first, but finds none: MIGRATE-BACK-TO-OLD.
+        let is_gone = read.is_none() && !matches!(knew, MovePhase::Old | MovePhase::Done);
+        let verdict = match judge(known, read, state.record) {
+            _ if is_gone && self.has(Fault::GoesOnByWhatItKnew) => {
+                state.client_mut(who).is_read = true;
+                return;
+            }
+            _ if is_gone && self.has(Fault::GoesBackUnasked) => Verdict::NoMove,
+            verdict => verdict,
         };
         let client = state.client_mut(who);
         client.is_read = true;
-        client.epoch = client.epoch.max(epoch).max(read.map_or(0, |(_, stage)| stage.epoch));
-        let version = read.map(|(version, _)| version);
-        // The participant knows a later stage than the first, but finds none: MIGRATE-BACK-TO-OLD.
-        let is_gone = version.is_none() && !matches!(client.phase(), MovePhase::Old | MovePhase::Done);
-        let changes = match is_gone {
-            true if self.has(Fault::GoesOnByWhatItKnew) => false,
-            true if self.has(Fault::GoesBackUnasked) => true,
-            _ => takes_over(client.known, version, epoch),
-        };
-        if changes {
-            client.known = read;
+        // The new side's stamp has the epoch of a move that is done.
+        let of_done = u16::from(verdict == Verdict::Done);
+        client.epoch = client.epoch.max(epoch).max(of_done).max(read.map_or(0, |read| read.stage.epoch));
+        (client.awaits, client.stopped) = (false, false);
+        match verdict {
+            Verdict::NoMove => client.known = None,
+            Verdict::Done => client.done = true,
+            Verdict::Follows => {
+                client.known = read;
+                client.done |= read.is_some_and(|read| read.stage.phase == MovePhase::Done);
+            }
+            Verdict::Awaits => (client.known, client.awaits) = (read, true),
+            Verdict::Stops(_) => client.stopped = true,
         }
         let is_behind = read.is_none() && !matches!(client.phase(), MovePhase::Old | MovePhase::Done);
-        let was_away = client.was_away;
-        client.was_away &= read.is_none();
-        state.left_behind |= is_behind && !was_away && !state.forgotten;
+        state.left_behind |= is_behind && !state.forgotten;
     }
 
     /// Whether the participant may act by the phase that it knows.
     fn is_ready(&self, state: &State, who: Id) -> bool {
         let client = state.client(who);
-        let is_member = state.member(who).registered && client.live && client.is_read;
+        let is_member = state.member(who).registered && client.live && client.is_read && !client.stopped;
         is_member || !client.phase().needs_membership()
     }
 
@@ -193,7 +204,7 @@ impl Ends {
         state.losses += 1;
         let (holding, places) = (state.holding(who), state.places(who));
         let client = state.client_mut(who);
-        (client.live, client.is_read, client.was_away) = (false, false, true);
+        (client.live, client.is_read) = (false, false);
         let live = Sides { old: false, new: true };
         match client.work {
             Work::Holding if !holding.is_valid(client.phase(), live) => client.work = Work::Idle,

@@ -97,39 +97,6 @@ fn migrate_back_to_old() {
     planted("ends: goes back unasked", bounds, Fault::GoesBackUnasked, Broken::TwoHolders);
 }
 
-#[test]
-fn migrate_epoch_rises() {
-    planted("ends: keeps the epoch", one_is_away(), Fault::KeepsTheEpoch, Broken::TwoHolders);
-}
-
-#[test]
-fn migrate_epoch_recorded() {
-    planted("ends: records late", one_is_away(), Fault::RecordsLate, Broken::TwoHolders);
-}
-
-#[test]
-fn migrate_given_up_last() {
-    let bounds = Ends { from: Some(MovePhase::BothByOld), losses: 0, writes: 3, ..taken_back() };
-    planted("ends: gives up unasked", bounds.clone(), Fault::GivesUpUnasked, Broken::Stuck);
-    planted("ends: gives up another", beside_another(), Fault::GivesUpAnother, Broken::Stuck);
-    planted("ends: takes back another's", bounds, Fault::TakesBackAnothers, Broken::Stuck);
-}
-
-#[test]
-fn migrate_gate_anew() {
-    planted("ends: lifts any marker", finished_by_two(), Fault::LiftsAnyMarker, Broken::TwoHolders);
-}
-
-#[test]
-fn migrate_finished_shut() {
-    let bounds = finished();
-    planted("ends: the marker goes too", bounds.clone(), Fault::FinishLiftsTheMarker, Broken::TwoHolders);
-    planted("ends: lists first", bounds, Fault::FinishListsFirst, Broken::TwoHolders);
-    let bounds = finished_by_two();
-    planted("ends: keeps the marker", bounds.clone(), Fault::FinishKeepsTheMarker, Broken::TwoHolders);
-    planted("ends: keeps the stage", bounds, Fault::FinishKeepsTheStage, Broken::TwoHolders);
-}
-
 /// Larger bounds: tier 2.
 mod larger {
     use super::*;

@@ -1,5 +1,6 @@
 //! The state of the old side, the knowledge of each participant, and its places on both sides.
 
+use latchwork_core::backend::decide::moving::evidence::{MoveId, MoveRecord, StageRead};
 use latchwork_core::backend::decide::moving::gate::{Course, GateMarker};
 use latchwork_core::backend::decide::moving::{Holding, MovePhase, Side, Sides, Stage};
 
@@ -38,6 +39,8 @@ pub(super) struct Stamp {
 /// The cell with the stage. Its versions are not used again, even after a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Cell {
+    /// The identity of the move.
+    pub(super) id: u8,
     pub(super) version: u8,
     pub(super) stage: Option<Stage>,
 }
@@ -54,7 +57,7 @@ pub(super) enum Entry {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Member {
     pub(super) registered: bool,
-    pub(super) acknowledged: Option<u8>,
+    pub(super) acknowledged: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -70,20 +73,25 @@ pub(super) struct Client {
     pub(super) entry: Entry,
     // It counts on its lease on the old side.
     pub(super) live: bool,
-    // The stage that it read last, with its version.
-    pub(super) known: Option<(u8, Stage)>,
+    // The stage that it read last, and whether it acts by it and acknowledges it.
+    pub(super) known: Option<StageRead>,
+    pub(super) awaits: bool,
+    pub(super) stopped: bool,
+    pub(super) done: bool,
     pub(super) epoch: u16,
     // It has read the cell since it became a member.
     pub(super) is_read: bool,
-    // It has lost its membership since it last read a stage.
-    pub(super) was_away: bool,
     pub(super) work: Work,
     pub(super) rounds: u8,
 }
 
 impl Client {
     pub(super) fn phase(&self) -> MovePhase {
-        self.known.map_or(MovePhase::Old, |(_, stage)| stage.phase)
+        match self.known {
+            _ if self.done => MovePhase::Done,
+            Some(known) if !self.awaits => known.stage.phase,
+            _ => MovePhase::Old,
+        }
     }
 }
 
@@ -91,6 +99,10 @@ impl Client {
 pub(crate) struct State {
     pub(super) cell: Cell,
     pub(super) stamp: Stamp,
+    /// On the new side.
+    pub(super) record: Option<MoveRecord>,
+    // The last identity.
+    pub(super) ids: u8,
     pub(super) old: Server,
     pub(super) new: Server,
     pub(super) members: Vec<Member>,
@@ -102,6 +114,14 @@ pub(crate) struct State {
     pub(super) forgotten: bool,
     pub(super) token_back: bool,
     pub(super) left_behind: bool,
+}
+
+impl Cell {
+    /// The stage as a client reads it.
+    pub(super) fn read(self) -> Option<StageRead> {
+        let (id, version) = (MoveId::new(self.id.into()), self.version.into());
+        self.stage.map(|stage| StageRead { id, version, stage })
+    }
 }
 
 impl State {

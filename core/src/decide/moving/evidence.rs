@@ -1,0 +1,218 @@
+//! What both sides of a move say of it together: the stage on the old side, and the record on the new side.
+//!
+//! *The invariant.* A phase is written only after the record of the new side has announced it over the version
+//! of the stage that it replaces (MIGRATE-RECORD-FIRST). So a side that has lost data, or that is not a side of
+//! this move, contradicts the other one. A participant that finds a contradiction acquires nothing and
+//! acknowledges nothing (MIGRATE-SAME-SIDES).
+
+use std::fmt;
+
+use super::{MovePhase, Stage};
+
+/// The identity of a move: a random number of the operator that prepares it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct MoveId(u128);
+
+impl MoveId {
+    /// Creates the identity with this number.
+    pub const fn new(number: u128) -> Self {
+        Self(number)
+    }
+
+    /// Parses the text of an identity.
+    pub fn parse(text: &str) -> Option<Self> {
+        let is_own = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        is_own.then(|| u128::from_str_radix(text, 16).ok().map(Self)).flatten()
+    }
+}
+
+impl fmt::Display for MoveId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+/// A stage that was read on the old side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct StageRead {
+    /// The identity of the move.
+    pub id: MoveId,
+    /// The number of the version of the cell. It rises from write to write.
+    pub version: u64,
+    /// The stage.
+    pub stage: Stage,
+}
+
+/// The durable record of a move, in the stamp of its new side: the last change of the phase that an operator
+/// announced there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct MoveRecord {
+    /// The identity of the move.
+    pub id: MoveId,
+    /// The phase of the stage that is replaced.
+    pub from: MovePhase,
+    /// The next phase; `None` if the move is given up.
+    pub to: Option<MovePhase>,
+    /// The version number of the stage that is replaced.
+    pub over: u64,
+    /// The epoch of the next stage.
+    pub epoch: u16,
+}
+
+impl MoveRecord {
+    /// Returns the record of a move that is prepared, and in its first phase.
+    pub fn prepared(id: MoveId, epoch: u16) -> Self {
+        let from = MovePhase::Old;
+        Self { id, from, to: Some(from), over: 0, epoch }
+    }
+
+    /// Returns the latest phase that a client may know by this record.
+    pub fn reached(self) -> MovePhase {
+        self.to.map_or(MovePhase::Old, |to| to.max(self.from))
+    }
+
+    /// Returns whether this record belongs to a move that has begun and has not ended.
+    pub fn is_under_way(self) -> bool {
+        !matches!(self.to, None | Some(MovePhase::Old | MovePhase::Done))
+    }
+
+    /// Returns whether the announced change of this stage was not made yet, as far as the stage shows. It is
+    /// completed before any other change (MIGRATE-RECORD-COMPLETED): otherwise a stage that the old side has
+    /// lost would be replaced by one that its clients do not expect.
+    pub fn is_pending(self, read: StageRead) -> bool {
+        self.id == read.id && self.over == read.version && self.to != Some(read.stage.phase)
+    }
+}
+
+/// A contradiction between the sides of a move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Contradiction {
+    /// The old side has no stage, and the new side has the record of a move that is under way.
+    StageLost,
+    /// The stage is older than the record, or than a stage that a client has read before.
+    StageWentBack,
+    /// The new side has no record of this move: it has lost the record, or it is another place.
+    RecordLost,
+    /// The record is older than the stage.
+    RecordWentBack,
+}
+
+impl Contradiction {
+    const ALL: [Self; 4] = [Self::StageLost, Self::StageWentBack, Self::RecordLost, Self::RecordWentBack];
+
+    /// Returns the word of the contradiction, as a member reports it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Contradiction::StageLost => "stage-lost",
+            Contradiction::StageWentBack => "stage-went-back",
+            Contradiction::RecordLost => "record-lost",
+            Contradiction::RecordWentBack => "record-went-back",
+        }
+    }
+
+    /// Parses the word.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|found| found.as_str() == text)
+    }
+}
+
+/// Names the side, and its contradiction.
+impl fmt::Display for Contradiction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Contradiction::StageLost => {
+                "the old side has no stage of the move, but the new side has the record of it: the old side has lost data"
+            }
+            Contradiction::StageWentBack => {
+                "the old side shows an earlier stage of the move than was written: it has lost data"
+            }
+            Contradiction::RecordLost => {
+                "the old side has a stage of the move, but the new side has no record of it: this `to` is another place than \
+                 the operator's, or the new side has lost data"
+            }
+            Contradiction::RecordWentBack => {
+                "the new side shows an earlier record of the move than was written: it has lost data"
+            }
+        })
+    }
+}
+
+/// The decision of a participant after its reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// No move has begun, or it was given up: it acts as in *Old*.
+    NoMove,
+    /// The move is done.
+    Done,
+    /// It acts by the stage that it read, and acknowledges the stage.
+    Follows,
+    /// It acts as in *Old*, and does not acknowledge the stage: the new side is not prepared yet.
+    Awaits,
+    /// It acquires nothing, and acknowledges nothing.
+    Stops(Contradiction),
+}
+
+/// Judges a stage and a record that was read after it. `record`: of this move's name.
+///
+/// # Errors
+/// The contradiction.
+pub fn agree(stage: Option<StageRead>, record: Option<MoveRecord>) -> Result<(), Contradiction> {
+    let (read, record) = match (stage, record) {
+        (None, Some(record)) if record.is_under_way() => return Err(Contradiction::StageLost),
+        (None, _) => return Ok(()),
+        (Some(read), record) => (read, record),
+    };
+    let phase = read.stage.phase;
+    match record {
+        // The stage of an earlier try, or the one that a repair replaces.
+        Some(record) if record.id != read.id && record.reached() != MovePhase::Old => {
+            Err(Contradiction::StageWentBack)
+        }
+        // An operator prepares the new side after it has written the first stage.
+        None if phase == MovePhase::Old => Ok(()),
+        Some(record) if record.id != read.id && phase == MovePhase::Old => Ok(()),
+        None => Err(Contradiction::RecordLost),
+        Some(record) if record.id != read.id => Err(Contradiction::RecordLost),
+        Some(record) if read.version < record.over => Err(Contradiction::StageWentBack),
+        Some(record) if read.version == record.over && phase != record.from => {
+            Err(Contradiction::StageWentBack)
+        }
+        Some(record) if phase != record.from && Some(phase) != record.to => {
+            Err(Contradiction::RecordWentBack)
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+/// Judges as a participant: by the stage that it knows, the stage that it has read, and then the record on
+/// its own new side.
+pub fn judge(known: Option<StageRead>, read: Option<StageRead>, record: Option<MoveRecord>) -> Verdict {
+    if known.is_some_and(|known| known.stage.phase == MovePhase::Done) {
+        return Verdict::Done;
+    }
+    // The record vouches for a stage of another identity: a repair has written it.
+    if let (Some(known), Some(read)) = (known, read)
+        && known.id == read.id
+        && !continues(known, read)
+    {
+        return Verdict::Stops(Contradiction::StageWentBack);
+    }
+    if let Err(found) = agree(read, record) {
+        return Verdict::Stops(found);
+    }
+    match (read, record) {
+        (None, Some(MoveRecord { to: Some(MovePhase::Done), .. })) => Verdict::Done,
+        (None, _) => Verdict::NoMove,
+        (Some(read), Some(record)) if record.id == read.id && record.to.is_some() => Verdict::Follows,
+        (Some(_), _) => Verdict::Awaits,
+    }
+}
+
+/// Returns whether a stage of the same move that was read may follow the stage that is known: it is the same, or
+/// a later one.
+pub fn continues(known: StageRead, read: StageRead) -> bool {
+    read == known || read.version > known.version
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,96 @@
+//! The reads of a participant: the stage on the old side, and the record on the new side.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::known::Read;
+use super::participant::Participant;
+use super::staged::Staged;
+use crate::contracts::VersionedValue;
+use crate::decide::moving::evidence::{Verdict, judge};
+use crate::decide::moving::{MovePhase, Side};
+use crate::error::Result;
+use crate::registry::Stamped;
+use crate::watched::Watched;
+
+impl Participant {
+    /// Reads the stage, by a read that begins after the call; several callers share one.
+    pub(super) async fn refresh(&self) -> Result<()> {
+        let asked = self.begun.load(Ordering::Acquire);
+        let _turn = self.reading.lock().await;
+        if self.answered.load(Ordering::Acquire) > asked {
+            return Ok(());
+        }
+        self.reads(false).await
+    }
+
+    /// Reads the stage, and compares it with the record of the new side if it is to be acknowledged.
+    pub(super) async fn compare(&self) -> Result<()> {
+        let _turn = self.reading.lock().await;
+        self.reads(true).await
+    }
+
+    async fn reads(&self, to_acknowledge: bool) -> Result<()> {
+        let number = self.begun.fetch_add(1, Ordering::AcqRel) + 1;
+        let member = self.member();
+        let mut staged = self.staged().await?;
+        let read = loop {
+            if self.look(|known| known.follows(staged.as_ref(), to_acknowledge)) {
+                break Read { epoch: self.epoch_beside(staged.as_ref()).await?, staged, verdict: None };
+            }
+            let (verdict, epoch) = self.judged(staged.as_ref()).await?;
+            let epoch = match verdict {
+                Verdict::Done => epoch,
+                _ => self.epoch_beside(staged.as_ref()).await?,
+            };
+            if !matches!(verdict, Verdict::Stops(_)) {
+                break Read { staged, epoch, verdict: Some(verdict) };
+            }
+            // An operator may have taken a step between the two reads.
+            let again = self.staged().await?;
+            if again == staged {
+                break Read { staged, epoch, verdict: Some(verdict) };
+            }
+            staged = again;
+        };
+        self.change(|known| known.read(read, member.as_ref()));
+        self.answered.store(number, Ordering::Release);
+        Ok(())
+    }
+
+    async fn staged(&self) -> Result<Option<Staged>> {
+        let client = &self.old.client;
+        client.serve(Staged::read(&*client.backend, &self.place)).await
+    }
+
+    /// The epoch of the old side's stamp, if that may be later than the one of the stage. It is read after the
+    /// stage: a move that was given up in between has left its epoch there, and a move that begins later asks this
+    /// member. A cell that was made late may have a lower epoch.
+    async fn epoch_beside(&self, staged: Option<&Staged>) -> Result<u16> {
+        match staged {
+            Some(staged) if staged.stage.phase != MovePhase::Old => Ok(staged.stage.epoch),
+            _ => Ok(self.stamped(Side::Old).await?.map_or(0, |stamped| stamped.epoch)),
+        }
+    }
+
+    async fn stamped(&self, side: Side) -> Result<Option<Stamped>> {
+        let client = &self.side(side).client;
+        client.serve(Stamped::read(&*client.backend, &self.stamps[side as usize])).await
+    }
+
+    /// The verdict about a stage by the record of the new side, which is read after it (MIGRATE-SAME-SIDES), and
+    /// the epoch of that side.
+    async fn judged(&self, staged: Option<&Staged>) -> Result<(Verdict, u16)> {
+        let stamped = self.stamped(Side::New).await?;
+        let epoch = stamped.as_ref().map_or(0, |stamped| stamped.epoch);
+        let arrival = stamped.and_then(|stamped| stamped.arrival);
+        let record = arrival.filter(|of| *of.name == *self.as_client.name).map(|of| of.record);
+        let known = self.look(|known| known.staged().map(Staged::read_as));
+        Ok((judge(known, staged.map(Staged::read_as), record), epoch))
+    }
+
+    /// The stamp of the new side, with the record.
+    pub(super) fn watch_record(&self) -> Arc<Watched<Option<VersionedValue>>> {
+        self.new.client.watch_cell(&self.stamps[1].stamp)
+    }
+}
