@@ -16,9 +16,10 @@ use std::time::Duration;
 use latchwork_core::backend::{Backoff, Pauses};
 use latchwork_core::{Clock, Error, ErrorKind, Moment, Result, TimeToIdle};
 use parking_lot::Mutex;
+use tokio::time::timeout;
 
-use crate::driver::{Driver, Txn, TxnResult};
-use crate::error::{Failure, as_read};
+use crate::driver::{Driver, Renewal, Txn, TxnResult};
+use crate::error::{Answer, Failure, as_read, late};
 
 /// The number of bits of an id for the lease's time in seconds: up to two years.
 const TIME_BITS: u32 = 26;
@@ -90,17 +91,32 @@ impl CellLeases {
         if self.is_renewed(lease) {
             return Ok(true);
         }
-        let sent = self.clock.now();
-        match self.driver.keep_alive(lease.0).await.map_err(as_read) {
-            Ok(_stream) => {
-                self.note(lease, sent);
-                Ok(true)
-            }
+        let renewed = timeout(self.driver.request_timeout, self.renew(lease)).await;
+        match renewed.unwrap_or_else(|_| Err(late())).map_err(as_read) {
+            Ok(()) => Ok(true),
             Err(Failure::LeaseGone) => {
                 self.forget(lease);
                 Ok(false)
             }
             Err(failure) => Err(failure.into()),
+        }
+    }
+
+    /// Renews the lease until a renewal counts (LEASE-RENEWAL-IN-ONE-TERM).
+    async fn renew(&self, lease: CellLease) -> Answer<()> {
+        let mut backoff = Backoff::new(Pauses::IN_REQUEST);
+        loop {
+            let mut stream = self.driver.keep_alive(lease.0).await?;
+            let sent = self.clock.now();
+            stream.send().await?;
+            match stream.answer().await? {
+                Some(Renewal { ttl: Duration::ZERO, .. }) => return Err(Failure::LeaseGone),
+                Some(renewal) if self.driver.confirms(renewal).await? => {
+                    self.note(lease, sent);
+                    return Ok(());
+                }
+                _ => backoff.wait(&self.clock).await,
+            }
         }
     }
 

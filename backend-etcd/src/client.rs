@@ -29,10 +29,16 @@ pub(crate) struct Client {
 
 impl Client {
     /// Grants the client's lease, and starts its tasks.
-    pub(crate) async fn open(driver: Driver, layout: Layout, ttl: Duration, fast_path: bool) -> Result<Self> {
+    pub(crate) async fn open(
+        driver: Driver,
+        layout: Layout,
+        ttl: Duration,
+        fast_path: bool,
+        operator: bool,
+    ) -> Result<Self> {
         let closed = CancellationToken::new();
         let tasks = closed.clone().drop_guard();
-        let leases = Leases::open(driver.clone(), ttl, closed.clone()).await?;
+        let leases = Leases::open(driver.clone(), ttl, closed.clone(), operator).await?;
         let (watches, commands) = Watches::new();
         let lease = leases.current().lease.lease().clone();
         let clock = lease.clock().clone();

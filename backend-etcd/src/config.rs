@@ -5,6 +5,8 @@ use std::time::Duration;
 use latchwork_core::backend::Transport;
 use latchwork_core::{Config, ENDLESS, Error, Logins, Result};
 
+use crate::layout::Layout;
+
 /// The scheme of this backend's URLs, and its name in logs, metrics and reports.
 pub(crate) const NAME: &str = "etcd";
 
@@ -24,6 +26,8 @@ pub(crate) struct Settings {
     /// Off for tests only: the plain protocol then runs alone (see
     /// [`fast_path`](crate::queue::fast_path)).
     pub(crate) fast_path: bool,
+    /// A key of the namespace that no other client uses, for requests that change nothing.
+    pub(crate) scratch: String,
 }
 
 impl Settings {
@@ -48,6 +52,7 @@ impl Settings {
             logins: Logins::of(config),
             request_timeout: config.request_timeout.min(ENDLESS),
             fast_path: true,
+            scratch: Layout::new(&config.namespace).scratch(),
         })
     }
 }

@@ -9,7 +9,8 @@ use latchwork_core::{Address, Clock, Config, Connector, Error, ErrorKind, Result
 use crate::backend::EtcdBackend;
 use crate::client::Client;
 use crate::config::{NAME, Settings};
-use crate::driver::{Compare, Driver, Op, Order, Range, Status, Txn};
+use crate::driver::{Compare, Driver, EventKind, Op, Order, Range, Status, StreamEvent, Txn, Watch};
+use crate::error::{Answer, Failure, late};
 use crate::layout::Layout;
 use crate::probe;
 
@@ -138,25 +139,45 @@ async fn open(settings: &Settings, config: &Config) -> Result<Arc<dyn Backend>> 
 
 async fn log_in(settings: &Settings, config: &Config) -> Result<Arc<dyn Backend>> {
     let driver = Driver::connect(settings).await.map_err(Error::from).map_err(not_yet)?;
-    check_server(&driver).await?;
+    check_server(&driver, &settings.endpoints).await?;
     let layout = Layout::new(&config.namespace);
-    check_permissions(&driver, &layout).await?;
-    let client = Client::open(driver, layout, config.ttl, settings.fast_path).await?;
+    let (permitted, direct) = tokio::join!(
+        check_permissions(&driver, &layout, &settings.scratch, config.is_operator()),
+        check_no_proxy(&driver, &settings.scratch)
+    );
+    permitted?;
+    direct?;
+    let client = Client::open(driver, layout, config.ttl, settings.fast_path, config.is_operator()).await?;
     Ok(Arc::new(EtcdBackend::new(client)))
 }
 
-async fn check_server(driver: &Driver) -> Result<()> {
-    let Status { version, leader, .. } =
-        driver.status().await.map_err(Error::from).map_err(|error| match error.kind() {
-            // The server speaks gRPC, and has none of etcd's methods.
-            ErrorKind::Misconfigured => {
-                Error::wrong_server("etcd", "a gRPC server that is not etcd", "").because(error)
-            }
-            _ => not_yet(error),
-        })?;
-    if leader == 0 {
-        return Err(Error::new(ErrorKind::Unavailable, "the etcd servers have no leader"));
-    }
+async fn check_server(driver: &Driver, hosts: &[String]) -> Result<()> {
+    let mut learners = 0;
+    let version = loop {
+        let Status { version, leader, is_learner, .. } =
+            driver.status().await.map_err(Error::from).map_err(|error| match error.kind() {
+                // The server speaks gRPC, and has none of etcd's methods.
+                ErrorKind::Misconfigured => {
+                    Error::wrong_server("etcd", "a gRPC server that is not etcd", "").because(error)
+                }
+                _ => not_yet(error),
+            })?;
+        if leader == 0 {
+            return Err(Error::new(ErrorKind::Unavailable, "the etcd servers have no leader"));
+        }
+        if !is_learner {
+            break version;
+        }
+        // The next request goes to the next host.
+        learners += 1;
+        if learners == hosts.len() {
+            let what = format!(
+                "no voting member answers at {}: a learner serves no clients: promote it, or name voting members",
+                hosts.join(",")
+            );
+            return Err(Error::new(ErrorKind::Misconfigured, what));
+        }
+    };
     check_version(&version)
 }
 
@@ -180,22 +201,50 @@ fn check_version(version: &str) -> Result<()> {
 
 /// Asks for every permission, and changes nothing: etcd checks the permissions of both branches of
 /// a transaction, and this one puts its write into the branch that does not run.
-async fn check_permissions(driver: &Driver, layout: &Layout) -> Result<()> {
-    let scratch = layout.scratch();
+async fn check_permissions(driver: &Driver, layout: &Layout, scratch: &str, operator: bool) -> Result<()> {
     let all = Range { prefix: layout.root(), order: Order::ByKey, limit: 1, keys_only: true };
     let txn = Txn {
-        compares: vec![Compare::Present(scratch.clone())],
-        then: vec![Op::Put { key: scratch.clone(), value: Vec::new(), lease: 0 }, Op::Range(all)],
+        compares: vec![Compare::Present(scratch.to_owned())],
+        then: vec![Op::Put { key: scratch.to_owned(), value: Vec::new(), lease: 0 }, Op::Range(all)],
         or_else: vec![Op::Delete(scratch.into())],
     };
-    driver.txn(txn).await.map_err(Error::from).map_err(|error| match error.kind() {
+    let answer = match driver.txn(txn).await {
+        // The server is full, and an operator only reads.
+        Err(Failure::Full(_)) if operator => return Ok(()),
+        answer => answer.map_err(Error::from),
+    };
+    answer.map(drop).map_err(|error| match error.kind() {
         ErrorKind::Forbidden => {
             let what = format!("reading and writing all keys under {:?}", layout.root());
             Error::forbidden(&what, "").because(error)
         }
         _ => not_yet(error),
-    })?;
-    Ok(())
+    })
+}
+
+/// Checks that the client talks to a member. etcd's grpc-proxy renews leases by its own clock and answers renewals from
+/// what it knows, so its answers prove no contact. It also replaces the ids of watches, which shows it.
+async fn check_no_proxy(driver: &Driver, scratch: &str) -> Result<()> {
+    // A proxy numbers the watches of a stream from 0.
+    const ID: i64 = 1 << 40;
+    let key = scratch.as_bytes().into();
+    let watch = Watch { id: ID, key, prefix: false, from: 0, only: EventKind::Deletes };
+    let watching = async {
+        let (_requests, mut events) = driver.watch(watch).await?;
+        Answer::Ok(events.next().await)
+    };
+    let answer = tokio::time::timeout(driver.request_timeout, watching).await;
+    match answer.unwrap_or_else(|_| Err(late())).map_err(Error::from).map_err(not_yet)? {
+        Some(StreamEvent::Created { id: ID, .. }) => Ok(()),
+        Some(StreamEvent::Created { .. }) => {
+            let what = "the host is a grpc-proxy of etcd, which answers renewals without asking a member: name the members";
+            Err(Error::new(ErrorKind::Misconfigured, what))
+        }
+        other => {
+            let what = format!("etcd did not create a watch: {other:?}");
+            Err(Error::new(ErrorKind::Unavailable, what))
+        }
+    }
 }
 
 /// No request of a connect changes anything that matters, so an unknown outcome only means that no

@@ -1,13 +1,15 @@
 //! Translates the client crate's errors.
 
+use std::error::Error as _;
 use std::fmt;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use etcd_client::Error as ClientError;
 use latchwork_core::backend::Transport;
 use latchwork_core::{Error, ErrorKind, LostReason};
-use tonic::Code;
+use tonic::{Code, Status};
 
 /// Why a request failed: the cases that the backend handles, and all others as the user sees them.
 #[derive(Clone, Debug)]
@@ -97,6 +99,9 @@ impl From<ClientError> for Failure {
                     .because(error),
             );
         };
+        if let Some(learner) = cause_of::<IsLearner>(status) {
+            return Failure::Other(Error::new(ErrorKind::Unavailable, learner.to_string()).because(error));
+        }
         let text = status.message();
         let says = |words| text.contains(words);
         let misconfigured = |what: &str| Error::new(ErrorKind::Misconfigured, what.to_owned());
@@ -221,16 +226,41 @@ pub(crate) fn no_such_revision(error: &ClientError) -> Option<Past> {
 
 /// Returns whether the request was certainly not carried out: no connection was made, or the server refused it
 /// before it proposed it.
-fn never_sent(text: &str, status: &dyn std::error::Error) -> bool {
+fn never_sent(text: &str, status: &Status) -> bool {
+    let refused = ["etcdserver: no leader", NO_LEARNER];
+    cause_of::<NotConnected>(status).is_some() || refused.iter().any(|words| text.contains(words))
+}
+
+/// Returns the cause of this type, if the error has one.
+fn cause_of<E: std::error::Error + 'static>(status: &Status) -> Option<&E> {
     let mut cause = status.source();
     while let Some(error) = cause {
-        if error.is::<NotConnected>() {
-            return true;
+        if let Some(found) = error.downcast_ref() {
+            return Some(found);
         }
         cause = error.source();
     }
-    text.contains("etcdserver: no leader")
+    None
 }
+
+/// The answer of a learner to a request that only voting members serve.
+pub(crate) const NO_LEARNER: &str = "not supported for learner";
+
+/// This host has refused a request because it is a learner.
+#[derive(Debug)]
+pub(crate) struct IsLearner(pub(crate) Arc<str>);
+
+impl fmt::Display for IsLearner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} is a learner, which serves no clients: promote it, or name voting members in the URL",
+            self.0
+        )
+    }
+}
+
+impl std::error::Error for IsLearner {}
 
 /// No connection was made, so the request was not sent.
 #[derive(Debug)]

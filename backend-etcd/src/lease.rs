@@ -10,6 +10,7 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use crate::driver::Driver;
+use crate::error::Failure;
 use crate::renewal;
 use crate::session::{Session, give_back};
 
@@ -29,11 +30,23 @@ pub(crate) struct Leases {
 }
 
 impl Leases {
-    pub(crate) async fn open(driver: Driver, ttl: Duration, closed: CancellationToken) -> Result<Self> {
+    /// Opens the first session. An `operator` needs none if the server is full, since it only reads.
+    pub(crate) async fn open(
+        driver: Driver,
+        ttl: Duration,
+        closed: CancellationToken,
+        operator: bool,
+    ) -> Result<Self> {
         let clock = Clock::system();
         let runtime = Handle::current();
-        let session = Arc::new(Session::grant(&runtime, &driver, &clock, ttl).await?);
-        renewal::start(&runtime, &driver, &session, &closed);
+        let session = match Session::grant(&runtime, &driver, &clock, ttl).await {
+            Err(Failure::Full(_)) if operator => Arc::new(Session::without_lease(&clock, ttl)),
+            granted => {
+                let session = Arc::new(granted?);
+                renewal::start(&runtime, &driver, &session, &closed);
+                session
+            }
+        };
         let current = Mutex::new(session);
         Ok(Self { driver, clock, ttl, runtime, current, reopening: SingleFlight::default(), closed })
     }

@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 use tokio::time::timeout;
 
 use crate::driver::Driver;
-use crate::error::{Failure, late};
+use crate::error::{Answer, Failure, late};
 
 /// A lease on the server, and the client's knowledge about it.
 #[derive(Debug)]
@@ -32,19 +32,29 @@ impl Session {
         driver: &Driver,
         clock: &Clock,
         ttl: Duration,
-    ) -> Result<Self> {
+    ) -> Answer<Self> {
         let sent = clock.now();
-        let granted = driver.grant(ttl).await.map_err(Error::from);
         // If the answer was lost, no client knows the id of the lease, and it expires. This is as
         // good as not granted.
-        let (id, granted) = granted.map_err(|error| error.of_harmless("no lease was granted"))?;
+        let (id, granted) = driver.grant(ttl).await.map_err(|failure| match failure {
+            Failure::Other(error) => Failure::Other(error.of_harmless("no lease was granted")),
+            other => other,
+        })?;
         if granted < ttl {
             give_back(runtime, driver.clone(), id, clock.clone(), ttl);
             let range =
                 format!("the server granted a lease of {granted:?} instead of {ttl:?}: set a shorter ttl");
-            return Err(Error::new(ErrorKind::Misconfigured, range));
+            return Err(Error::new(ErrorKind::Misconfigured, range).into());
         }
         Ok(Self::new(id, LeaseWriter::new(clock.clone(), granted, sent)))
+    }
+
+    /// The session of an operator's client that the server has granted no lease. It is lost: a join asks for a lease
+    /// again.
+    pub(crate) fn without_lease(clock: &Clock, ttl: Duration) -> Self {
+        let lease = LeaseWriter::new(clock.clone(), ttl, clock.now());
+        lease.end(LostReason::Expired);
+        Self::new(0, lease)
     }
 
     /// Records a key that was created on this lease.

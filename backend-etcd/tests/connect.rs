@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::common::{
-    acquiring, as_root, at, config, etcdctl, login_config, patient, renewed, served, server,
+    Companion, acquiring, as_root, at, config, etcdctl, login_config, patient, renewed, served, server,
     server_with_users, soon, started,
 };
 use futures_util::future::join_all;
@@ -65,6 +65,12 @@ async fn server_mistakes_give_guide_errors_and_login_survives_restart() {
     let open = server().await;
     let error = refused(&format!("etcd://app:hunter2@{}?connect_timeout=20s", open.addr())).await;
     table.made("the URL has a login, and authentication is off on the server", &error);
+    let learner = Companion::learner(&open).await;
+    let error = refused(&format!("etcd://{}?connect_timeout=20s", learner.addr)).await;
+    table.made("the URL names only learners", &error);
+    let proxy = Companion::proxy(&open).await;
+    let error = refused(&format!("etcd://{}?connect_timeout=20s", proxy.addr)).await;
+    table.made("the host is a `grpc-proxy` of etcd", &error);
     let server = server_with_users(Options::new()).await;
     let refused_as = async |login: &str, namespace: &str| {
         let times = "connect_timeout=20s&request_timeout=10s";
@@ -152,6 +158,23 @@ async fn a_dead_host_of_several_is_borne() {
     renewed(&client.lease()).await;
     assert!(hold.is_held(), "renewal goes on");
     client.close().await.unwrap();
+}
+
+/// The learner refuses each request that reaches it, and the request goes to the voting member.
+#[tokio::test]
+async fn a_learner_among_the_hosts_is_borne() {
+    let server = server().await;
+    let learner = Companion::learner(&server).await;
+    for hosts in [[&learner.addr, server.addr()], [server.addr(), &learner.addr]] {
+        let client = at(&patient(&format!("etcd://{}?ttl=6s", hosts.join(",")))).await.unwrap();
+        let (mutex, value) = (client.mutex("a").unwrap(), client.shared_value("a").unwrap());
+        for _ in 0..20 {
+            soon(mutex.try_acquire()).await.unwrap().expect("free").release().await.unwrap();
+            value.write("a").await.unwrap();
+        }
+        renewed(&client.lease()).await;
+        client.close().await.unwrap();
+    }
 }
 
 /// A host that accepts connections and does not answer: its requests go to the other hosts, also

@@ -65,9 +65,9 @@ async fn a_simple_token_that_runs_out_is_renewed() {
 async fn a_token_that_runs_out_is_renewed(arguments: [String; 2]) {
     const LOG_INS: &str = r#"grpc_server_started_total{grpc_method="Authenticate","#;
     let server = server_with_users(Options::new().args(arguments)).await;
-    // The re-check, once a TTL, would keep a simple token in use.
-    let fixed = at(&login_config(&server, "app:hunter2", "ttl=6s")).await.unwrap();
-    let provided = at(&config(&server, "ttl=6s").with_credentials(Vault::new("hunter2"))).await.unwrap();
+    // A TTL that is much longer than the wait: the first renewal, after a third of it, would keep a simple token in use.
+    let fixed = at(&login_config(&server, "app:hunter2", "ttl=60s")).await.unwrap();
+    let provided = at(&config(&server, "ttl=60s").with_credentials(Vault::new("hunter2"))).await.unwrap();
     let holds = [
         fixed.mutex("a").unwrap().acquire().await.unwrap(),
         provided.mutex("b").unwrap().acquire().await.unwrap(),

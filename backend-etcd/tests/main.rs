@@ -21,6 +21,7 @@ mod lease;
 mod limits;
 mod mutex;
 mod observed;
+mod operator;
 mod outages;
 mod rechecks;
 mod release_notice;

@@ -32,14 +32,14 @@ async fn a_server_that_grants_more_than_was_asked_is_believed() {
 }
 
 /// A server with room for this number of bytes, and a client of it.
-async fn with_quota(bytes: &str, options: &str) -> (Server, Coordinator) {
+pub(crate) async fn with_quota(bytes: &str, options: &str) -> (Server, Coordinator) {
     let server = started(Options::new().args(["--quota-backend-bytes", bytes])).await;
     let client = client(&server, options).await;
     (server, client)
 }
 
 /// Fills the server until it raises its alarm.
-async fn fill(server: &Server) {
+pub(crate) async fn fill(server: &Server) {
     let big = "x".repeat(100_000);
     let full = async {
         loop {
@@ -57,7 +57,7 @@ async fn fill(server: &Server) {
 }
 
 /// Makes room, and disarms the alarm.
-async fn make_space(server: &Server) {
+pub(crate) async fn make_space(server: &Server) {
     etcdctl(server, &["compact", &revision(server).await.to_string()]).await;
     etcdctl(server, &["defrag"]).await;
     etcdctl(server, &["alarm", "disarm"]).await;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use latchwork_core::backend::decide::renewal_period;
-use latchwork_core::backend::{CloseOnce, SingleFlight, Throttle};
+use latchwork_core::backend::{AT_ONCE, CloseOnce, SingleFlight, Throttle};
 use latchwork_core::seen::{self, Rechecks};
 use latchwork_core::{Clock, Error, Lease, LostReason, Moment, Result};
 use parking_lot::Mutex;
@@ -46,6 +46,7 @@ pub(crate) struct Client {
     pub(crate) closing: CancellationToken,
     pub(crate) closed: CloseOnce,
     throttles: Throttles,
+    large_replies: Throttles,
     warned: AtomicBool,
 }
 
@@ -74,7 +75,8 @@ impl Client {
             rechecks: Rechecks::new(NAME),
             closing: CancellationToken::new(),
             closed: CloseOnce::default(),
-            throttles: Throttles::default(),
+            throttles: Throttles::of(AT_ONCE),
+            large_replies: Throttles::of(LARGE_AT_ONCE),
             warned: AtomicBool::new(false),
         }
     }
@@ -100,11 +102,18 @@ impl Client {
             () = self.closing.cancelled() => Err(Error::closed()),
             // Not a separate function: this future exists once for each request, and must be small.
             answer = async {
-                let throttle = self.throttles.of(self.driver.place_of(call));
+                let throttle = self.throttles.of_place(self.driver.place_of(call));
                 let (_pass, left) = throttle.take(self.request_timeout).await?;
                 self.driver.run(call, left).await
             } => answer,
         }
+    }
+
+    /// Runs a script with a large reply, as [`run`](Self::run).
+    pub(crate) async fn run_large(&self, call: &Call) -> Result<(Moment, Reply)> {
+        let throttle = self.large_replies.of_place(self.driver.place_of(call));
+        let (_pass, _) = self.until_closed(throttle.take(self.large_patience())).await?;
+        self.run(call).await
     }
 
     /// One step of a walk over all keys: the keys that match the pattern, and the position of the
@@ -115,12 +124,18 @@ impl Client {
         pattern: &str,
         count: usize,
     ) -> Result<(Option<Cursor>, Vec<Vec<u8>>)> {
-        let throttle = self.throttles.of(Driver::place_of_step(from));
+        let throttle = self.large_replies.of_place(Driver::place_of_step(from));
         self.until_closed(async {
-            let (_pass, left) = throttle.take(self.request_timeout).await?;
-            self.driver.scan(from, pattern, count, left).await
+            let (_pass, _) = throttle.take(self.large_patience()).await?;
+            self.driver.scan(from, pattern, count, self.request_timeout).await
         })
         .await
+    }
+
+    /// The time limit of a request with a large reply that waits for its pass. Half of it is for the wait: several rounds of
+    /// requests may be before it.
+    fn large_patience(&self) -> Duration {
+        self.request_timeout.saturating_mul(8)
     }
 
     /// Waits for the answer to a request, which a close ends.
@@ -166,14 +181,28 @@ impl Client {
     }
 }
 
+/// The most requests with a large reply that a client has in flight at a server: pages of listings, of about 256 KiB
+/// (`list.lua`), and steps of walks. A client that listens to channels may have 8 MB of unread replies at a server for
+/// a minute, and 32 MB at any time (`client-output-buffer-limit pubsub`). Beyond that, the server closes the connection,
+/// which also carries the renewals.
+const LARGE_AT_ONCE: usize = 16;
+
 /// A throttle for each server, so that requests to an unreachable server do not block requests to
 /// others. Throttles of former masters are kept: there are few.
-#[derive(Debug, Default)]
-struct Throttles(Mutex<HashMap<Place, Arc<Throttle>>>);
+#[derive(Debug)]
+struct Throttles {
+    most: usize,
+    of_places: Mutex<HashMap<Place, Arc<Throttle>>>,
+}
 
 impl Throttles {
-    fn of(&self, place: Place) -> Arc<Throttle> {
-        Arc::clone(self.0.lock().entry(place).or_default())
+    fn of(most: usize) -> Self {
+        Self { most, of_places: Mutex::default() }
+    }
+
+    fn of_place(&self, place: Place) -> Arc<Throttle> {
+        let mut of_places = self.of_places.lock();
+        Arc::clone(of_places.entry(place).or_insert_with(|| Arc::new(Throttle::of(self.most))))
     }
 }
 

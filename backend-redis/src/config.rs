@@ -162,6 +162,8 @@ pub(crate) struct Settings {
     pub(crate) strict: bool,
     /// The number of replicas that confirm an acquisition, if the acquisition does not set it.
     pub(crate) min_replicas: u32,
+    /// Whether the client is an operator, which also reads on a server that refuses writes.
+    pub(crate) operator: bool,
     /// The name that CLIENT LIST shows.
     pub(crate) client_name: String,
     /// The channel of this client's messages.
@@ -214,6 +216,7 @@ impl Settings {
             request_timeout: config.request_timeout.min(ENDLESS),
             strict: config.options.flag("strict")?,
             min_replicas: config.min_replicas,
+            operator: config.is_operator(),
             client_name: format!("latchwork:{client}"),
             inbox: format!("{namespace}:inbox:{client}"),
             scratch: (format!("{namespace}:selftest"), client.to_string()),

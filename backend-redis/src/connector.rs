@@ -1,20 +1,22 @@
 //! Opens a client from a [`Config`].
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use latchwork_core::backend::{
-    Backend, Backoff, OF_SILENCE, Pauses, Stranger, connect_within, note_failure, stranger,
+    Backend, Backoff, OF_SILENCE, Pauses, Stranger, Transport, connect_within, exchange, note_failure,
+    stranger,
 };
 use latchwork_core::{Address, Clock, Config, Connector, Error, ErrorKind, Eviction, Result, seen};
 use tokio::sync::Notify;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::backend::RedisBackend;
 use crate::client::Client;
 use crate::config::{Host, NAME, OPTIONS, Servers, Settings};
 use crate::driver::{Driver, Lost, OnMessage, Setup, sweep};
-use crate::error::Failure;
+use crate::error::{Failure, refusal_of};
 use crate::layout::QueueKeys;
 use crate::lease::ClientLease;
 use crate::renewal;
@@ -112,11 +114,11 @@ async fn open(settings: Settings) -> Result<RedisBackend> {
     Ok(RedisBackend::new(client, eviction))
 }
 
-/// Connects, and waits for a server that is still loading its data.
+/// Connects, and waits for a server that refuses, for example while it loads its data.
 async fn connected(setup: &Setup) -> Result<(Driver, Lost, Eviction)> {
     let settings = &setup.settings;
     let until = Instant::now() + settings.connect_timeout;
-    let mut pauses = Backoff::new(Pauses::IN_REQUEST);
+    let mut pauses = Backoff::new(Pauses::FAILOVER);
     let mut asked = false;
     loop {
         let failure = match Driver::connect(setup.clone()).await {
@@ -157,6 +159,18 @@ fn warn_of(eviction: Eviction, at: &str) {
     seen::advice(NAME, at, &what);
 }
 
+/// How long a server has to refuse a connection that it closes.
+const TO_REFUSE: Duration = Duration::from_millis(500);
+
+/// Returns the refusal that the server writes before it closes a new connection: in protected mode, or without a free
+/// connection. The client crate loses it, because its own write to the closed connection fails first.
+async fn refusal(host: &Host) -> Option<Failure> {
+    let transport = Transport::default();
+    let address = host.to_string();
+    let reading = exchange(&address, &transport, b"", |answer| answer.contains(&b'\n'));
+    refusal_of(&timeout(TO_REFUSE, reading).await.ok()?.ok()?)
+}
+
 /// Explains a failed connect, and names another kind of server if one is at the address.
 async fn explain(settings: &Settings, failure: Failure) -> Error {
     let silent = failure.silent.as_deref().and_then(|address| Host::parse(address).ok());
@@ -168,6 +182,11 @@ async fn explain(settings: &Settings, failure: Failure) -> Error {
         (None, Servers::Watched(sentinels)) => {
             (sentinels.to_string(), sentinels.hosts.first(), "Redis Sentinel")
         }
+    };
+    let is_closed = !failure.answered && !settings.transport.is_tls();
+    let failure = match host.filter(|_| is_closed) {
+        Some(host) => refusal(host).await.unwrap_or(failure),
+        None => failure,
     };
     let unknown = !failure.answered || silent.is_some();
     let seen = match host.filter(|_| unknown) {
@@ -183,6 +202,12 @@ async fn explain(settings: &Settings, failure: Failure) -> Error {
         }
         // The error already says that no Sentinel answers.
         (None, _) if matches!(settings.servers, Servers::Watched(_)) => failure.error,
+        (None, ErrorKind::Unavailable | ErrorKind::OutcomeUnknown)
+            if failure.answered && silent.is_none() =>
+        {
+            Error::new(ErrorKind::Unavailable, format!("the Redis at {at} does not serve this client"))
+                .because(failure.error)
+        }
         (None, ErrorKind::Unavailable | ErrorKind::OutcomeUnknown) => {
             Error::new(ErrorKind::Unavailable, format!("no Redis answers at {at}")).because(failure.error)
         }

@@ -102,24 +102,29 @@ pub(crate) fn from_redis(error: RedisError, sent: bool) -> Failure {
         "READONLY" | "MASTERDOWN" | "UNBLOCKED" => no_master(),
         // The name of this command is in the place of a code.
         "WAIT" if begins("cannot be used with replica instances") => no_master(),
-        "LOADING" => Failure::new(ErrorKind::Unavailable, "the server is loading its data").redial(),
+        "LOADING" => refused("the server is loading its data: wait").redial(),
         "NOAUTH" | "WRONGPASS" => login_refused(),
         _ if error.kind() == redis::ErrorKind::AuthenticationFailed => login_refused(),
         "NOPERM" => forbidden(),
         "ERR" if begins("The user executing the script can't run this command or subcommand") => forbidden(),
-        "OOM" => Failure::new(ErrorKind::Unavailable, "the server is out of memory"),
+        "OOM" => refused("the server is out of memory: raise maxmemory, or delete keys"),
         "NOREPLICAS" => {
-            Failure::new(ErrorKind::Unavailable, "too few replicas follow the server (min-replicas-to-write)")
+            refused("too few replicas follow the server: start replicas, or lower min-replicas-to-write")
         }
-        "MISCONF" => Failure::new(
-            ErrorKind::Unavailable,
-            "the server refuses writes, since it cannot save its data to disk",
+        "MISCONF" => refused(
+            "the server refuses writes, since it cannot save its data to disk: look into its log, and free disk space",
         ),
+        "DENIED" => refused(
+            "the server is in protected mode, and serves its own machine only: set a password, or bind and protected-mode",
+        ),
+        "ERR" if begins("max number of clients reached") => {
+            refused("the server has no free connection: raise maxclients, or close clients")
+        }
         "TRYAGAIN" | "CLUSTERDOWN" => {
             let why = "the cluster does not serve this slot now";
             Failure { again: Some(Again::Later), ..Failure::new(ErrorKind::Unavailable, why) }
         }
-        "BUSY" => Failure::new(ErrorKind::Unavailable, "the server is busy"),
+        "BUSY" => refused("the server is busy with a script: wait, or call SCRIPT KILL or FUNCTION KILL"),
         "OUTOFRANGE" => {
             let key = bracketed(words);
             let what = format!(
@@ -198,6 +203,12 @@ fn after_place(words: &str) -> Option<&str> {
     place.trim_start().bytes().all(|byte| byte.is_ascii_digit()).then_some(words)
 }
 
+/// Makes the failure of a server that answers, and does not serve now.
+fn refused(why: &'static str) -> Failure {
+    let failure = Failure::new(ErrorKind::Unavailable, why);
+    Failure { error: failure.error.of_refusal(), ..failure }
+}
+
 fn no_master() -> Failure {
     Failure::new(ErrorKind::Unavailable, "the server is not a master now").redial()
 }
@@ -236,6 +247,12 @@ pub(crate) fn given_up(why: Option<Error>) -> Failure {
 /// Makes the error of an ended connection.
 pub(crate) fn closed() -> Error {
     Error::new(ErrorKind::Unavailable, CLOSED)
+}
+
+/// Reads the refusal that a server writes to a new connection, before it closes the connection.
+pub(crate) fn refusal_of(answer: &[u8]) -> Option<Failure> {
+    let error = redis::parse_redis_value(answer).ok()?.extract_error().err()?;
+    Some(from_redis(error, false)).filter(|failure| failure.error.is_refusal())
 }
 
 /// Changes an unknown outcome to `Unavailable`: a read without an answer can be repeated.
@@ -308,6 +325,18 @@ mod tests {
         assert_eq!(failure("NOSCRIPT No matching script.").again, Some(Again::WithText));
         assert_eq!(failure("MOVED 7 10.0.0.1:6379").again, Some(Again::Moved("10.0.0.1:6379".to_owned())));
         assert_eq!(failure("ASK 7 10.0.0.1:6379").again, Some(Again::Ask("10.0.0.1:6379".to_owned())));
+    }
+
+    #[test]
+    fn refusal_of_a_new_connection_is_recognised() {
+        for (said, words) in [
+            ("DENIED Redis is running in protected mode because", "protected mode"),
+            ("ERR max number of clients reached", "maxclients"),
+        ] {
+            let failure = refusal_of(format!("-{said}\r\n").as_bytes()).expect("a refusal");
+            assert!(failure.answered && failure.error.to_string().contains(words), "{}", failure.error);
+        }
+        assert!(refusal_of(b"+PONG\r\n").is_none() && refusal_of(b"").is_none());
     }
 
     /// Keys are chosen by users and by other programs on the server.

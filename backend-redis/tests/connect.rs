@@ -103,6 +103,20 @@ async fn a_log_in_that_fails_and_one_without_permissions_are_forbidden() {
 }
 
 #[tokio::test]
+async fn server_without_a_free_connection_is_named() {
+    let server = own(&["--maxclients", "2"]).await;
+    let _others = (Operator::of(&server).await, Operator::of(&server).await);
+    let words = ["does not serve this client", "no free connection", "maxclients"];
+    refused_as(&format!("{}?connect_timeout=3s", server.url()), ErrorKind::Unavailable, &words).await;
+}
+
+#[tokio::test]
+async fn missing_command_of_the_scripts_is_named() {
+    let server = own(&["--rename-command", "ZMSCORE", ""]).await;
+    refused_as(server.url(), ErrorKind::Misconfigured, &["ZMSCORE", "rename-command"]).await;
+}
+
+#[tokio::test]
 async fn system_keepalive_checks_a_silent_connection() {
     let mut guide = Mistakes::of(include_str!("../../src/guide/connect_errors.md"), "## When Redis is wrong");
     let master = own(&[]).await;

@@ -31,6 +31,8 @@ struct Parts {
     source: Option<Arc<dyn StdError + Send + Sync>>,
     // Whether the call may have been carried out although its kind says nothing of that.
     perhaps_done: bool,
+    // Whether the server has answered.
+    refused: bool,
 }
 
 impl Error {
@@ -43,6 +45,7 @@ impl Error {
             context: context.into(),
             source: None,
             perhaps_done: false,
+            refused: false,
         }))
     }
 
@@ -122,6 +125,20 @@ impl Error {
     pub(crate) fn perhaps_done(mut self) -> Self {
         self.0.perhaps_done = true;
         self
+    }
+
+    /// Marks an `Unavailable` as the answer of a server that runs, for example without memory. For backends.
+    #[must_use]
+    pub fn of_refusal(mut self) -> Self {
+        self.0.refused = true;
+        self
+    }
+
+    /// Returns whether this error, or one of its causes, is the answer of a server that runs and refuses the request: its
+    /// text names the remedy. Otherwise an `Unavailable` means that no server has answered.
+    pub fn is_refusal(&self) -> bool {
+        let cause = self.0.source.as_deref().and_then(|cause| cause.downcast_ref::<Self>());
+        self.0.refused || cause.is_some_and(Self::is_refusal)
     }
 
     /// Adds the cause.
@@ -242,7 +259,7 @@ impl fmt::Debug for Error {
         if !f.alternate() {
             return fmt::Display::fmt(self, f);
         }
-        let Parts { kind, operation, key, context, source, perhaps_done: _ } = &*self.0;
+        let Parts { kind, operation, key, context, source, perhaps_done: _, refused: _ } = &*self.0;
         f.debug_struct("Error")
             .field("kind", kind)
             .field("operation", operation)
@@ -286,6 +303,15 @@ mod tests {
         assert_eq!((error.to_string(), format!("{error:?}")), (sentence.to_owned(), sentence.to_owned()));
         let parts = format!("{error:#?}");
         assert!(parts.contains("kind: Unavailable") && parts.contains("\"connection refused\""), "{parts}");
+    }
+
+    #[test]
+    fn refusal_is_known_through_the_errors_that_it_caused() {
+        let full = Error::new(ErrorKind::Unavailable, "out of memory").of_refusal();
+        let around = Error::new(ErrorKind::Unavailable, "not registered").because(full);
+        assert!(Error::new(ErrorKind::Unavailable, "no connect").because(around).is_refusal());
+        let silent = Error::new(ErrorKind::Unavailable, "silent");
+        assert!(!Error::new(ErrorKind::Unavailable, "no connect").because(silent).is_refusal());
     }
 
     #[test]

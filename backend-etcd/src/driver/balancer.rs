@@ -16,13 +16,14 @@ use latchwork_core::{Error, Result};
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, timeout};
-use tonic::codegen::http::Uri;
+use tonic::body::Body;
+use tonic::codegen::http::{HeaderMap, Request, Uri};
 use tonic::transport::{Channel as TonicChannel, Endpoint};
 use tower::util::BoxCloneSyncService;
 use tower::{ServiceExt, service_fn};
 
 use crate::config::Settings;
-use crate::error::NotConnected;
+use crate::error::{IsLearner, NO_LEARNER, NotConnected};
 
 /// A connection to a server.
 trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -35,8 +36,8 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Connection for T {}
 pub(super) const PING_AFTER: Duration = Duration::from_secs(6);
 /// The time that a server has for the answer to a ping.
 pub(super) const PING_ANSWER: Duration = Duration::from_secs(2);
-/// How long requests skip a server whose last dial got no answer. Then one of them tries it again.
-const PASSED_OVER: Duration = Duration::from_secs(5);
+/// How long requests skip a server whose last dial got no answer, or that is a learner. Then one of them tries it again.
+pub(super) const PASSED_OVER: Duration = Duration::from_secs(5);
 /// After such a dial no other begins for this time. The requests that have waited for the dial fail with it,
 /// and go to another server.
 const NOT_DIALLED: Duration = Duration::from_millis(100);
@@ -46,19 +47,37 @@ pub(super) fn channel(settings: &Settings) -> Result<Channel> {
     let hosts = settings.endpoints.iter().map(|host| Host::new(host, settings));
     let hosts = hosts.collect::<Result<Arc<[_]>>>()?;
     // Clients that start at the same time must not all begin at the same server.
-    let first = RandomState::new().hash_one(0) as usize;
-    let next = Arc::new(AtomicUsize::new(first % hosts.len().max(1)));
-    let spread = Spread { hosts, next };
-    Ok(Channel::Custom(BoxCloneSyncService::new(service_fn(move |request| {
-        let channel = spread.next().channel.clone();
-        async move { Ok(channel.oneshot(request).await?) }
+    let first = RandomState::new().hash_one(0) as usize % hosts.len().max(1);
+    let turns = || Arc::new(AtomicUsize::new(first));
+    let spread = Spread { hosts, next: turns(), next_of_renewals: turns() };
+    Ok(Channel::Custom(BoxCloneSyncService::new(service_fn(move |request: Request<Body>| {
+        let is_renewal = request.uri().path().ends_with("/LeaseKeepAlive");
+        let host = spread.next(is_renewal).clone();
+        async move {
+            let answer = host.channel.oneshot(request).await?;
+            if is_of_learner(answer.headers()) {
+                host.state.passed_over();
+                return Err(IsLearner(host.name).into());
+            }
+            Ok(answer)
+        }
     }))))
 }
 
+/// Returns whether the server refuses the request because it is a learner.
+fn is_of_learner(answer: &HeaderMap) -> bool {
+    answer
+        .get("grpc-message")
+        .and_then(|text| text.to_str().ok())
+        .is_some_and(|text| text.contains(NO_LEARNER))
+}
+
 /// One server.
+#[derive(Clone)]
 struct Host {
+    name: Arc<str>,
     channel: TonicChannel,
-    silence: Arc<Silence>,
+    state: Arc<HostState>,
 }
 
 impl Host {
@@ -75,49 +94,56 @@ impl Host {
             .http2_keep_alive_interval(PING_AFTER)
             .keep_alive_timeout(settings.request_timeout.min(PING_ANSWER))
             .keep_alive_while_idle(true);
-        let silence = Arc::<Silence>::default();
+        let state = Arc::<HostState>::default();
         let dial = Dial {
             host: host.to_owned(),
             transport: settings.transport.clone(),
             // A request that has waited for all silent servers must have time for one that answers.
             within: settings.request_timeout / settings.endpoints.len() as u32,
-            silence: Arc::clone(&silence),
+            state: Arc::clone(&state),
         };
         let dial = service_fn(move |_| {
             let dial = dial.clone();
             async move { dial.connect().await.map(TokioIo::new).map_err(NotConnected) }
         });
-        Ok(Self { channel: endpoint.connect_with_connector_lazy(dial), silence })
+        Ok(Self { name: host.into(), channel: endpoint.connect_with_connector_lazy(dial), state })
     }
 }
 
-/// Whether the last dial of a server got no answer.
+/// Whether requests go to this server: not if its last dial got no answer, or if it is a learner.
 #[derive(Default)]
-struct Silence(Mutex<Option<Silent>>);
+struct HostState(Mutex<Option<PassedOver>>);
 
-struct Silent {
-    since: Instant,
+struct PassedOver {
+    // The end of the last dial, if it got no answer.
+    silent: Option<Instant>,
     tried: Instant,
 }
 
-impl Silence {
+impl HostState {
     /// Records the result of a dial.
     fn dialled(&self, silent: bool) {
         let now = Instant::now();
-        *self.0.lock() = silent.then_some(Silent { since: now, tried: now });
+        *self.0.lock() = silent.then_some(PassedOver { silent: Some(now), tried: now });
     }
 
-    fn has_just_begun(&self) -> bool {
-        self.0.lock().as_ref().is_some_and(|silent| silent.since.elapsed() < NOT_DIALLED)
+    /// Records that the server serves no client.
+    fn passed_over(&self) {
+        *self.0.lock() = Some(PassedOver { silent: None, tried: Instant::now() });
     }
 
-    /// Returns whether a request may go to this server. From time to time one request may try a silent server.
+    fn has_just_been_silent(&self) -> bool {
+        let since = self.0.lock().as_ref().and_then(|state| state.silent);
+        since.is_some_and(|since| since.elapsed() < NOT_DIALLED)
+    }
+
+    /// Returns whether a request may go to this server. From time to time one request may try a server that is passed over.
     fn may_try(&self) -> bool {
-        let mut silent = self.0.lock();
-        let Some(silent) = &mut *silent else { return true };
-        let due = silent.tried.elapsed() >= PASSED_OVER;
+        let mut state = self.0.lock();
+        let Some(state) = &mut *state else { return true };
+        let due = state.tried.elapsed() >= PASSED_OVER;
         if due {
-            silent.tried = Instant::now();
+            state.tried = Instant::now();
         }
         due
     }
@@ -129,16 +155,16 @@ struct Dial {
     host: String,
     transport: Transport,
     within: Duration,
-    silence: Arc<Silence>,
+    state: Arc<HostState>,
 }
 
 impl Dial {
     async fn connect(self) -> io::Result<Box<dyn Connection>> {
-        if self.silence.has_just_begun() {
+        if self.state.has_just_been_silent() {
             return Err(io::ErrorKind::TimedOut.into());
         }
         let answer = timeout(self.within, self.dial()).await;
-        self.silence.dialled(answer.is_err());
+        self.state.dialled(answer.is_err());
         answer.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
     }
 
@@ -152,21 +178,21 @@ impl Dial {
 }
 
 /// Sends each request to the next server. So a request that is repeated because a server was down goes to
-/// another. Silent servers are skipped, unless all are silent.
+/// another. Silent servers and learners are skipped, unless no other server is left.
 #[derive(Clone)]
 struct Spread {
     hosts: Arc<[Host]>,
     next: Arc<AtomicUsize>,
+    // A read confirms each renewal. With common turns, of two servers all renewals could go to one.
+    next_of_renewals: Arc<AtomicUsize>,
 }
 
 impl Spread {
-    fn next(&self) -> &Host {
-        let mut next = (0..self.hosts.len()).map(|_| self.turn());
-        next.find(|host| host.silence.may_try()).unwrap_or_else(|| self.turn())
-    }
-
-    fn turn(&self) -> &Host {
-        &self.hosts[self.next.fetch_add(1, Ordering::Relaxed) % self.hosts.len()]
+    fn next(&self, is_renewal: bool) -> &Host {
+        let turns = if is_renewal { &self.next_of_renewals } else { &self.next };
+        let turn = || &self.hosts[turns.fetch_add(1, Ordering::Relaxed) % self.hosts.len()];
+        let mut next = (0..self.hosts.len()).map(|_| turn());
+        next.find(|host| host.state.may_try()).unwrap_or_else(turn)
     }
 }
 
@@ -176,13 +202,13 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_silent_server_is_tried_by_one_request_at_a_time() {
-        let silence = Silence::default();
-        assert!(silence.may_try() && silence.may_try() && !silence.has_just_begun());
+        let silence = HostState::default();
+        assert!(silence.may_try() && silence.may_try() && !silence.has_just_been_silent());
         silence.dialled(true);
-        assert!(silence.has_just_begun() && !silence.may_try());
+        assert!(silence.has_just_been_silent() && !silence.may_try());
         tokio::time::advance(PASSED_OVER).await;
         assert!(silence.may_try() && !silence.may_try());
-        assert!(!silence.has_just_begun(), "the one that tries dials");
+        assert!(!silence.has_just_been_silent(), "the one that tries dials");
         silence.dialled(false);
         assert!(silence.may_try() && silence.may_try());
     }

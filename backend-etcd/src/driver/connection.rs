@@ -55,6 +55,8 @@ pub(crate) struct Driver {
     pub(super) runtime: Handle,
     pub(super) logged_in: Arc<AtomicU64>,
     pub(super) incarnations: Arc<Incarnations>,
+    // A key that this client may read, and that no client writes.
+    pub(super) scratch: Arc<str>,
 }
 
 #[cfg(test)]
@@ -78,6 +80,7 @@ impl Driver {
             request_timeout: Duration::from_secs(5),
             fast_path: true,
             transport: Transport::default(),
+            scratch: "scratch".to_owned(),
         };
         Self::connect(&settings).await.expect("the server is up")
     }
@@ -124,6 +127,7 @@ impl Driver {
             runtime: Handle::current(),
             logged_in: Arc::default(),
             incarnations: Arc::default(),
+            scratch: settings.scratch.as_str().into(),
         })
     }
 

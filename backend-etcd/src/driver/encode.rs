@@ -41,6 +41,19 @@ fn op(op: Op) -> TxnOp {
     }
 }
 
+/// Returns the request of a read outside of a transaction. `None`: the operation writes.
+pub(super) fn read_request(op: Op) -> Option<(Vec<u8>, GetOptions)> {
+    match op {
+        Op::Put { .. } | Op::Delete(_) => None,
+        Op::Get(key) => Some((key, GetOptions::new())),
+        Op::GetKey(key) => Some((key, GetOptions::new().with_keys_only())),
+        Op::Range(range) => {
+            let (prefix, options) = range_request(range);
+            Some((prefix.into_bytes(), options))
+        }
+    }
+}
+
 pub(super) fn range_request(range: Range) -> (String, GetOptions) {
     let options = GetOptions::new().with_prefix().with_limit(range.limit);
     let ascending = |options: GetOptions| options.with_sort(SortTarget::Create, SortOrder::Ascend);

@@ -5,10 +5,10 @@ use etcd_client::{
 };
 
 use super::connection::Driver;
-use super::encode::{found, range_request, signed, txn_request, unsigned};
+use super::encode::{found, range_request, read_request, signed, txn_request, unsigned};
 use super::request_kind::RequestKind;
 use super::txn::{Found, Op, Range, Txn, TxnResult};
-use crate::error::{Answer, as_read};
+use crate::error::{Answer, Failure, as_read};
 
 impl Driver {
     /// Runs a transaction.
@@ -74,7 +74,25 @@ impl Driver {
 
     /// Runs several reads, all at one revision.
     pub(crate) async fn read(&self, reads: Vec<Op>) -> Answer<TxnResult> {
-        self.txn(Txn::always(reads)).await.map_err(as_read)
+        match self.txn(Txn::always(reads.clone())).await {
+            // Servers before 3.5 that are full refuse every transaction, and no single read.
+            Err(Failure::Full(_)) => self.read_each(reads).await,
+            answer => answer.map_err(as_read),
+        }
+    }
+
+    async fn read_each(&self, reads: Vec<Op>) -> Answer<TxnResult> {
+        let mut result = TxnResult { succeeded: true, revision: 0, reads: Vec::new(), deleted: false };
+        for (start, options) in reads.into_iter().filter_map(read_request) {
+            // The first read finds the current revision, since zero means that.
+            let answer = self.find(&start, options.with_revision(signed(result.revision))).await?;
+            result.revision = match result.revision {
+                0 => answer.header().map_or(0, |header| unsigned(header.revision())),
+                revision => revision,
+            };
+            result.reads.push(found(&answer));
+        }
+        Ok(result)
     }
 
     /// Reads one key, which costs less than a transaction of one operation. The read shows every write that was

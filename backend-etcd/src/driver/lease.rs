@@ -3,13 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use etcd_client::{LeaseGrantOptions, LeaseKeepAliveStream, LeaseKeeper};
+use etcd_client::{GetOptions, LeaseGrantOptions, LeaseKeepAliveStream, LeaseKeeper, ResponseHeader};
+use latchwork_core::ErrorKind;
+use latchwork_core::backend::decide::renewal_counts;
 use latchwork_core::seen::Requests;
 
 use super::connection::Driver;
 use super::encode::unsigned;
 use super::request_kind::RequestKind;
-use crate::error::{Answer, as_read, lease_exists};
+use crate::error::{Answer, Failure, as_read, lease_exists};
 
 impl Driver {
     /// Grants a lease. Returns its id, and the TTL that the server granted.
@@ -63,13 +65,57 @@ impl Driver {
             .map(|_| ())
     }
 
-    /// Opens a stream of renewals. It sends the first renewal, and waits for its answer.
+    /// Opens a stream of renewals. The client crate sends a first renewal and hides the term of its answer, so this
+    /// renewal never counts.
     pub(crate) async fn keep_alive(&self, lease: i64) -> Answer<RenewalStream> {
         let (keeper, stream) = self
             .call(RequestKind::RENEWAL, |mut client| async move { client.lease_keep_alive(lease).await })
             .await?;
         Ok(RenewalStream { keeper, stream, requests: Arc::clone(&self.requests) })
     }
+
+    /// Returns whether this renewal counts (LEASE-RENEWAL-IN-ONE-TERM). It asks a quorum, by a read.
+    pub(crate) async fn confirms(&self, renewal: Renewal) -> Answer<bool> {
+        let before = self.incarnations.known();
+        let request = || {
+            let (mut kv, key) = (self.kv.clone(), Arc::clone(&self.scratch));
+            async move { kv.get(key.as_bytes(), Some(GetOptions::new().with_count_only())).await }
+        };
+        let confirmed = match self.send(RequestKind::CONFIRMATION, request).await.map_err(as_read) {
+            Ok(answer) => {
+                self.answered(before, answer.header());
+                term(answer.header())
+            }
+            // A hold stays while its rights are missing. A grant needs a quorum, and no right.
+            Err(Failure::Other(error)) if error.kind() == ErrorKind::Forbidden => {
+                self.term_of_a_grant().await?
+            }
+            Err(failure) => return Err(failure),
+        };
+        Ok(renewal_counts(renewal.term, confirmed))
+    }
+
+    /// Grants the shortest lease, which expires, and returns the term of the answer.
+    async fn term_of_a_grant(&self) -> Answer<u64> {
+        let before = self.incarnations.known();
+        let granted = self
+            .call(RequestKind::CONFIRMATION, |mut client| async move { client.lease_grant(1, None).await })
+            .await?;
+        self.answered(before, granted.header());
+        Ok(term(granted.header()))
+    }
+}
+
+fn term(header: Option<&ResponseHeader>) -> u64 {
+    header.map_or(0, ResponseHeader::raft_term)
+}
+
+/// The answer to a renewal. It counts only if the driver [confirms](Driver::confirms) it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Renewal {
+    /// Zero: the lease is gone.
+    pub(crate) ttl: Duration,
+    term: u64,
 }
 
 /// Whole seconds, rounded up.
@@ -91,9 +137,12 @@ impl RenewalStream {
         Ok(self.keeper.keep_alive().await?)
     }
 
-    /// Returns the TTL of the next answer (zero: the lease is gone); `None` at the end of the stream.
-    pub(crate) async fn answer(&mut self) -> Answer<Option<Duration>> {
+    /// Returns the next answer; `None` at the end of the stream.
+    ///
+    /// Cancel-safe: no answer is lost.
+    pub(crate) async fn answer(&mut self) -> Answer<Option<Renewal>> {
         let answer = self.stream.message().await?;
-        Ok(answer.map(|answer| Duration::from_secs(unsigned(answer.ttl()))))
+        let renewal = |ttl, term| Renewal { ttl: Duration::from_secs(unsigned(ttl)), term };
+        Ok(answer.map(|answer| renewal(answer.ttl(), term(answer.header()))))
     }
 }

@@ -15,6 +15,6 @@ mod watch;
 
 pub(crate) use connection::{Driver, Status};
 pub(crate) use encode::end_of;
-pub(crate) use lease::RenewalStream;
+pub(crate) use lease::{Renewal, RenewalStream};
 pub(crate) use txn::{Compare, Found, Op, Order, Range, StoredKey, Txn, TxnResult};
 pub(crate) use watch::{Change, EndReason, EventKind, StreamEvent, Watch, WatchEvents, WatchRequests};

@@ -23,12 +23,13 @@ impl RequestKind {
     pub(super) const LEASE_LEFT: Self = Self::other("lease", "a read of a lease");
     pub(super) const REVOCATION: Self = Self::other("revoke", "the revocation of a lease");
     pub(super) const RENEWAL: Self = Self::other("renew", "the renewal of a lease");
+    pub(super) const CONFIRMATION: Self = Self::other("confirm", "the confirmation of a renewal");
     pub(super) const WATCH: Self = Self::other("watch", "a stream of watches");
 
     /// The labels of all kinds.
-    pub(super) const LABELS: [&str; 11] = [
+    pub(super) const LABELS: [&str; 12] = [
         "txn", "delete", "range", "history", "status", "members", "grant", "lease", "revoke", "renew",
-        "watch",
+        "confirm", "watch",
     ];
 
     const fn about_keys(label: &'static str, words: &'static str) -> Self {

@@ -1,5 +1,6 @@
 //! Fixtures of the tests: separate servers, clients, joins on the backend level, and etcdctl.
 
+mod companion;
 mod etcdctl;
 pub(crate) mod losing;
 
@@ -17,6 +18,7 @@ use tokio::task::JoinHandle;
 
 pub(crate) use latchwork_conformance::patience::{soon, until};
 
+pub(crate) use companion::Companion;
 pub(crate) use etcdctl::{
     Running, as_root, command, etcdctl, field, keys, lease_of, require_log_in, revision, until_keys, value,
 };

@@ -32,7 +32,11 @@ pub(super) async fn handshake(
     // The answer comes after the server's Subscribe push: from then on no message is lost.
     let subscribed = connection.subscribe(&settings.inbox).await;
     subscribed.map_err(|error| name_forbidden(unsent(error), "SUBSCRIBE"))?;
-    selftest(connection, settings, first).await?;
+    match selftest(connection, settings, first).await {
+        // An operator reads on a server that refuses writes.
+        Err(failure) if settings.operator && failure.error.is_refusal() => {}
+        tested => tested?,
+    }
     if settings.min_replicas > 0 {
         may_wait(connection).await?;
     }
@@ -98,7 +102,7 @@ async fn read_info(connection: &mut MultiplexedConnection, whole: bool) -> Answe
     for section in sections {
         match redis::cmd("INFO").arg(section).query_async::<String>(connection).await {
             Ok(text) => info.iter_mut().for_each(|info| info.push_str(&text)),
-            Err(error) if error.code() == Some("NOPERM") => info = None,
+            Err(error) if error.code() == Some("NOPERM") || is_unknown_command(&error) => info = None,
             Err(error) => return Err(unsent(error)),
         }
     }
@@ -136,7 +140,7 @@ async fn selftest(connection: &mut MultiplexedConnection, settings: &Settings, f
         };
         if let Some((command, words)) = scripts::selftested(reply(answer)).map_err(Failure::said)? {
             let error = redis::RedisError::from((redis::ErrorKind::Extension, "self-test", words));
-            return Err(name_forbidden(unsent(error), &command));
+            return Err(name_missing(name_forbidden(unsent(error), &command), &command));
         }
         if !first {
             break;
@@ -163,6 +167,20 @@ async fn scratch_tag(connection: &mut MultiplexedConnection, settings: &Settings
     Ok(tags.find(|tag| has(slots::slot_of(tag.as_bytes()))))
 }
 
+/// Returns whether the server does not have the command, for example by `rename-command`.
+fn is_unknown_command(error: &redis::RedisError) -> bool {
+    error.code() == Some("ERR") && error.detail().is_some_and(|words| words.starts_with("unknown command"))
+}
+
+/// Puts the name of a command that the server does not have into the error.
+fn name_missing(failure: Failure, command: &str) -> Failure {
+    if failure.error.kind() != ErrorKind::Misconfigured {
+        return failure;
+    }
+    let what = format!("locks need {command}, which the server refuses: remove its rename-command");
+    Failure { error: Error::new(ErrorKind::Misconfigured, what).because(failure.error), ..failure }
+}
+
 /// Puts the forbidden command's name into the error.
 fn name_forbidden(failure: Failure, command: &str) -> Failure {
     if failure.error.kind() != ErrorKind::Forbidden {
@@ -171,4 +189,21 @@ fn name_forbidden(failure: Failure, command: &str) -> Failure {
     let what = format!("{command} (needed on the keys and channels of the namespace)");
     let words = failure.error.to_string();
     Failure { error: Error::forbidden(&what, &words), ..failure }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn command_that_was_renamed_away_is_unknown() {
+        let is_unknown = |said: &str| {
+            let value = redis::parse_redis_value(said.as_bytes()).expect("an error is a value");
+            is_unknown_command(&value.extract_error().expect_err("an error"))
+        };
+        assert!(is_unknown("-ERR unknown command 'INFO', with args beginning with: \r\n"));
+        assert!(
+            !is_unknown("-ERR syntax error\r\n") && !is_unknown("-NOPERM this user has no permissions\r\n")
+        );
+    }
 }

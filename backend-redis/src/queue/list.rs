@@ -18,7 +18,14 @@ pub(crate) async fn list(client: &Arc<Client>, queue: &Address, page: EntryPage)
     let (mut entries, mut after) = (Vec::new(), page.after);
     while entries.len() < page.most {
         let most = (page.most - entries.len()).min(LISTED_AT_ONCE);
-        let (_, reply) = client.run(&scripts::list(&queue, after, most)).await.map_err(only_read)?;
+        let answer = match client.run_large(&scripts::list(&queue, after, most)).await {
+            // For example a server that cannot save its data.
+            Err(error) if error.is_refusal() => {
+                client.run_large(&scripts::list_unchanged(&queue, after, most)).await
+            }
+            answer => answer,
+        };
+        let (_, reply) = answer.map_err(only_read)?;
         let (flags, part) = scripts::listed(reply, page.leases)?;
         if part.is_empty() && flags.more() {
             // The page was full of expired nodes, more than one script drops.

@@ -1,4 +1,4 @@
-//! `list.lua` and `populated.lua`.
+//! `list.lua`, `list_unchanged.lua` and `populated.lua`.
 
 use std::time::Duration;
 
@@ -7,11 +7,16 @@ use latchwork_core::{Claim, Result};
 
 use super::call::Call;
 use super::reply::{Fields, Flags, Reply, malformed, unsigned};
-use super::script::{LIST, POPULATED};
+use super::script::{LIST, LIST_UNCHANGED, POPULATED};
 use crate::layout::QueueKeys;
 
 pub(crate) fn list(queue: &QueueKeys, after: u64, most: usize) -> Call {
     Call::of_queue(&LIST, queue).arg(after).arg(most)
+}
+
+/// As [`list`], for a server that refuses writes.
+pub(crate) fn list_unchanged(queue: &QueueKeys, after: u64, most: usize) -> Call {
+    Call::of_queue(&LIST_UNCHANGED, queue).arg(after).arg(most)
 }
 
 /// Asks for each queue whether it has a node. [`bools`](super::bools) reads the answer.

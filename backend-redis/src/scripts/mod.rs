@@ -20,7 +20,7 @@ pub(crate) use cell_lives::{cell_lives, cells_ended, end_cells, lives_of_cells, 
 pub(crate) use count::{change_count, count_changed};
 pub(crate) use join::{JoinAnswer, join, joined};
 pub(crate) use limit::{limit, set_limit, stored_limit};
-pub(crate) use list::{list, listed, populated};
+pub(crate) use list::{list, list_unchanged, listed, populated};
 pub(crate) use look::{Looked, cell_looked, look, look_cell, looked};
 pub(crate) use node::{abandon, downgrade, leave, revoke, was_done, write_data};
 pub(crate) use renew::{RenewAnswer, Renewed, renew, renewed};

@@ -24,6 +24,8 @@
 local BATCH, UP_TO_BATCH = 256, '256'
 local MORE = 1
 local LOOK = 1024
+-- The labels and data of one page of a listing, in bytes, without the last node's.
+local PAGE = 262144
 -- The state of a node whose state is known only at the end of a repair.
 local UNSETTLED = -1099511627776
 -- The longest wait for an expiry, in microseconds. No TTL is longer.

@@ -42,6 +42,7 @@ scripts! {
     LEAVE = "leave" after ["one.lua", "one/leave.lua", "queue.lua"];
     ABANDON = "abandon" after ["one.lua", "queue.lua"];
     LIST = "list" after ["one.lua", "one/list.lua", "queue.lua"];
+    LIST_UNCHANGED = "list_unchanged" after ["one.lua", "one/list.lua", "queue.lua"];
     DOWNGRADE = "downgrade" after ["one.lua", "queue.lua"];
     SET_LIMIT = "set_limit" after ["one.lua", "queue.lua"];
     REVOKE = "revoke" after ["one.lua", "queue.lua"];

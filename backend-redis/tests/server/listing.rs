@@ -1,12 +1,13 @@
 //! Listings.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use latchwork_core::backend::{Close, Join};
 use latchwork_core::{Claim, Kind};
 
-use crate::common::{ALL, LONG, SHORT, admitted, ask, client, queue, served, waiting};
+use crate::common::{ALL, LONG, Operator, SHORT, admitted, ask, client, own, queue, served, waiting};
 
 #[tokio::test]
 async fn foreign_text_in_a_queue_key_is_ignored() {
@@ -63,6 +64,33 @@ async fn listing_an_unused_or_free_queue_writes_nothing() {
     assert_eq!(client.list(&queue, ALL).await.unwrap().len(), 0);
     let lives: i64 = operator.say("PTTL latchwork:mutex:{free}:one").await;
     assert!((1..=60_000).contains(&lives), "written again: {lives}");
+}
+
+/// The listings that are in flight together are longer than the replies that the server keeps for a client with
+/// subscriptions. It closes the connection of a client that reads too slowly.
+#[tokio::test]
+async fn large_listings_at_once_do_not_cost_the_connection() {
+    const MEMBERS: usize = 500;
+    const TASKS: usize = 32;
+    let server = own(&["--client-output-buffer-limit", "pubsub 6mb 0 0"]).await;
+    let mut operator = Operator::of(&server).await;
+    let client = client(&server, LONG).await;
+    let queue = queue(Kind::Group, "a");
+    let data: Arc<[u8]> = vec![b'x'; 4096].into();
+    let join = || Join { data: Arc::clone(&data), ..ask(&queue, Claim::Shared) };
+    let joins: Vec<_> = (0..MEMBERS).map(|_| join()).collect();
+    let joined = join_all(joins.iter().map(|join| client.join(join))).await;
+    assert!(joined.iter().all(Result::is_ok));
+    let connections = operator.counted("INFO stats", "total_connections_received:").await;
+    let listed = join_all((0..TASKS).map(|_| client.list(&queue, ALL))).await;
+    for entries in listed {
+        let entries = entries.unwrap();
+        assert_eq!(entries.len(), MEMBERS);
+        assert!(entries.iter().all(|entry| *entry.data == *data));
+    }
+    let after = operator.counted("INFO stats", "total_connections_received:").await;
+    assert_eq!(connections, after, "the client has connected again");
+    client.close(Close::Abrupt).await.unwrap();
 }
 
 /// More expired nodes than one script drops, and than one page has, are before a live node.

@@ -2,6 +2,7 @@
 //! errors that users of the recipes get, and the holds that they keep.
 
 mod full_memory;
+mod refused_writes;
 mod rights;
 mod server_state;
 mod silence;

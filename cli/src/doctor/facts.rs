@@ -8,9 +8,7 @@ use super::finding::Finding;
 /// A holder gives up `margin` earlier than the server ends its lease.
 pub(super) fn of(facts: &ServerFacts, margin: Duration) -> Vec<Finding> {
     vec![
-        judged("server", &facts.version, |version| {
-            Finding::good("server", format!("{} {version}", facts.product))
-        }),
+        judged("server", &facts.version, |version| server_of(facts, version)),
         judged("topology", &facts.topology, |topology| topology_of(*topology)),
         judged("role", &facts.role, |role| role_of(*role)),
         judged("clock", &facts.clock, |clock| clock_of(clock, margin)),
@@ -23,6 +21,36 @@ fn judged<T: fmt::Display>(about: &'static str, fact: &Fact<T>, judge: impl Fn(&
         Fact::Untold(_) => Finding::good(about, fact.to_string()),
         Fact::Forbidden(right) => Finding::note(about, fact.to_string())
             .next(format!("allow {right}, so that the server reports this")),
+    }
+}
+
+fn server_of(facts: &ServerFacts, version: &str) -> Finding {
+    let what = format!("{} {version}", facts.product);
+    let is_alone = facts.topology.told() == Some(&Topology::Alone);
+    match facts.product == "etcd" && !is_alone && revokes_wrongly(version) {
+        // Clients confirm each renewal. They cannot prevent the revocation.
+        true => Finding::note(
+            "server",
+            format!(
+                "{what} has the fault etcd-io/etcd#15247: a leader that recovers from a stalled disk revokes leases of live \
+                 clients, and then two clients can hold until the holder is notified"
+            ),
+        )
+        .next("use etcd 3.4.31, 3.5.13 or later, or fence the data"),
+        false => Finding::good("server", what),
+    }
+}
+
+/// Whether this version of etcd has the fault #15247.
+fn revokes_wrongly(version: &str) -> bool {
+    // More text may follow the last number: 3.5.0-rc.1.
+    let number = |part: &str| part.split(|c: char| !c.is_ascii_digit()).next().and_then(|n| n.parse().ok());
+    let mut parts = version.split('.').map(|part| number(part).unwrap_or(0));
+    let [major, minor, patch]: [u32; 3] = std::array::from_fn(|_| parts.next().unwrap_or(0));
+    match (major, minor) {
+        (3, 5) => patch < 13,
+        (3, 4) => patch < 31,
+        older => older < (3, 4),
     }
 }
 
@@ -109,6 +137,29 @@ mod tests {
         }
         assert_eq!(level(1_000_500, true), Level::Good, "the difference is not known so exactly");
         assert_eq!(level(-1_002_000, true), Level::Fault);
+    }
+
+    #[test]
+    fn etcd_cluster_with_a_known_fault_gets_a_note() {
+        let ensemble = Topology::Ensemble { voters: 3, others: 0 };
+        for (product, version, topology, level) in [
+            ("etcd", "3.4.23", ensemble, Level::Note),
+            ("etcd", "3.4.31", ensemble, Level::Good),
+            ("etcd", "3.5.12", ensemble, Level::Note),
+            ("etcd", "3.5.13", ensemble, Level::Good),
+            ("etcd", "3.6.0-rc.1", ensemble, Level::Good),
+            ("etcd", "3.4.23", Topology::Alone, Level::Good),
+            ("ZooKeeper", "3.4.23", ensemble, Level::Good),
+        ] {
+            let mut facts = ServerFacts::of(product);
+            (facts.version, facts.topology) = (Fact::Told(version.to_owned()), Fact::Told(topology));
+            let [server, ..] = &of(&facts, Duration::from_secs(1))[..] else { panic!("no finding") };
+            assert_eq!((server.about, server.level), ("server", level), "{product} {version}");
+            assert!(
+                server.what.contains(version) && server.next.is_some() == (level == Level::Note),
+                "{server:?}"
+            );
+        }
     }
 
     #[test]

@@ -210,6 +210,12 @@ impl Config {
         self
     }
 
+    /// Returns whether this is the configuration of an [`Operator`](crate::Operator)'s client. Such a client may connect to a
+    /// server that refuses writes. For backends.
+    pub fn is_operator(&self) -> bool {
+        self.operator
+    }
+
     /// Returns the kind of client that registers with this configuration.
     pub(crate) fn who(&self) -> Who<'_> {
         Who::of(self.operator, self.participates.as_ref().map(|of| &*of.name))

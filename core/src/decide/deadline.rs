@@ -60,6 +60,13 @@ pub fn renewal_period(ttl: Duration) -> Duration {
     ttl / 3
 }
 
+/// Returns whether an answered renewal of an etcd lease counts, from the terms that the two answers show: the answer to the
+/// renewal, and the answer to a quorum read that was sent after it (LEASE-RENEWAL-IN-ONE-TERM). A server shows
+/// term 0 before it has applied an entry.
+pub fn renewal_counts(renewed: u64, confirmed: u64) -> bool {
+    renewed != 0 && renewed == confirmed
+}
+
 /// Returns when a waiter re-checks (QUEUE-LOOK-AT-EXPIRY): at its own next renewal, or when the node it waits
 /// for may have expired, whichever is earlier.
 pub fn recheck(next_renewal: Moment, ahead_expires: Moment) -> Moment {

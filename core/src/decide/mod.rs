@@ -21,6 +21,6 @@ pub use admission::{Claim, admitted_prefix, fits};
 pub use cells::CellStore;
 pub use deadline::{
     ContactProof, MAX_TTL, MIN_TTL, check_ttl, contact_period, given_back_at, join_obsolete_at, margin,
-    node_obsolete_at, recheck, renewal_period, valid_until,
+    node_obsolete_at, recheck, renewal_counts, renewal_period, valid_until,
 };
 pub use giving_back::{IN_ONE_STEP, LEAVES_AT_ONCE, giving_back_bound, one_by_one};

@@ -32,10 +32,10 @@ pub(super) async fn connect_in_time(
         let client = Arc::clone(&backend);
         let dropped = WhenDropped::new(|| give_back(client));
         match entrance.enter_at_last(&backend).await {
-            Ok(node) => {
+            Ok(entry) => {
                 dropped.disarm();
                 seen::describe();
-                Ok(Keeper::start(entrance, backend, node))
+                Ok(Keeper::start(entrance, backend, entry))
             }
             Err(refused) => {
                 if let Err(error) = backend.close(Close::Orderly).await {

@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 
 use super::place::Place;
 use super::record::ClientRecord;
-use super::stamp::{Refusal, check};
+use super::stamp::{Refusal, check, look};
 use crate::address::Namespace;
 use crate::cleanup::{Task, settle};
 use crate::config::{Config, Participates};
@@ -44,6 +44,13 @@ fn unregistered(error: Error, place: &Place) -> Error {
     Error::new(kind, why).because(error)
 }
 
+/// How a client has entered.
+pub(super) enum Entry {
+    Registered(Arc<dyn Node>),
+    /// An operator on a server that refuses to register it, for this reason.
+    Reads(Error),
+}
+
 /// The settings with which a client enters.
 #[derive(Debug)]
 pub(super) struct Entrance {
@@ -77,14 +84,19 @@ impl Entrance {
     }
 
     /// Enters, and tries again while the server is silent: the connect bounds the time. A refusal is
-    /// final.
-    pub(super) async fn enter_at_last(&self, backend: &Arc<dyn Backend>) -> Result<Arc<dyn Node>> {
+    /// final, except for an operator: if the server refuses the registration, an operator only reads.
+    pub(super) async fn enter_at_last(&self, backend: &Arc<dyn Backend>) -> Result<Entry> {
         let mut backoff = Backoff::new(Pauses::OUTAGE);
         let mut silent = false;
         loop {
             let (error, again) = match self.enter(backend).await {
-                Ok(node) => return Ok(node),
+                Ok(node) => return Ok(Entry::Registered(node)),
                 Err(Refusal::Older(error) | Refusal::Moved(error)) => (error, false),
+                Err(Refusal::Unregistered(error) | Refusal::Unread(error))
+                    if self.operator && !had_no_answer(&error) && self.looks(&**backend).await? =>
+                {
+                    return Ok(Entry::Reads(unregistered(error, &self.place)));
+                }
                 // After a try without an answer, the next tries may not be sent at all.
                 Err(Refusal::Unregistered(error)) => {
                     let again = had_no_answer(&error) || silent && error.may_pass();
@@ -104,6 +116,22 @@ impl Entrance {
             note_failure(&error);
             silent = true;
             backoff.wait(backend.lease().clock()).await;
+        }
+    }
+
+    /// Reads the stamp, and writes nothing. Returns whether the server has answered.
+    ///
+    /// # Errors
+    /// The namespace has a newer layout.
+    async fn looks(&self, backend: &dyn Backend) -> Result<bool> {
+        let who = Who::of(self.operator, self.participates.as_deref());
+        match look(backend, &self.place, self.layout, who).await {
+            Ok(epoch) => {
+                self.epoch.store(epoch, Ordering::Release);
+                Ok(true)
+            }
+            Err(Refusal::Older(error) | Refusal::Moved(error)) => Err(error),
+            Err(Refusal::Unregistered(_) | Refusal::Unread(_)) => Ok(false),
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 
-use super::entrance::Entrance;
+use super::entrance::{Entrance, Entry};
 use super::lease_report::LeaseReport;
 use super::presence::{Entered, Presence};
 use super::stamp::Refusal;
@@ -26,9 +26,13 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    /// Starts it for a client that has this node.
-    pub(super) fn start(entrance: Entrance, backend: Arc<dyn Backend>, node: Arc<dyn Node>) -> Entered {
-        let (stands, presence) = watch::channel(Presence::Entered(Arc::clone(&node)));
+    /// Starts it for a client that has entered in this way.
+    pub(super) fn start(entrance: Entrance, backend: Arc<dyn Backend>, entry: Entry) -> Entered {
+        let (presence, node) = match entry {
+            Entry::Registered(node) => (Presence::Entered(Arc::clone(&node)), Some(node)),
+            Entry::Reads(why) => (Presence::Away(why), None),
+        };
+        let (stands, presence) = watch::channel(presence);
         let wanted = Arc::new(Notify::new());
         let (operator, request_timeout) = (entrance.operator, entrance.request_timeout);
         let report = LeaseReport::of(backend.name());
@@ -40,16 +44,23 @@ impl Keeper {
 
     /// Registers the client again whenever its node is lost, until the client is closed. It also reports the
     /// state of the node's lease, which is like the leases of all other nodes.
-    async fn keep(self, backend: Weak<dyn Backend>, mut node: Arc<dyn Node>, mut report: LeaseReport) {
+    async fn keep(
+        self,
+        backend: Weak<dyn Backend>,
+        mut node: Option<Arc<dyn Node>>,
+        mut report: LeaseReport,
+    ) {
         loop {
-            let reason = report.until_lost(&*node).await;
-            if reason == LostReason::Closed {
-                return;
+            if let Some(node) = &node {
+                let reason = report.until_lost(&**node).await;
+                if reason == LostReason::Closed {
+                    return;
+                }
+                seen::registered_anew(report.backend(), reason);
             }
-            seen::registered_anew(report.backend(), reason);
-            match self.enter_anew(&backend, &node).await {
+            match self.enter_anew(&backend, node.as_ref()).await {
                 Some(anew) => {
-                    node = Arc::clone(&anew);
+                    node = Some(Arc::clone(&anew));
                     self.stands.send_replace(Presence::Entered(anew));
                 }
                 None => return,
@@ -58,12 +69,18 @@ impl Keeper {
     }
 
     /// Returns `None` when the client has ended.
-    async fn enter_anew(&self, backend: &Weak<dyn Backend>, lost: &Arc<dyn Node>) -> Option<Arc<dyn Node>> {
-        let lease = lost.state().lease();
+    async fn enter_anew(
+        &self,
+        backend: &Weak<dyn Backend>,
+        lost: Option<&Arc<dyn Node>>,
+    ) -> Option<Arc<dyn Node>> {
+        let lease = backend.upgrade()?.lease();
         let mut backoff = Backoff::new(Pauses::of_watch(lease.ttl()));
-        // The old node may still exist on the server.
-        let left = Task::leave(&self.entrance.place.clients, lost);
-        self.entrance.undo(&backend.upgrade()?, left);
+        if let Some(lost) = lost {
+            // The old node may still exist on the server.
+            let left = Task::leave(&self.entrance.place.clients, lost);
+            self.entrance.undo(&backend.upgrade()?, left);
+        }
         let mut may_repeat = true;
         loop {
             let client = backend.upgrade()?;

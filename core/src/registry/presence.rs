@@ -15,7 +15,7 @@ use crate::registration::Registration;
 pub(super) enum Presence {
     /// It has read the stamp since it made this node.
     Entered(Arc<dyn Node>),
-    /// Its node is lost, and the last try to enter again has failed.
+    /// It has no node, or its node is lost, and the last try to enter has failed.
     Away(Error),
     /// It may not enter any more.
     Out(Error),
@@ -130,6 +130,6 @@ impl Entered {
 fn unregistered() -> Error {
     Error::new(
         ErrorKind::Unavailable,
-        "this client has lost its registration and is not registered again yet: try again",
+        "this client is not registered now, and changes nothing until it is: try again",
     )
 }

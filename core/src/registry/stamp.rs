@@ -177,14 +177,6 @@ pub(super) async fn check(
     loop {
         let read = Stamped::read(backend, place).await.map_err(Refusal::Unread)?;
         match Stamp::admission(read.as_ref().map(|read| read.stamp), own) {
-            Admission::Enter => {
-                let marker = read.as_ref().and_then(|read| read.marker.as_ref());
-                return match marker.filter(|marker| !GateMarker::admits(Some(marker), who)) {
-                    Some(marker) => Err(Refusal::Moved(marker::refusal(marker, place))),
-                    None => Ok(read.map_or(0, |read| read.epoch)),
-                };
-            }
-            Admission::Refused(needed) => return Err(Refusal::Older(newer(place, needed, own))),
             Admission::Write(stamp) => match Stamped::write(backend, place, None, stamp).await {
                 Ok(true) => {
                     seen::layout_stamped(backend.name(), stamp.layout);
@@ -195,7 +187,31 @@ pub(super) async fn check(
                 Err(error) if error.kind() == ErrorKind::OutcomeUnknown => {}
                 Err(error) => return Err(Refusal::Unread(error)),
             },
+            Admission::Enter | Admission::Refused(_) => return judge(read, place, own, who),
         }
+    }
+}
+
+/// As [`check`], and writes nothing: a missing stamp excludes no client.
+pub(super) async fn look(
+    backend: &dyn Backend,
+    place: &Place,
+    own: u32,
+    who: Who<'_>,
+) -> std::result::Result<u16, Refusal> {
+    let read = Stamped::read(backend, place).await.map_err(Refusal::Unread)?;
+    judge(read, place, own, who)
+}
+
+/// Judges the stamp that was read. Returns the epoch of the tokens.
+fn judge(read: Option<Stamped>, place: &Place, own: u32, who: Who<'_>) -> std::result::Result<u16, Refusal> {
+    if let Admission::Refused(needed) = Stamp::admission(read.as_ref().map(|read| read.stamp), own) {
+        return Err(Refusal::Older(newer(place, needed, own)));
+    }
+    let marker = read.as_ref().and_then(|read| read.marker.as_ref());
+    match marker.filter(|marker| !GateMarker::admits(Some(marker), who)) {
+        Some(marker) => Err(Refusal::Moved(marker::refusal(marker, place))),
+        None => Ok(read.map_or(0, |read| read.epoch)),
     }
 }
 

@@ -23,8 +23,11 @@ pub const AT_ONCE: usize = 128;
 
 /// Limits the requests that one client has in flight, in first-in, first-out order. Renewals, proofs of contact and the
 /// close of the client are not limited.
-#[derive(Debug, Default)]
-pub struct Throttle(Mutex<Turns>);
+#[derive(Debug)]
+pub struct Throttle {
+    most: usize,
+    turns: Mutex<Turns>,
+}
 
 #[derive(Debug, Default)]
 struct Turns {
@@ -37,11 +40,11 @@ struct Turns {
 
 impl Turns {
     /// Gives the free passes to the requests that wait, including the passes of requests whose time is over.
-    fn hand_on(&mut self, now: Instant) {
+    fn hand_on(&mut self, now: Instant, most: usize) {
         while self.passed.first().is_some_and(|(until, _)| *until <= now) {
             self.passed.pop_first();
         }
-        while self.passed.len() < AT_ONCE
+        while self.passed.len() < most
             && let Some((number, (until, waiter))) = self.waiting.pop_first()
         {
             if until > now && waiter.send(()).is_ok() {
@@ -51,9 +54,9 @@ impl Turns {
     }
 
     /// Whether a request gets a pass at once.
-    fn is_free(&mut self, now: Instant) -> bool {
-        self.hand_on(now);
-        self.waiting.is_empty() && self.passed.len() < AT_ONCE
+    fn is_free(&mut self, now: Instant, most: usize) -> bool {
+        self.hand_on(now, most);
+        self.waiting.is_empty() && self.passed.len() < most
     }
 }
 
@@ -68,9 +71,9 @@ pub struct Pass<'a> {
 
 impl Drop for Pass<'_> {
     fn drop(&mut self) {
-        let mut turns = self.throttle.0.lock();
+        let mut turns = self.throttle.turns.lock();
         if turns.passed.remove(&(self.until, self.number)) {
-            turns.hand_on(Instant::now());
+            turns.hand_on(Instant::now(), self.throttle.most);
         } else {
             // It gave up, or its time was over.
             turns.waiting.remove(&self.number);
@@ -79,6 +82,11 @@ impl Drop for Pass<'_> {
 }
 
 impl Throttle {
+    /// Creates a throttle for requests of one kind, of which at most this number may be in flight.
+    pub fn of(most: usize) -> Self {
+        Self { most, turns: Mutex::default() }
+    }
+
     /// Waits for a pass for a request with the time limit `within`. Returns the pass and the remaining time, which is at
     /// least half of `within`. The pass counts until it is dropped, and at most for `within`.
     ///
@@ -94,8 +102,8 @@ impl Throttle {
         let give_up = asked + within / 2;
         while Instant::now() < give_up || !passed.is_empty() {
             let next_free = {
-                let mut turns = self.0.lock();
-                turns.hand_on(Instant::now());
+                let mut turns = self.turns.lock();
+                turns.hand_on(Instant::now(), self.most);
                 turns.passed.first().map_or(give_up, |(until, _)| *until)
             };
             tokio::select! {
@@ -107,23 +115,30 @@ impl Throttle {
         Err(Error::new(
             ErrorKind::Unavailable,
             format!(
-                "the request was not sent: this client has {AT_ONCE} requests in flight, and others wait before it"
+                "the request was not sent: this client has {} requests in flight, and others wait before it",
+                self.most
             ),
         ))
     }
 
     /// Gives a request its pass, or puts it after the requests that wait. Then the receiver reports the pass.
     fn ask(&self, now: Instant, within: Duration) -> (Pass<'_>, Option<oneshot::Receiver<()>>) {
-        let (until, mut turns) = (now + within, self.0.lock());
+        let (until, mut turns) = (now + within, self.turns.lock());
         turns.last += 1;
         let pass = Pass { throttle: self, until, number: turns.last };
-        if turns.is_free(now) {
+        if turns.is_free(now, self.most) {
             turns.passed.insert((until, pass.number));
             return (pass, None);
         }
         let (sender, passed) = oneshot::channel();
         turns.waiting.insert(pass.number, (until, sender));
         (pass, Some(passed))
+    }
+}
+
+impl Default for Throttle {
+    fn default() -> Self {
+        Self::of(AT_ONCE)
     }
 }
 

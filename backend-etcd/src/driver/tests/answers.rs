@@ -1,5 +1,6 @@
 //! The answers of a scripted server, as gRPC has them.
 
+use std::future::pending;
 use std::time::Duration;
 
 use h2::RecvStream;
@@ -29,12 +30,28 @@ impl Mode {
     }
 }
 
-/// The headers of a scripted server's answers: its cluster, and the revision of its keys. Each is below 128.
+/// The headers of a scripted server's answers. Each number is below 128.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct State {
     pub(super) cluster: u8,
+    /// The revision of its keys.
     pub(super) revision: u8,
+    pub(super) term: u8,
+    pub(super) answers: Only,
 }
+
+/// The requests that a server answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Only {
+    All,
+    /// Like a leader that waits for its disk.
+    Renewals,
+    NoRenewals,
+    /// Like a learner: it refuses all.
+    Nothing,
+}
+
+const KEEP_ALIVE: &str = "LeaseKeepAlive";
 
 /// The length of the flag and the size before each message.
 const PREFIX: usize = 5;
@@ -57,11 +74,29 @@ pub(super) async fn answer(
             if let Mode::Slow(work) = now {
                 sleep(work).await;
             }
+            let method = parts.uri.path().rsplit('/').next();
+            let only = state.borrow().answers;
+            if only == Only::Nothing {
+                let refusal = Response::builder()
+                    .header("content-type", "application/grpc")
+                    .header("grpc-status", "14")
+                    .header("grpc-message", "etcdserver: rpc not supported for learner");
+                respond.send_response(refusal.body(()).ok()?, true).ok()?;
+                return Some(());
+            }
+            let not_answered = match only {
+                Only::All | Only::Nothing => false,
+                Only::Renewals => method != Some(KEEP_ALIVE),
+                Only::NoRenewals => method == Some(KEEP_ALIVE),
+            };
+            if not_answered {
+                pending::<()>().await;
+            }
             if answers.is_none() {
                 let headers = Response::builder().header("content-type", "application/grpc");
                 answers = Some(respond.send_response(headers.body(()).ok()?, false).ok()?);
             }
-            answers.as_mut()?.send_data(message(parts.uri.path(), *state.borrow()), false).ok()?;
+            answers.as_mut()?.send_data(message(method, *state.borrow()), false).ok()?;
         }
     }
     let trailers = HeaderMap::from_iter([("grpc-status".parse().ok()?, HeaderValue::from(0))]);
@@ -80,11 +115,11 @@ fn takes_message(read: &mut Vec<u8>) -> bool {
 }
 
 /// Returns the answer to any request of this method: a header, and fields by their numbers.
-fn message(method: &str, State { cluster, revision }: State) -> Bytes {
-    let header = [0x0a, 8, 0x08, cluster, 0x10, 1, 0x18, revision, 0x20, 1];
-    let fields: &[u8] = match method.rsplit('/').next() {
+fn message(method: Option<&str>, State { cluster, revision, term, .. }: State) -> Bytes {
+    let header = [0x0a, 8, 0x08, cluster, 0x10, 1, 0x18, revision, 0x20, term];
+    let fields: &[u8] = match method {
         // The lease 7 has 60 s.
-        Some("LeaseGrant" | "LeaseKeepAlive") => &[0x10, 7, 0x18, 60],
+        Some("LeaseGrant" | KEEP_ALIVE) => &[0x10, 7, 0x18, 60],
         // The watch 1 is created.
         Some("Watch") => &[0x10, 1, 0x18, 1],
         // The transaction has succeeded.

@@ -1,28 +1,12 @@
 //! Servers that were restored from an older copy, and servers of two clusters.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use latchwork_core::{Clock, ErrorKind, LostReason};
-use tokio::runtime::Handle;
+use latchwork_core::{ErrorKind, LostReason};
 use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
 
 use super::times::{HOST, OTHER, ask, connect};
-use super::{Mode, Scripted};
-use crate::driver::Driver;
-use crate::renewal;
-use crate::session::Session;
-
-const TTL: Duration = Duration::from_secs(60);
-
-/// Opens a session that its renewal keeps alive.
-async fn kept(driver: &Driver) -> Arc<Session> {
-    let session = Session::grant(&Handle::current(), driver, &Clock::tokio(), TTL).await.expect("granted");
-    let session = Arc::new(session);
-    renewal::start(&Handle::current(), driver, &session, &CancellationToken::new());
-    session
-}
+use super::{Mode, Scripted, TTL, kept};
 
 /// The server renews the lease all the time, like a server whose older copy has the lease.
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,7 @@
 //! A scripted server on streams in memory, for tests of the driver's times under a paused clock.
 
 mod answers;
+mod deposed;
 mod incarnations;
 mod times;
 
@@ -9,13 +10,20 @@ use std::collections::HashMap;
 use std::future::pending;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
+use latchwork_core::Clock;
 use parking_lot::Mutex;
 use tokio::io::{DuplexStream, duplex};
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
-use self::answers::{Mode, State, answer};
+use self::answers::{Mode, Only, State, answer};
+use crate::driver::Driver;
+use crate::renewal;
+use crate::session::Session;
 
 thread_local! {
     /// The servers of the test of this thread, by host. A paused runtime has one thread.
@@ -35,7 +43,12 @@ impl Scripted {
     fn start(host: &str, mode: Mode) -> Self {
         let server = Self {
             mode: Arc::new(watch::Sender::new(mode)),
-            state: Arc::new(watch::Sender::new(State { cluster: 1, revision: 1 })),
+            state: Arc::new(watch::Sender::new(State {
+                cluster: 1,
+                revision: 1,
+                term: 1,
+                answers: Only::All,
+            })),
             dials: Arc::default(),
         };
         SERVERS.with_borrow_mut(|servers| servers.insert(host.to_owned(), server.clone()));
@@ -47,7 +60,15 @@ impl Scripted {
     }
 
     fn shows(&self, cluster: u8, revision: u8) {
-        self.state.send_replace(State { cluster, revision });
+        self.state.send_modify(|state| (state.cluster, state.revision) = (cluster, revision));
+    }
+
+    fn knows_term(&self, term: u8) {
+        self.state.send_modify(|state| state.term = term);
+    }
+
+    fn answers(&self, only: Only) {
+        self.state.send_modify(|state| state.answers = only);
     }
 
     /// The moments at which a client dialled.
@@ -68,6 +89,16 @@ impl Scripted {
             }
         }
     }
+}
+
+const TTL: Duration = Duration::from_secs(60);
+
+/// Opens a session that its renewal keeps alive.
+async fn kept(driver: &Driver) -> Arc<Session> {
+    let session = Session::grant(&Handle::current(), driver, &Clock::tokio(), TTL).await.expect("granted");
+    let session = Arc::new(session);
+    renewal::start(&Handle::current(), driver, &session, &CancellationToken::new());
+    session
 }
 
 /// Connects to the scripted server of this host, if the test has one.

@@ -7,9 +7,9 @@ use latchwork_core::backend::{LeaseWriter, NodeWriter, Pauses, Transport};
 use latchwork_core::{Clock, Config, Error, ErrorKind, Logins};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{Mode, Scripted};
+use super::{Mode, Only, Scripted};
 use crate::config::Settings;
-use crate::driver::balancer::{PING_AFTER, PING_ANSWER};
+use crate::driver::balancer::{PASSED_OVER, PING_AFTER, PING_ANSWER};
 use crate::driver::{Driver, EventKind, StreamEvent, Watch, WatchEvents, WatchRequests};
 use crate::error::Answer;
 use crate::watch::{OwnNode, Watches, stream};
@@ -31,6 +31,7 @@ pub(super) async fn connect(hosts: &[&str]) -> Driver {
         request_timeout: REQUEST,
         fast_path: true,
         transport: Transport::default(),
+        scratch: "scratch".to_owned(),
     };
     Driver::connect(&settings).await.expect("it dials later")
 }
@@ -131,6 +132,29 @@ async fn hanging_dial_ends_after_its_share_of_the_request_timeout() {
     }
     took(began.elapsed(), REQUEST / 2);
     assert_eq!((hanging.dials().len(), good.dials().len()), (1, 1), "silent servers are passed over");
+}
+
+#[tokio::test(start_paused = true)]
+async fn request_that_a_learner_refuses_goes_to_another_host() {
+    let (learner, voter) = (Scripted::start(HOST, Mode::Answers), Scripted::start(OTHER, Mode::Answers));
+    learner.answers(Only::Nothing);
+    let driver = connect(&[HOST, OTHER]).await;
+    for _ in 0..20 {
+        ask(&driver).await.expect("answered by the other");
+        watch(&driver).await.expect("a stream of the other");
+        driver.delete(b"a").await.expect("answered by the other");
+    }
+    voter.set(Mode::Down);
+    learner.answers(Only::All);
+    sleep(PASSED_OVER).await;
+    ask(&driver).await.expect("the learner was promoted");
+    learner.answers(Only::Nothing);
+    let error = driver.delete(b"a").await.map_err(Error::from).expect_err("no host serves");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    let alone = connect(&[HOST]).await;
+    let error = alone.delete(b"a").await.map_err(Error::from).expect_err("a learner");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.to_string().contains("scripted:2379 is a learner"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,3 +4,4 @@ mod ends;
 mod nodes;
 mod proof;
 mod rules;
+mod term;

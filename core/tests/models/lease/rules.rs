@@ -6,6 +6,8 @@ use super::nodes::Fault::{GoneIgnored, LateReplies, LeaseWide, MonotonicClock};
 use super::nodes::{self, Nodes};
 use super::proof::Fault::{ByRead, CloserThanPings, FromOwnSend};
 use super::proof::{self, Session};
+use super::term::Fault::{ByAnyTerm, ReadBefore, Unconfirmed};
+use super::term::{self, Term};
 use crate::explore::Broken::{self, Believes, Revived, Slow, TwoHolders};
 use crate::explore::{assert_found_as, assert_sound, long, tests, walk};
 
@@ -32,6 +34,15 @@ fn proven(name: &str, fault: proof::Fault) {
     assert_sound(name, session());
 }
 
+fn elections() -> Term {
+    Term { ttl: 4, ticks: 8, elections: 2, fault: None }
+}
+
+fn renewed(name: &str, fault: term::Fault) {
+    assert_found_as(name, Term { fault: Some(fault), ..elections() }, Broken::Believes);
+    assert_sound(name, elections());
+}
+
 fn ended(name: &str, fault: ends::Fault, found_as: Broken) {
     assert_found_as(name, Ends { fault: Some(fault), ..an_end() }, found_as);
     assert_sound(name, an_end());
@@ -53,6 +64,10 @@ tests! {
     a_write_that_counts_from_its_own_send_believes_too_long: proven(FromOwnSend);
     contacts_closer_than_the_pings_prove_nothing: proven(CloserThanPings);
 
+    a_renewal_by_a_deposed_leader_believes_too_long: renewed(Unconfirmed);
+    a_read_in_a_later_term_confirms_no_renewal: renewed(ByAnyTerm);
+    a_read_before_the_renewal_confirms_nothing: renewed(ReadBefore);
+
     a_leave_at_the_fixed_end_lets_the_next_in_during_the_work: ended(AtTheEnd, TwoHolders);
     a_drop_after_the_fixed_end_is_no_release: ended(ByTheDrop, TwoHolders);
     a_close_without_the_margin_lets_the_next_in_during_the_work: ended(ClosesAtOnce, TwoHolders);
@@ -69,5 +84,6 @@ fn long_walks() {
     let steps = if long() { 300_000 } else { 200_000 };
     walk("lease: nodes", &Nodes { ttl: 8, ticks: 200, sleeps: 20, ..two_nodes() }, 600, steps);
     walk("lease: ends", &Ends { ttl: 30, end: 70, ticks: 90, fault: None }, 400, steps);
+    walk("lease: term", &Term { ttl: 12, ticks: 200, elections: 40, fault: None }, 800, steps);
     walk("lease: session", &Session { ttl: 20, ticks: 200, slow: 1, failovers: 6, fault: None }, 800, steps);
 }

@@ -1,0 +1,47 @@
+//! A leader whose disk stalls: it goes on answering renewals after its cluster has elected another leader.
+
+use latchwork_core::{LeaseState, LostReason};
+use tokio::time::sleep;
+
+use super::times::{HOST, OTHER, connect};
+use super::{Mode, Only, Scripted, TTL, kept};
+
+/// LEASE-RENEWAL-IN-ONE-TERM.
+#[tokio::test(start_paused = true)]
+async fn lease_that_only_a_stalled_leader_renews_ends_at_its_deadline() {
+    let leader = Scripted::start(HOST, Mode::Answers);
+    let session = kept(&connect(&[HOST]).await).await;
+    sleep(3 * TTL).await;
+    assert_eq!(session.lease.state(), LeaseState::Live, "the control");
+    leader.answers(Only::Renewals);
+    sleep(TTL).await;
+    assert_eq!(session.lease.lost(), Some(LostReason::Expired));
+}
+
+#[tokio::test(start_paused = true)]
+async fn renewals_of_a_stalled_leader_do_not_count_in_the_term_of_the_next() {
+    let (stalled, elected) = (Scripted::start(HOST, Mode::Answers), Scripted::start(OTHER, Mode::Answers));
+    let session = kept(&connect(&[HOST, OTHER]).await).await;
+    sleep(3 * TTL).await;
+    assert_eq!(session.lease.state(), LeaseState::Live, "the control");
+    // The elected leader forwards no renewal, so that the answers of the stalled one are all that the client gets.
+    stalled.answers(Only::Renewals);
+    elected.knows_term(2);
+    elected.answers(Only::NoRenewals);
+    sleep(TTL).await;
+    assert_eq!(session.lease.lost(), Some(LostReason::Expired));
+}
+
+#[tokio::test(start_paused = true)]
+async fn lease_outlives_a_stalled_leader_while_another_host_renews_it() {
+    for ttls in [1, 5] {
+        let (stalled, elected) =
+            (Scripted::start(HOST, Mode::Answers), Scripted::start(OTHER, Mode::Answers));
+        let session = kept(&connect(&[HOST, OTHER]).await).await;
+        sleep(ttls * TTL).await;
+        stalled.answers(Only::Renewals);
+        elected.knows_term(2);
+        sleep(10 * TTL).await;
+        assert_eq!(session.lease.lost(), None);
+    }
+}
