@@ -71,7 +71,7 @@ impl<L: Clone> CellStore<L> {
     /// Returns the store with the cells of an earlier copy. It uses no version again.
     #[must_use]
     pub fn gone_back(&self, copy: &Self) -> Self {
-        Self { cells: copy.cells.clone(), last: self.last }
+        Self { cells: copy.cells.clone(), ends: copy.ends.clone(), last: self.last }
     }
 }
 

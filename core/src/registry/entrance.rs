@@ -119,13 +119,16 @@ impl Entrance {
         }
     }
 
+    fn who(&self) -> Who<'_> {
+        Who::of(self.operator, self.participates.as_ref().map(|of| &*of.name))
+    }
+
     /// Reads the stamp, and writes nothing. Returns whether the server has answered.
     ///
     /// # Errors
     /// The namespace has a newer layout.
     async fn looks(&self, backend: &dyn Backend) -> Result<bool> {
-        let who = Who::of(self.operator, self.participates.as_deref());
-        match look(backend, &self.place, self.layout, who).await {
+        match look(backend, &self.place, self.layout, self.who()).await {
             Ok(epoch) => {
                 self.epoch.store(epoch, Ordering::Release);
                 Ok(true)
@@ -145,8 +148,7 @@ impl Entrance {
         // Given back if the stamp cannot be read, or this is dropped: otherwise the node would remain until
         // its lease ends.
         let registered = WhenDropped::new(|| self.undo(backend, left.clone()));
-        let who = Who::of(self.operator, self.participates.as_ref().map(|of| &*of.name));
-        match check(&**backend, &self.place, self.layout, who).await {
+        match check(&**backend, &self.place, self.layout, self.who()).await {
             Ok(epoch) => {
                 self.epoch.store(epoch, Ordering::Release);
                 registered.disarm();
