@@ -266,6 +266,14 @@ impl Protocol for Places {
                 if let Some(before) = state.servers[server].before.take() {
                     state.servers[server].now = before;
                 }
+                // A member that the copy does not have loses its membership, and its hold with it.
+                for who in 0..state.clients.len() {
+                    let is_member = state.servers[server].now.members[who].is_some();
+                    let client = &mut state.clients[who];
+                    if self.participants[who].0 == server && !is_member && !client.done {
+                        (client.is_read, client.hold) = (false, Sides::default());
+                    }
+                }
             }
             step => self.takes(state, step),
         }
