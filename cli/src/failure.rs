@@ -78,6 +78,9 @@ impl From<Error> for Failure {
             ErrorKind::Forbidden => {
                 (exit::COORDINATOR, "grant the login these rights, or use another login in the URL")
             }
+            ErrorKind::Unavailable if error.is_refusal() => {
+                (exit::COORDINATOR, "the server runs: remove the cause that it names, then try again")
+            }
             ErrorKind::Unavailable | ErrorKind::RuntimeGone | ErrorKind::Closed => {
                 (exit::COORDINATOR, "check the address, and check that the server runs, then try again")
             }

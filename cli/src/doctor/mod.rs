@@ -64,11 +64,12 @@ async fn examine(config: &Config) -> Vec<Finding> {
     findings
 }
 
-/// An operator's client can connect to a namespace with a marker.
+/// An operator's client can connect to a namespace with a marker, and to a server that refuses writes.
 async fn kept_out(config: &Config, refused: Error) -> Vec<Finding> {
-    let is_marked = refused.kind() == ErrorKind::Misconfigured;
-    let refused = vec![Finding::of_error("connection", refused)];
-    if !is_marked {
+    let may_be_marked = refused.kind() == ErrorKind::Misconfigured;
+    let refuses_writes = refused.is_refusal();
+    let mut refused = vec![Finding::of_error("connection", refused)];
+    if !may_be_marked && !refuses_writes {
         return refused;
     }
     let begun = Instant::now();
@@ -92,8 +93,14 @@ async fn kept_out(config: &Config, refused: Error) -> Vec<Finding> {
             );
             findings
         }
-        // The marker has just been removed, or cannot be read.
-        Ok(None) | Err(_) => refused,
+        Ok(None) => {
+            let facts = facts_of(coordinator, &mut refused).await;
+            refused.extend(worth::of(coordinator, facts.as_ref()));
+            refused
+                .push(Finding::note("rights", "recipes and latency were not tried: no client can connect"));
+            refused
+        }
+        Err(_) => refused,
     };
     closed(coordinator, &mut findings).await;
     findings

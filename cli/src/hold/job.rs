@@ -1,7 +1,9 @@
 use std::ffi::OsString;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use latchwork::{Acquire, Acquired, Coordinator, ErrorKind, Fenced, Guard, Hold, Limit, Result, Token};
+use latchwork::{
+    Acquire, Acquired, Config, Coordinator, ErrorKind, Fenced, Guard, Hold, Limit, Result, Token,
+};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Recipe {
@@ -62,43 +64,62 @@ impl Held {
 }
 
 impl Job {
-    /// Returns `None` if other clients hold or wait, and the job does not wait.
+    /// Returns `None` if other clients hold or wait, and the job does not wait. The longest wait counts from `begun`.
     ///
     /// # Cancel safety
     /// Cancel-safe: leaves nothing.
-    pub(crate) async fn acquire(&self, coordinator: &Coordinator) -> Result<Option<Held>> {
+    pub(crate) async fn acquire(&self, coordinator: &Coordinator, begun: Instant) -> Result<Option<Held>> {
         Ok(match &self.recipe {
             Recipe::Mutex => {
                 let lock = coordinator.mutex(&self.key)?;
-                self.taken(lock.acquire(), lock.try_acquire()).await?.map(Held::fenced)
+                self.taken(begun, lock.acquire(), lock.try_acquire()).await?.map(Held::fenced)
             }
             Recipe::Reader => {
                 let lock = coordinator.rwlock(&self.key)?;
-                let reader = self.taken(lock.read(), lock.try_read()).await?;
+                let reader = self.taken(begun, lock.read(), lock.try_read()).await?;
                 reader.map(|reader| Held::unfenced(reader.sequence(), reader))
             }
             Recipe::Writer => {
                 let lock = coordinator.rwlock(&self.key)?;
-                self.taken(lock.write(), lock.try_write()).await?.map(Held::fenced)
+                self.taken(begun, lock.write(), lock.try_write()).await?.map(Held::fenced)
             }
             Recipe::Semaphore { permits, limit } => {
                 let semaphore =
                     coordinator.semaphore(&self.key, limit.map_or(Limit::Stored, Limit::Exactly))?;
                 let (waits, tries) = (semaphore.acquire(*permits), semaphore.try_acquire(*permits));
-                self.taken(waits, tries).await?.map(|permit| Held::unfenced(permit.sequence(), permit))
+                self.taken(begun, waits, tries).await?.map(|permit| Held::unfenced(permit.sequence(), permit))
             }
             Recipe::Cron { min_hold } => self.tick(coordinator, *min_hold).await?,
             Recipe::Election { data } => {
                 let election = coordinator.election(&self.key)?;
-                self.taken(election.campaign(data), election.try_campaign(data)).await?.map(Held::fenced)
+                let (waits, tries) = (election.campaign(data), election.try_campaign(data));
+                self.taken(begun, waits, tries).await?.map(Held::fenced)
             }
         })
     }
 
-    async fn taken<G: Guard>(&self, waits: Acquire<G>, tries: Acquire<Option<G>>) -> Result<Option<G>> {
+    /// Returns the time that a connect has: it counts towards the time that the user gave.
+    pub(crate) fn connect_timeout(&self, config: &Config) -> Duration {
+        let most = match (&self.recipe, self.patience) {
+            // It is worth more time than a try of a user who waits for the answer.
+            (Recipe::Cron { .. }, _) | (_, Patience::Wait { within: None }) => Duration::MAX,
+            (_, Patience::Wait { within: Some(within) }) => within,
+            (_, Patience::Try) => config.request_timeout,
+        };
+        config.connect_timeout.min(most)
+    }
+
+    async fn taken<G: Guard>(
+        &self,
+        begun: Instant,
+        waits: Acquire<G>,
+        tries: Acquire<Option<G>>,
+    ) -> Result<Option<G>> {
         match self.patience {
             Patience::Wait { within: Some(within) } => {
-                self.with_options(waits).within(within).await.map(Some)
+                // A zero would be refused.
+                let left = within.saturating_sub(begun.elapsed()).max(Duration::from_millis(1));
+                self.with_options(waits).within(left).await.map(Some)
             }
             Patience::Wait { within: None } => self.with_options(waits).await.map(Some),
             Patience::Try => self.with_options(tries).await,
@@ -159,31 +180,56 @@ mod tests {
             (Recipe::Election { data: "d".to_owned() }, "election", true),
         ];
         for (recipe, kind, fences) in kinds {
-            let held = job(recipe.clone(), Patience::Wait { within: None }).acquire(&coordinator).await?;
+            let held = job(recipe.clone(), Patience::Wait { within: None })
+                .acquire(&coordinator, Instant::now())
+                .await?;
             let held = held.expect("free");
             assert_eq!(held.fence.is_some(), fences, "{kind}");
-            let other = job(recipe.clone(), Patience::Try).acquire(&coordinator).await?;
+            let other = job(recipe.clone(), Patience::Try).acquire(&coordinator, Instant::now()).await?;
             assert!(other.is_none(), "{kind}");
             let within = Some(Duration::from_millis(10));
-            let late = job(recipe, Patience::Wait { within }).acquire(&coordinator).await;
+            let late = job(recipe, Patience::Wait { within }).acquire(&coordinator, Instant::now()).await;
             assert_eq!(late.err().expect("taken").kind(), ErrorKind::Timeout, "{kind}");
             held.hold.release().await?;
         }
-        let reader = job(Recipe::Reader, Patience::Try).acquire(&coordinator).await?.expect("free");
-        assert!(job(Recipe::Reader, Patience::Try).acquire(&coordinator).await?.is_some(), "beside a reader");
-        assert!(job(Recipe::Writer, Patience::Try).acquire(&coordinator).await?.is_none(), "beside a reader");
+        let reader =
+            job(Recipe::Reader, Patience::Try).acquire(&coordinator, Instant::now()).await?.expect("free");
+        assert!(
+            job(Recipe::Reader, Patience::Try).acquire(&coordinator, Instant::now()).await?.is_some(),
+            "beside a reader"
+        );
+        assert!(
+            job(Recipe::Writer, Patience::Try).acquire(&coordinator, Instant::now()).await?.is_none(),
+            "beside a reader"
+        );
         assert_eq!(coordinator.rwlock("k")?.queue().first(1).await?[0].label, "me");
         drop(reader);
         coordinator.close().await
+    }
+
+    #[test]
+    fn connect_counts_towards_the_time_that_the_user_gave() {
+        let config = Config::new("redis");
+        let two = Duration::from_secs(2);
+        let cron = Recipe::Cron { min_hold: two };
+        for (recipe, patience, timeout) in [
+            (Recipe::Mutex, Patience::Wait { within: Some(two / 2) }, two / 2),
+            (Recipe::Mutex, Patience::Wait { within: Some(20 * two) }, config.connect_timeout),
+            (Recipe::Mutex, Patience::Wait { within: None }, config.connect_timeout),
+            (Recipe::Mutex, Patience::Try, config.request_timeout),
+            (cron, Patience::Try, config.connect_timeout),
+        ] {
+            assert_eq!(job(recipe, patience).connect_timeout(&config), timeout, "{patience:?}");
+        }
     }
 
     #[tokio::test(flavor = "current_thread")]
     async fn a_tick_that_has_run_stays_taken() -> Result<()> {
         let coordinator = latchwork::connect("memory://").await?;
         let cron = || job(Recipe::Cron { min_hold: Duration::from_millis(300) }, Patience::Try);
-        let first = cron().acquire(&coordinator).await?.expect("free");
+        let first = cron().acquire(&coordinator, Instant::now()).await?.expect("free");
         first.hold.release().await?;
-        assert!(cron().acquire(&coordinator).await?.is_none(), "it has already run");
+        assert!(cron().acquire(&coordinator, Instant::now()).await?.is_none(), "it has already run");
         coordinator.close().await
     }
 }

@@ -1,3 +1,5 @@
+use std::time::Instant;
+
 use latchwork::{Config, Coordinator, Ended as HoldEnded, ErrorKind};
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -26,11 +28,14 @@ pub(crate) fn run(common: &Common, job: &Job) -> Outcome {
 type Signals = UnboundedReceiver<Received>;
 
 async fn hold(config: &Config, job: &Job, mut signals: Signals) -> Outcome {
+    let begun = Instant::now();
+    let mut config = config.clone();
+    config.connect_timeout = job.connect_timeout(&config);
     let coordinator = tokio::select! {
-        connected = latchwork::connect(config) => connected?,
+        connected = latchwork::connect(&config) => connected?,
         Some(signal) = signals.recv() => return Ok(interrupted(signal)),
     };
-    let ran = under(&coordinator, config, job, &mut signals).await;
+    let ran = under(&coordinator, &config, job, begun, &mut signals).await;
     let closed = tokio::select! {
         closed = coordinator.close() => closed,
         // A second signal ends the wait of a `cron` job.
@@ -42,9 +47,15 @@ async fn hold(config: &Config, job: &Job, mut signals: Signals) -> Outcome {
     ran
 }
 
-async fn under(coordinator: &Coordinator, config: &Config, job: &Job, signals: &mut Signals) -> Outcome {
+async fn under(
+    coordinator: &Coordinator,
+    config: &Config,
+    job: &Job,
+    begun: Instant,
+    signals: &mut Signals,
+) -> Outcome {
     let held = tokio::select! {
-        acquired = job.acquire(coordinator) => acquired?,
+        acquired = job.acquire(coordinator, begun) => acquired?,
         Some(signal) = signals.recv() => return Ok(interrupted(signal)),
     };
     let Some(held) = held else { return taken(job) };

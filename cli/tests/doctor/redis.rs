@@ -1,7 +1,7 @@
 use latchwork_servers::{Server, ask};
 
 use super::{examined, names, redis};
-use crate::common::Fixture;
+use crate::common::{Fixture, program, ran};
 
 #[tokio::test]
 async fn a_redis_that_evicts() {
@@ -100,4 +100,17 @@ async fn doctor_reports_whether_data_is_on_disk() {
     says(log.url(), "good", "restart", "on disk before it is confirmed").await;
     let memory = redis(&[]).await;
     says(memory.url(), "note", "restart", "nothing on disk").await;
+}
+
+#[tokio::test]
+async fn server_that_refuses_writes_is_examined_and_the_cause_is_named() {
+    let server = redis(&["--min-replicas-to-write", "1"]).await;
+    let url = format!("{}?connect_timeout=3s", server.url());
+    names(&url, "too few replicas").await;
+    let (_, findings) = examined(&url).await;
+    let advised = |said: &str| said.contains("too few replicas") && said.contains("the server runs");
+    assert!(findings.iter().any(|(_, said)| advised(said)), "{findings:#?}");
+    says(&url, "good", "server", "Redis ").await;
+    let (code, out, err) = ran(program(&url, ["inspect"])).await;
+    assert_eq!(code, Some(0), "{out}{err}");
 }
