@@ -1,3 +1,5 @@
+//! Tests over all backends, of the output of the suite, and of lists that must be complete.
+
 use std::sync::Arc;
 
 use latchwork_core::Connector;
