@@ -167,7 +167,9 @@ fn or_interrupted<T>(runtime: &Runtime, interrupts: &mut Signal, work: impl Futu
 }
 
 fn interrupted() {
-    warn("interrupted: stopping the servers that this run started, and deleting this run's own namespace on each given server");
+    warn(
+        "interrupted: stopping the servers that this run started, and deleting this run's own namespace on each given server",
+    );
 }
 
 async fn look(targets: &[Target], plan: &Plan) -> Result<(Vec<Column>, Promised), Failure> {

@@ -17,8 +17,15 @@ const NAMESPACE: &str = "latchwork-compare";
 pub(super) enum Source {
     Memory,
     /// With `or_none` only if its program is found.
-    Started { kind: Kind, or_none: bool },
-    Given { kind: Kind, url: String, config: Box<Config> },
+    Started {
+        kind: Kind,
+        or_none: bool,
+    },
+    Given {
+        kind: Kind,
+        url: String,
+        config: Box<Config>,
+    },
 }
 
 /// Without names memory and all servers that are found.

@@ -38,7 +38,10 @@ impl FromStr for QueueName {
 pub(crate) enum Target {
     /// Shown even if it is empty.
     Queue(QueueName),
-    Prefix { kinds: Vec<Kind>, prefix: String },
+    Prefix {
+        kinds: Vec<Kind>,
+        prefix: String,
+    },
 }
 
 impl Target {
