@@ -133,6 +133,12 @@ impl Fault {
                 Error::new(ErrorKind::Conflict, format!("could not {what}: it exists already"))
             }
             Fault::NoLogin(error) => error,
+            Fault::Refused(answer @ DriverError::UnexpectedErrorCode(LOCAL_SESSION)) => {
+                let why = "its sessions are local, and such a session has no ephemeral nodes: set \
+                           localSessionsUpgradingEnabled=true or localSessionsEnabled=false on every server";
+                Error::new(ErrorKind::Misconfigured, format!("the server refused to {what}: {why}"))
+                    .because(answer)
+            }
             Fault::Refused(answer) => {
                 Error::new(ErrorKind::Misconfigured, format!("the server refused to {what}")).because(answer)
             }
@@ -183,7 +189,9 @@ mod tests {
     fn the_refusal_of_a_server_with_local_sessions_is_final() {
         let fault = Fault::from(DriverError::UnexpectedErrorCode(LOCAL_SESSION));
         assert!(!fault.is_transient());
-        assert_eq!(fault.error("create").kind(), ErrorKind::Misconfigured);
+        let error = fault.error("create");
+        assert_eq!(error.kind(), ErrorKind::Misconfigured);
+        assert!(error.to_string().contains("localSessionsUpgradingEnabled"), "{error}");
         // For example the code of a request that took too long.
         assert!(Fault::from(DriverError::UnexpectedErrorCode(-122)).is_transient());
     }

@@ -210,13 +210,24 @@ impl Servers {
 }
 
 impl Failure {
-    /// Adds the server's name to its refusal: a cluster has several servers.
+    /// Adds the server's name: a cluster has several servers.
     fn of_cluster(self, servers: &Servers) -> Self {
         let Servers::Shard(host) = servers else { return self };
-        if !self.answered {
-            return self;
-        }
         let what = format!("{host}, a server of the cluster");
         Failure { error: Error::new(self.error.kind(), what).because(self.error), ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failure_of_a_server_of_a_cluster_names_its_host() {
+        let shard = Servers::Shard(Host::parse("10.0.0.7:6379").expect("a host"));
+        let refused = Failure { answered: false, ..Failure::said(closed()) };
+        for failure in [refused.of_cluster(&shard), Failure::said(closed()).of_cluster(&shard)] {
+            assert!(failure.error.to_string().contains("10.0.0.7:6379"), "{}", failure.error);
+        }
     }
 }

@@ -64,7 +64,24 @@ fn range_of(range: Reply, asked: &Host) -> Option<Range> {
         _ => String::new(),
     };
     let Some(Reply::Int(port)) = master.next() else { return None };
+    // A cluster of host names shows a server without one as "?", with its address in the last field.
+    let name = match name.as_str() {
+        "?" => address(master.nth(1)).unwrap_or(name),
+        _ => name,
+    };
     Some(Range { first, last, master: asked.beside(&name, u16::try_from(port).ok()?) })
+}
+
+/// Returns the IP address in the metadata of a server: names and values in turns.
+fn address(metadata: Option<Reply>) -> Option<String> {
+    let Reply::List(metadata) = metadata? else { return None };
+    let mut parts = metadata.into_iter();
+    while let (Some(Reply::Text(name)), Some(Reply::Text(value))) = (parts.next(), parts.next()) {
+        if name == b"ip" {
+            return String::from_utf8(value).ok();
+        }
+    }
+    None
 }
 
 #[cfg(test)]
@@ -92,6 +109,13 @@ mod tests {
         let names: Vec<_> =
             ranges(reply, &asked).unwrap().into_iter().map(|range| range.master.to_string()).collect();
         assert_eq!(names, ["a:7", "h:7"]);
+        let master =
+            vec![text("?"), Reply::Int(7), text("id"), Reply::List(vec![text("ip"), text("10.0.0.7")])];
+        let named_by_address = Reply::List(vec![Reply::Int(0), Reply::Int(1), Reply::List(master)]);
+        let ranges_of =
+            |range| ranges(Reply::List(vec![range]), &asked).unwrap().remove(0).master.to_string();
+        assert_eq!(ranges_of(named_by_address), "10.0.0.7:7");
+        assert_eq!(ranges_of(range(text("?"), 0, 1)), "h:7", "a server that does not know its address");
         for (first, last) in [(0, 16_384), (-1, 3), (5, 4)] {
             assert!(
                 ranges(Reply::List(vec![range(text("a"), first, last)]), &asked).is_err(),
