@@ -66,6 +66,7 @@ pub async fn namespaces_are_named(mut table: Mistakes, connector: Arc<dyn Connec
 
     let sides = MoveConfig::new(beside("-from"), beside("-to"), "m");
     let the_move = Move::connect(&connectors, &sides).await.expect("connected");
+    let participant = connect(&connectors, &Config::of_move(sides.clone())).await.expect("it takes part");
     the_move.start(|_| {}).await.expect("no client prevents the start");
     table.made(
         "the namespace is moving to another server, and the URL is not a `moving:` URL",
@@ -75,7 +76,8 @@ pub async fn namespaces_are_named(mut table: Mistakes, connector: Arc<dyn Connec
         "the namespace is the target of an unfinished move, and the URL is not a `moving:` URL",
         &refused(&sides.to).await,
     );
-    the_move.run(|_| {}).await.expect("the move waits for no member");
+    the_move.run(|_| {}).await.expect("the member acknowledges");
+    participant.close().await.expect("closed");
     the_move.finish().await.expect("no client takes part");
     table.made("the namespace has moved or is retired", &refused(&sides.from).await);
     the_move.close().await.expect("closed");

@@ -150,6 +150,8 @@ cases! {
         client.link.heal();
         let line = log.nth("latchwork.lease.resumed", 1).await;
         assert!(line.field("backend") == backend && line.field("after").ends_with('s'), "{line:?}");
+        // Its lease may be suspended once more.
+        client.coordinator.close().await.expect("closed");
 
         let client = context.client_with(&context.config(SHORT_TTL)).await;
         client.link.cut();
