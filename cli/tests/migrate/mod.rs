@@ -133,7 +133,9 @@ async fn a_move_is_planned_made_and_finished(sides: Sides) {
         let (code, _, warned) = back.ran(&["reopen"]).await;
         assert!(code == Some(0) && warned.contains(said), "{said:?} in {warned}");
     }
+    let member = Played::new(&back, "a-service", true).await;
     back.well(&["run"]).await;
+    member.leaves().await;
     back.well(&["finish"]).await;
     let (code, _, said) = ran(program(&back.to, ["lock", "a", "--", "true"])).await;
     assert_eq!(code, Some(0), "{said}");
