@@ -165,7 +165,7 @@ events! {
 
     /// Reports that the sides of a move contradict each other.
     pub(crate) fn move_contradicts(found: Contradiction)
-        = WARN "latchwork.move.contradicts" [found = %found]
+        = WARN "latchwork.move.contradicts" [%found]
         "the two sides of the move contradict each other: this client acquires nothing until they agree";
 
     /// Reports that a participant is not a member of its move any more.
