@@ -20,7 +20,13 @@ use latchwork_core::backend::decide::layout::{Admission, Raise};
 use latchwork_core::backend::decide::life::{
     Advance, AfterTry, By, Failure, Joining, Life, Outcome, Phase, Residue, Seen, TakeBack,
 };
+use latchwork_core::backend::decide::moving::evidence::{
+    Contradiction, MoveId, MoveRecord, MoveVerdict, StageRead,
+};
 use latchwork_core::backend::decide::moving::gate::{Course, GateMarker, Who};
+use latchwork_core::backend::decide::moving::obstacles::{
+    Found, MarkerStanding, MemberSays, Obstacle, Stored, TakesPart, Wanted,
+};
 use latchwork_core::backend::decide::moving::values::{ValuesAt, WholeStage, WholeStep};
 use latchwork_core::backend::decide::moving::{
     AcquireNext, Holding, MovePhase, Side, Sides, Stage, Step, Way,
@@ -37,7 +43,7 @@ use latchwork_core::backend::{
 use latchwork_core::facts::{
     self, ClockDifference, MemoryPolicy, Persistence, Role, ServerFacts, Topology, WhenFull,
 };
-use latchwork_core::memory::{Link, Memory};
+use latchwork_core::memory::{Link, Memory, MemoryCopy};
 use latchwork_core::recipes::{
     Ask, Barrier, Compared, CountDownLatch, Counter, DoubleBarrier, Election, Group, GroupChanges,
     GroupMember, IdGenerator, Inside, Leader, Leadership, Membership, MultiGuard, MultiLock, MultiMember,
@@ -126,6 +132,8 @@ fn every_public_type_is_send_sync_unpin_and_debug() {
         Move MoveBlocker MoveClient MoveConfig MoveLate MoveOutsider MovePlan MoveProgress MovePromises MoveState MoveStatus QueuesInUse ValuesInUse
         Scheme Hosts
         AcquireNext Course GateMarker Holding MovePhase Side Sides Stage Step ValuesAt Way WholeStage WholeStep Who
+        Contradiction MoveId MoveRecord MoveVerdict StageRead
+        Found MarkerStanding MemberSays MemoryCopy Obstacle Stored TakesPart Wanted
     );
     let traits =
         each!(travels_unsized dyn: Backend SequentialNodes Cells Node Connector Take CredentialsProvider);

@@ -8,7 +8,7 @@ use super::node::MovingNode;
 use super::staged::Staged;
 use super::values::usage::KnownStage;
 use crate::contracts::{Node, Version};
-use crate::decide::moving::evidence::{Contradiction, Verdict, continues};
+use crate::decide::moving::evidence::{Contradiction, MoveVerdict, continues};
 use crate::decide::moving::obstacles::MemberSays;
 use crate::decide::moving::values::{ValuesAt, WholeStage};
 use crate::decide::moving::{MovePhase, Stage};
@@ -22,7 +22,7 @@ const FEW: usize = 64;
 pub(super) struct Read {
     pub(super) staged: Option<Staged>,
     pub(super) epoch: u16,
-    pub(super) verdict: Option<Verdict>,
+    pub(super) verdict: Option<MoveVerdict>,
 }
 
 /// The knowledge of a participant, under one lock. An acquisition completes by the phase that is known at that
@@ -40,7 +40,7 @@ pub(super) struct Known {
     // `None`: no move has begun, or it was given up.
     staged: Option<Staged>,
     // How it acts by what both sides say of the move.
-    verdict: Verdict,
+    verdict: MoveVerdict,
     // The version of the stage that was compared with the record on the new side.
     compared: Option<Version>,
     // The highest epoch of the tokens that a stage or the stamp of the old side has said: a move that was
@@ -64,7 +64,7 @@ impl Known {
             staged: None,
             acknowledged: None,
             said: MemberSays::default(),
-            verdict: Verdict::NoMove,
+            verdict: MoveVerdict::NoMove,
             compared: None,
             epoch: 0,
             holds: Vec::new(),
@@ -82,8 +82,8 @@ impl Known {
     /// The phase that it acts by, unless it has [stopped](Self::stopped).
     pub(super) fn phase(&self) -> MovePhase {
         match (self.verdict, &self.staged) {
-            (Verdict::Done, _) => MovePhase::Done,
-            (Verdict::Awaits, _) | (_, None) => MovePhase::Old,
+            (MoveVerdict::Done, _) => MovePhase::Done,
+            (MoveVerdict::Awaits, _) | (_, None) => MovePhase::Old,
             (_, Some(staged)) => staged.stage.phase,
         }
     }
@@ -91,7 +91,7 @@ impl Known {
     /// The contradiction at which it has stopped: it acquires nothing, and acknowledges nothing.
     pub(super) fn stopped(&self) -> Option<Contradiction> {
         match self.verdict {
-            Verdict::Stops(found) => Some(found),
+            MoveVerdict::Stops(found) => Some(found),
             _ => None,
         }
     }
@@ -115,7 +115,7 @@ impl Known {
 
     /// Whether it looks again when the record on the new side changes.
     pub(super) fn is_unsettled(&self) -> bool {
-        matches!(self.verdict, Verdict::Awaits | Verdict::Stops(_))
+        matches!(self.verdict, MoveVerdict::Awaits | MoveVerdict::Stops(_))
     }
 
     /// The report of its membership, as it is to be.
@@ -130,8 +130,8 @@ impl Known {
     /// a later one of the same move. Before it is acknowledged (`to_acknowledge`) it is compared with the record,
     /// unless it needs the old side alone.
     pub(super) fn follows(&self, read: Option<&Staged>, to_acknowledge: bool) -> bool {
-        let (Some(known), Some(read), Verdict::Follows) = (&self.staged, read, self.verdict) else {
-            return self.verdict == Verdict::Done;
+        let (Some(known), Some(read), MoveVerdict::Follows) = (&self.staged, read, self.verdict) else {
+            return self.verdict == MoveVerdict::Done;
         };
         let is_later = self.is_read && known.id == read.id && continues(known.read_as(), read.read_as());
         let is_compared = self.compared == Some(read.version) || read.stage.phase == MovePhase::Old;
@@ -176,14 +176,14 @@ impl Known {
         // A read that began before it registered shows nothing (MIGRATE-REGISTER-THEN-READ).
         self.is_read |= matches!((&self.member, by), (Some(member), Some(by)) if Arc::ptr_eq(member, by));
         self.why = None;
-        if self.verdict == Verdict::Done {
+        if self.verdict == MoveVerdict::Done {
             // It is final, and its cell is deleted when all participants have left.
             return;
         }
         let Read { staged, epoch, verdict } = read;
         let stood = self.stopped();
         self.compared = verdict.and(staged.as_ref().map(|staged| staged.version)).or(self.compared);
-        self.verdict = verdict.unwrap_or(Verdict::Follows);
+        self.verdict = verdict.unwrap_or(MoveVerdict::Follows);
         match self.stopped() {
             // The stage that it knows is the later one, or the only one.
             Some(found) if stood != Some(found) => seen::move_contradicts(found),
@@ -193,7 +193,7 @@ impl Known {
                     self.epoch.max(epoch).max(staged.as_ref().map_or(0, |staged| staged.stage.epoch));
                 self.staged = staged;
                 if self.phase() == MovePhase::Done {
-                    self.verdict = Verdict::Done;
+                    self.verdict = MoveVerdict::Done;
                 }
             }
         }

@@ -7,7 +7,7 @@ use super::known::Read;
 use super::participant::Participant;
 use super::staged::Staged;
 use crate::contracts::VersionedValue;
-use crate::decide::moving::evidence::{Verdict, judge};
+use crate::decide::moving::evidence::{MoveVerdict, judge};
 use crate::decide::moving::{MovePhase, Side};
 use crate::error::Result;
 use crate::registry::Stamped;
@@ -40,10 +40,10 @@ impl Participant {
             }
             let (verdict, epoch) = self.judged(staged.as_ref()).await?;
             let epoch = match verdict {
-                Verdict::Done => epoch,
+                MoveVerdict::Done => epoch,
                 _ => self.epoch_beside(staged.as_ref()).await?,
             };
-            if !matches!(verdict, Verdict::Stops(_)) {
+            if !matches!(verdict, MoveVerdict::Stops(_)) {
                 break Read { staged, epoch, verdict: Some(verdict) };
             }
             // An operator may have taken a step between the two reads.
@@ -80,7 +80,7 @@ impl Participant {
 
     /// The verdict about a stage by the record of the new side, which is read after it (MIGRATE-SAME-SIDES), and
     /// the epoch of that side.
-    async fn judged(&self, staged: Option<&Staged>) -> Result<(Verdict, u16)> {
+    async fn judged(&self, staged: Option<&Staged>) -> Result<(MoveVerdict, u16)> {
         let stamped = self.stamped(Side::New).await?;
         let epoch = stamped.as_ref().map_or(0, |stamped| stamped.epoch);
         let arrival = stamped.and_then(|stamped| stamped.arrival);

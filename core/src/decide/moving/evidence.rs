@@ -139,7 +139,7 @@ impl fmt::Display for Contradiction {
 
 /// The decision of a participant after its reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Verdict {
+pub enum MoveVerdict {
     /// No move has begun, or it was given up: it acts as in *Old*.
     NoMove,
     /// The move is done.
@@ -186,25 +186,25 @@ pub fn agree(stage: Option<StageRead>, record: Option<MoveRecord>) -> Result<(),
 
 /// Judges as a participant: by the stage that it knows, the stage that it has read, and then the record on
 /// its own new side.
-pub fn judge(known: Option<StageRead>, read: Option<StageRead>, record: Option<MoveRecord>) -> Verdict {
+pub fn judge(known: Option<StageRead>, read: Option<StageRead>, record: Option<MoveRecord>) -> MoveVerdict {
     if known.is_some_and(|known| known.stage.phase == MovePhase::Done) {
-        return Verdict::Done;
+        return MoveVerdict::Done;
     }
     // The record vouches for a stage of another identity: a repair has written it.
     if let (Some(known), Some(read)) = (known, read)
         && known.id == read.id
         && !continues(known, read)
     {
-        return Verdict::Stops(Contradiction::StageWentBack);
+        return MoveVerdict::Stops(Contradiction::StageWentBack);
     }
     if let Err(found) = agree(read, record) {
-        return Verdict::Stops(found);
+        return MoveVerdict::Stops(found);
     }
     match (read, record) {
-        (None, Some(MoveRecord { to: Some(MovePhase::Done), .. })) => Verdict::Done,
-        (None, _) => Verdict::NoMove,
-        (Some(read), Some(record)) if record.id == read.id && record.to.is_some() => Verdict::Follows,
-        (Some(_), _) => Verdict::Awaits,
+        (None, Some(MoveRecord { to: Some(MovePhase::Done), .. })) => MoveVerdict::Done,
+        (None, _) => MoveVerdict::NoMove,
+        (Some(read), Some(record)) if record.id == read.id && record.to.is_some() => MoveVerdict::Follows,
+        (Some(_), _) => MoveVerdict::Awaits,
     }
 }
 

@@ -7,7 +7,7 @@ use super::{MovePhase, Side, Stage, Way};
 
 /// The marker that an operator finds on a side, compared with the marker of its move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Standing {
+pub enum MarkerStanding {
     /// The side has no marker.
     Missing,
     /// The marker of this move.
@@ -83,7 +83,7 @@ pub struct Found {
     /// The record of this move's name on the new side.
     pub record: Option<MoveRecord>,
     /// The markers of the old side and of the new side.
-    pub markers: [Standing; 2],
+    pub markers: [MarkerStanding; 2],
     /// The epochs of both stamps.
     pub epochs: [u16; 2],
     /// Whether the stamps have a layout with records.
@@ -166,10 +166,12 @@ impl Found {
         match (self.stage, self.record) {
             // A move that is done, whose old side is not retired, has its stage.
             (None, Some(MoveRecord { to: Some(MovePhase::Done), .. })) => {
-                (self.markers[0] != Standing::Retired).then_some(Contradiction::StageLost)
+                (self.markers[0] != MarkerStanding::Retired).then_some(Contradiction::StageLost)
             }
             // The next move from the new side has removed the record.
-            (Some(_), None) if self.phase() == MovePhase::Done && self.markers[1] == Standing::MovedOn => {
+            (Some(_), None)
+                if self.phase() == MovePhase::Done && self.markers[1] == MarkerStanding::MovedOn =>
+            {
                 None
             }
             _ => agree(self.stage, self.record).err(),
@@ -216,7 +218,7 @@ impl Found {
     fn against_begin(&self, list: &mut Vec<Obstacle>) {
         for side in SIDES {
             let at = side as usize;
-            let may_follow = matches!(self.markers[at], Standing::Missing | Standing::Own);
+            let may_follow = matches!(self.markers[at], MarkerStanding::Missing | MarkerStanding::Own);
             list.extend((!may_follow).then_some(Obstacle::Marked(side)));
             list.extend((!self.layouts[at]).then_some(Obstacle::Layout(side)));
         }
@@ -233,10 +235,10 @@ impl Found {
     fn against_give_up(&self, list: &mut Vec<Obstacle>) {
         for side in SIDES {
             let is_other = match self.markers[side as usize] {
-                Standing::Namesake => true,
+                MarkerStanding::Namesake => true,
                 // Otherwise a call with other sides or another name would report that nothing is left.
-                Standing::Other | Standing::MovedOn => self.stage.is_none(),
-                Standing::Missing | Standing::Own | Standing::Retired => false,
+                MarkerStanding::Other | MarkerStanding::MovedOn => self.stage.is_none(),
+                MarkerStanding::Missing | MarkerStanding::Own | MarkerStanding::Retired => false,
             };
             list.extend(is_other.then_some(Obstacle::Marked(side)));
         }
@@ -249,10 +251,10 @@ impl Found {
     fn against_step(&self, way: Way, list: &mut Vec<Obstacle>) {
         for side in SIDES {
             match self.markers[side as usize] {
-                Standing::Own => {}
+                MarkerStanding::Own => {}
                 // Its server has lost it together with the record.
-                Standing::Missing if side == Side::New && !list.is_empty() => {}
-                Standing::Missing => list.push(Obstacle::MarkerLost(side)),
+                MarkerStanding::Missing if side == Side::New && !list.is_empty() => {}
+                MarkerStanding::Missing => list.push(Obstacle::MarkerLost(side)),
                 _ => list.push(Obstacle::Marked(side)),
             }
         }
@@ -260,20 +262,20 @@ impl Found {
         list.extend(self.member_ahead());
         let forward = way == Way::Forward;
         list.extend(self.nobody().filter(|_| forward));
-        if self.whole().is_some_and(WholeStage::values_leave) && self.values.open().is_some() {
+        if self.whole().is_some_and(|whole| whole.values_leave(way)) && self.values.open().is_some() {
             self.against_values(self.values.side(), list);
         }
     }
 
     fn against_opening(&self, list: &mut Vec<Obstacle>) {
         match self.markers[0] {
-            Standing::Missing => list.push(Obstacle::MarkerLost(Side::Old)),
-            Standing::Own | Standing::Retired => {}
+            MarkerStanding::Missing => list.push(Obstacle::MarkerLost(Side::Old)),
+            MarkerStanding::Own | MarkerStanding::Retired => {}
             _ => list.push(Obstacle::Marked(Side::Old)),
         }
         match self.markers[1] {
-            Standing::Own => list.push(Obstacle::NotOpened),
-            Standing::Namesake => list.push(Obstacle::Marked(Side::New)),
+            MarkerStanding::Own => list.push(Obstacle::NotOpened),
+            MarkerStanding::Namesake => list.push(Obstacle::Marked(Side::New)),
             // Another move has begun from there.
             _ => {}
         }

@@ -154,9 +154,9 @@ impl WholeStage {
         }
     }
 
-    /// Returns whether the values leave their side before the next phase.
-    pub fn values_leave(self) -> bool {
-        match self.step(&(), [], Way::Forward) {
+    /// Returns whether the values leave their side before the next phase that way.
+    pub fn values_leave(self, way: Way) -> bool {
+        match self.step(&(), [], way) {
             WholeStep::Write(next) => next.values.open().is_none(),
             other => matches!(other, WholeStep::Mirror { .. }),
         }
@@ -198,9 +198,12 @@ mod tests {
         }
         assert!(!LeavingOld.fits(MovePhase::Old) && !New.fits(MovePhase::BothByOld));
         assert!(!LeavingNew.fits(MovePhase::New) && !Old.fits(MovePhase::New));
-        let leave: Vec<bool> = forward.iter().chain(&back).map(|whole| whole.values_leave()).collect();
+        let leave: Vec<bool> =
+            forward.iter().chain(&back).map(|whole| whole.values_leave(Way::Forward)).collect();
         let (there, home) = ([false, true, true, false, false, false], [false, false, false, true, false]);
         assert_eq!(leave, [&there[..], &home].concat());
+        let leave: Vec<bool> = back.iter().map(|whole| whole.values_leave(Way::Back)).collect();
+        assert_eq!(leave, [false, true, true, false, false]);
         for values in [Old, LeavingOld, New, LeavingNew] {
             assert_eq!(ValuesAt::parse(values.as_str()), Some(values));
         }

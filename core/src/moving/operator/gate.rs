@@ -14,7 +14,7 @@ use super::side::on;
 use super::{Move, MoveBlocker};
 use crate::contracts::Version;
 use crate::decide::moving::evidence::{Contradiction, MoveId, MoveRecord};
-use crate::decide::moving::obstacles::{Standing, Wanted};
+use crate::decide::moving::obstacles::{MarkerStanding, Wanted};
 use crate::decide::moving::values::WholeStage;
 use crate::decide::moving::{MovePhase, Side, Way};
 use crate::error::{Error, ErrorKind, Result};
@@ -26,7 +26,7 @@ const SIDES: [Side; 2] = [Side::Old, Side::New];
 /// The result of shutting the gate.
 pub(super) enum Shut {
     /// No client is outside of the move at this stage.
-    Behind(Looked),
+    Behind(Box<Looked>),
     /// Another operator has written the cell since it was read.
     Changed,
 }
@@ -67,7 +67,7 @@ impl Move {
         // The values on the new side may be copies that this move made.
         let looked = self.look(Some(staged.clone()), !staged.has_copies()).await?;
         match self.refuse(&looked, Wanted::Step(Way::Forward)) {
-            Ok(()) => Ok(Shut::Behind(looked)),
+            Ok(()) => Ok(Shut::Behind(Box::new(looked))),
             Err(blocked) => match self.take_back(&staged, made).await? {
                 true => Err(blocked),
                 false => Ok(Shut::Changed),
@@ -146,7 +146,7 @@ impl Move {
         }
         let (mut stood, mut lifted) = (staged.is_some(), true);
         for (side, stamped) in SIDES.into_iter().zip([old, new]) {
-            let is_own = self.standing(side, stamped.marker.as_ref()) == Standing::Own;
+            let is_own = self.standing(side, stamped.marker.as_ref()) == MarkerStanding::Own;
             let record = self.record_in(&stamped).filter(|_| side == Side::New);
             let ends = record.is_some_and(|record| record.reached() == MovePhase::Old || record.to.is_none());
             if is_own || ends {
@@ -170,8 +170,8 @@ impl Move {
         loop {
             let marked = self.new.stamped().await?;
             match self.standing(Side::New, marked.marker.as_ref()) {
-                Standing::Own => {}
-                Standing::Namesake => return Err(self.new.marked_otherwise(marked.marker.as_ref())),
+                MarkerStanding::Own => {}
+                MarkerStanding::Namesake => return Err(self.new.marked_otherwise(marked.marker.as_ref())),
                 _ => return Ok(()),
             }
             // Read after the version of the marker: *done* is final.

@@ -16,7 +16,7 @@ use crate::ClientRecord;
 use crate::decide::moving::evidence::MoveRecord;
 use crate::decide::moving::gate::{Course, GateMarker, Who};
 use crate::decide::moving::obstacles::{
-    Found, MemberSays, Obstacle, Standing, Stored, TakesPart, Wanted, shut_in,
+    Found, MarkerStanding, MemberSays, Obstacle, Stored, TakesPart, Wanted, shut_in,
 };
 use crate::decide::moving::values::ValuesAt;
 use crate::decide::moving::{MovePhase, Side};
@@ -72,25 +72,27 @@ impl Move {
     }
 
     /// Compares a marker with the marker of this move on a side.
-    pub(super) fn standing(&self, side: Side, marker: Option<&GateMarker>) -> Standing {
+    pub(super) fn standing(&self, side: Side, marker: Option<&GateMarker>) -> MarkerStanding {
         let own = self.marker(side);
         match marker {
-            None => Standing::Missing,
-            Some(stands) if *stands == own => Standing::Own,
-            Some(stands) if side == Side::Old && *stands == self.retired() => Standing::Retired,
-            Some(stands) if stands.name == own.name && stands.course == own.course => Standing::Namesake,
-            Some(stands) if side == Side::New && stands.course == Course::Leaves => Standing::MovedOn,
-            Some(_) => Standing::Other,
+            None => MarkerStanding::Missing,
+            Some(stands) if *stands == own => MarkerStanding::Own,
+            Some(stands) if side == Side::Old && *stands == self.retired() => MarkerStanding::Retired,
+            Some(stands) if stands.name == own.name && stands.course == own.course => {
+                MarkerStanding::Namesake
+            }
+            Some(stands) if side == Side::New && stands.course == Course::Leaves => MarkerStanding::MovedOn,
+            Some(_) => MarkerStanding::Other,
         }
     }
 
     /// The same for a stamp of the new side. Without a marker, the record of a move that has begun counts.
-    fn standing_of_new(&self, stamp: &Stamped) -> Standing {
+    fn standing_of_new(&self, stamp: &Stamped) -> MarkerStanding {
         let standing = self.standing(Side::New, stamp.marker.as_ref());
         let record = self.record_in(stamp).filter(|record| record.reached() != MovePhase::Old);
         let is_other = stamp.arrival.as_ref().is_some_and(|arrival| arrival.url != self.old.url);
         match (standing, record) {
-            (Standing::Missing, Some(_)) if is_other => Standing::Namesake,
+            (MarkerStanding::Missing, Some(_)) if is_other => MarkerStanding::Namesake,
             (standing, _) => standing,
         }
     }

@@ -27,7 +27,7 @@ use super::look::Looked;
 use super::side::{OperatorSide, on};
 use super::{Move, MoveBlocker};
 use crate::decide::moving::evidence::{Contradiction, MoveId, MoveRecord};
-use crate::decide::moving::obstacles::{MemberSays, Standing, shut_in};
+use crate::decide::moving::obstacles::{MarkerStanding, MemberSays, shut_in};
 use crate::decide::moving::values::{ValuesAt, WholeStage};
 use crate::decide::moving::{MovePhase, Side, Stage};
 use crate::error::{Error, ErrorKind, Result};
@@ -68,8 +68,8 @@ impl Move {
             _ => of_stage.ok_or_else(nothing_to_repair)?,
         };
         for (side, standing) in [(Side::Old, found.markers[0]), (Side::New, found.markers[1])] {
-            if matches!(standing, Standing::Namesake)
-                || standing == Standing::Other && shut_in(phase).contains(&side)
+            if matches!(standing, MarkerStanding::Namesake)
+                || standing == MarkerStanding::Other && shut_in(phase).contains(&side)
             {
                 return Err(self.side(side).marked_otherwise(looked.stamps[side as usize].marker.as_ref()));
             }
@@ -199,7 +199,7 @@ impl Move {
         loop {
             let stamped = side.stamped().await?;
             // If the end of the move opened the gate, the operator that ended it has recorded the epoch.
-            let is_shut = self.standing(side.side, stamped.marker.as_ref()) == Standing::Own;
+            let is_shut = self.standing(side.side, stamped.marker.as_ref()) == MarkerStanding::Own;
             if stamped.epoch >= stage.epoch || !is_shut {
                 return Ok(());
             }

@@ -11,7 +11,7 @@ use super::late::{is_late, late};
 use super::look::Looked;
 use super::{Move, MoveClient, MoveLate};
 use crate::decide::moving::evidence::MoveRecord;
-use crate::decide::moving::obstacles::{Found, Standing};
+use crate::decide::moving::obstacles::{Found, MarkerStanding};
 use crate::decide::moving::values::ValuesAt;
 use crate::decide::moving::{MovePhase, Side};
 use crate::error::{Error, Result};
@@ -203,8 +203,8 @@ impl Move {
         let mut status = self.status_at(staged, &looked.members);
         if status.state == MoveState::Done {
             match found.markers {
-                [_, Standing::Own] => status.state = MoveState::Opening,
-                [Standing::Retired, _] => status.state = MoveState::Finishing,
+                [_, MarkerStanding::Own] => status.state = MoveState::Opening,
+                [MarkerStanding::Retired, _] => status.state = MoveState::Finishing,
                 _ => {}
             }
         }
@@ -214,16 +214,16 @@ impl Move {
     fn status_without_stage(&self, found: &Found) -> MoveStatus {
         let [old, new] = found.epochs;
         let (state, phase, epoch) = match found.markers {
-            [Standing::Retired, _] => (MoveState::Finished, MovePhase::Done, new),
+            [MarkerStanding::Retired, _] => (MoveState::Finished, MovePhase::Done, new),
             _ if found.contradiction().is_some() => {
                 let reached = found.record.map_or(MovePhase::Old, MoveRecord::reached);
                 (MoveState::Lost, reached, if reached.token() == Side::New { new } else { old })
             }
-            [Standing::Namesake | Standing::Other, _]
-            | [_, Standing::Namesake | Standing::MovedOn | Standing::Other] => {
+            [MarkerStanding::Namesake | MarkerStanding::Other, _]
+            | [_, MarkerStanding::Namesake | MarkerStanding::MovedOn | MarkerStanding::Other] => {
                 (MoveState::Elsewhere, MovePhase::Old, old)
             }
-            [Standing::Missing, Standing::Missing] => (MoveState::NotBegun, MovePhase::Old, old),
+            [MarkerStanding::Missing, MarkerStanding::Missing] => (MoveState::NotBegun, MovePhase::Old, old),
             _ => (MoveState::GivenUp, MovePhase::Old, old),
         };
         let (name, values, waits_for) = (self.name.to_string(), phase.token().into(), Vec::new());

@@ -71,7 +71,7 @@ impl Move {
         }
         let begins = way == Way::Forward && phase == MovePhase::Old;
         let freezes = read.as_ref().is_some_and(|staged| {
-            staged.values.open().is_some() && staged.whole().values_leave() && phase != MovePhase::Old
+            staged.values.open().is_some() && staged.whole().values_leave(way) && phase != MovePhase::Old
         });
         let looked = self.look(read, begins && checked.shut.is_none() || freezes).await?;
         self.refuse(&looked, Wanted::Step(way))?;
@@ -100,7 +100,7 @@ impl Move {
         match self.shut(staged, checked.made).await? {
             Shut::Behind(looked) => {
                 checked.shut = looked.staged.as_ref().map(|staged| staged.version);
-                self.next(looked, Way::Forward).await
+                self.next(*looked, Way::Forward).await
             }
             Shut::Changed => Ok(Stepped::Changed),
         }

@@ -384,7 +384,7 @@ async fn what_does_not_move_is_refused_by_name() {
     for error in stays {
         assert!(
             matches!(error.kind(), ErrorKind::Unsupported { .. })
-                && error.to_string().contains("does not move"),
+                && error.to_string().contains("do not move"),
             "{error}"
         );
     }

@@ -16,13 +16,13 @@ fn record(from: MovePhase, to: impl Into<Option<MovePhase>>, over: u64) -> MoveR
 #[test]
 fn a_missing_stage_is_judged_by_the_record() {
     let judged = |record| judge(Some(read(New, 9)), None, record);
-    assert_eq!(judged(None), Verdict::NoMove);
-    assert_eq!(judged(Some(record(Old, None, 3))), Verdict::NoMove, "given up");
-    assert_eq!(judged(Some(record(BothByOld, Old, 3))), Verdict::NoMove);
-    assert_eq!(judged(Some(record(New, Done, 3))), Verdict::Done);
+    assert_eq!(judged(None), MoveVerdict::NoMove);
+    assert_eq!(judged(Some(record(Old, None, 3))), MoveVerdict::NoMove, "given up");
+    assert_eq!(judged(Some(record(BothByOld, Old, 3))), MoveVerdict::NoMove);
+    assert_eq!(judged(Some(record(New, Done, 3))), MoveVerdict::Done);
     for (from, to) in [(Old, BothByOld), (BothByNew, BothByOld), (BothByNew, New)] {
         let found = judged(Some(record(from, to, 3)));
-        assert_eq!(found, Verdict::Stops(Contradiction::StageLost), "{from} {to}");
+        assert_eq!(found, MoveVerdict::Stops(Contradiction::StageLost), "{from} {to}");
     }
 }
 
@@ -36,7 +36,7 @@ fn a_stage_is_followed_if_the_record_announces_it_or_its_next_change() {
         (read(BothByOld, 9), record(BothByOld, BothByNew, 8)),
         (read(BothByOld, 6), record(BothByNew, BothByOld, 5)),
     ] {
-        assert_eq!(judged(stage, record), Verdict::Follows, "{stage:?} {record:?}");
+        assert_eq!(judged(stage, record), MoveVerdict::Follows, "{stage:?} {record:?}");
     }
     for (stage, record, found) in [
         (read(BothByOld, 3), record(BothByOld, BothByNew, 4), Contradiction::StageWentBack),
@@ -44,7 +44,7 @@ fn a_stage_is_followed_if_the_record_announces_it_or_its_next_change() {
         (read(New, 9), record(BothByOld, BothByNew, 4), Contradiction::RecordWentBack),
         (read(Old, 9), record(BothByNew, BothByOld, 4), Contradiction::RecordWentBack),
     ] {
-        assert_eq!(judged(stage, record), Verdict::Stops(found), "{stage:?} {record:?}");
+        assert_eq!(judged(stage, record), MoveVerdict::Stops(found), "{stage:?} {record:?}");
     }
 }
 
@@ -52,31 +52,31 @@ fn a_stage_is_followed_if_the_record_announces_it_or_its_next_change() {
 fn only_the_first_phase_may_be_without_a_record_of_this_move() {
     let another = |record| MoveRecord { id: MoveId(8), ..record };
     for record in [None, Some(another(record(Old, None, 1))), Some(another(record(Old, Old, 1)))] {
-        assert_eq!(judge(None, Some(read(Old, 4)), record), Verdict::Awaits);
+        assert_eq!(judge(None, Some(read(Old, 4)), record), MoveVerdict::Awaits);
         for phase in [BothByOld, BothByNew, New, Done] {
             let found = judge(None, Some(read(phase, 4)), record);
-            assert_eq!(found, Verdict::Stops(Contradiction::RecordLost), "{phase}");
+            assert_eq!(found, MoveVerdict::Stops(Contradiction::RecordLost), "{phase}");
         }
     }
     for phase in [Old, New] {
         let found = judge(None, Some(read(phase, 4)), Some(another(record(BothByNew, New, 1))));
-        assert_eq!(found, Verdict::Stops(Contradiction::StageWentBack), "{phase}");
+        assert_eq!(found, MoveVerdict::Stops(Contradiction::StageWentBack), "{phase}");
     }
-    assert_eq!(judge(None, Some(read(Old, 4)), Some(record(Old, None, 4))), Verdict::Awaits);
+    assert_eq!(judge(None, Some(read(Old, 4)), Some(record(Old, None, 4))), MoveVerdict::Awaits);
 }
 
 #[test]
 fn a_stage_below_the_known_one_is_a_contradiction_and_done_is_final() {
     let records = Some(record(Old, BothByOld, 4));
     let known = |phase, version| Some(read(phase, version));
-    let back = Verdict::Stops(Contradiction::StageWentBack);
+    let back = MoveVerdict::Stops(Contradiction::StageWentBack);
     assert_eq!(judge(known(BothByOld, 6), known(BothByOld, 5), records), back);
     assert_eq!(judge(known(BothByOld, 5), known(Old, 5), records), back);
-    assert_eq!(judge(known(Old, 4), known(BothByOld, 5), records), Verdict::Follows);
-    assert_eq!(judge(known(Done, 6), None, None), Verdict::Done);
+    assert_eq!(judge(known(Old, 4), known(BothByOld, 5), records), MoveVerdict::Follows);
+    assert_eq!(judge(known(Done, 6), None, None), MoveVerdict::Done);
     let repaired = StageRead { id: MoveId(8), ..read(BothByOld, 1) };
     let record = MoveRecord { id: MoveId(8), ..record(BothByOld, BothByOld, 0) };
-    assert_eq!(judge(known(BothByNew, 6), Some(repaired), Some(record)), Verdict::Follows);
+    assert_eq!(judge(known(BothByNew, 6), Some(repaired), Some(record)), MoveVerdict::Follows);
 }
 
 #[test]

@@ -18,7 +18,7 @@ fn found(phase: Option<MovePhase>) -> Found {
         values: phase.map_or(Side::Old, MovePhase::token).into(),
         copies: false,
         record: phase.map(|phase| record(phase, phase)),
-        markers: [if phase.is_some() { Standing::Own } else { Standing::Missing }; 2],
+        markers: [if phase.is_some() { MarkerStanding::Own } else { MarkerStanding::Missing }; 2],
         epochs: [0; 2],
         layouts: [true; 2],
         outsiders: false,
@@ -81,7 +81,7 @@ fn a_side_that_lost_the_move_is_in_the_way_of_each_step() {
         }
     }
     let ended = Found { record: Some(record(MovePhase::New, MovePhase::Done)), ..found(None) };
-    let ended = Found { markers: [Standing::Retired, Standing::Missing], ..ended };
+    let ended = Found { markers: [MarkerStanding::Retired, MarkerStanding::Missing], ..ended };
     assert_eq!(ended.contradiction(), None);
 }
 

@@ -1,6 +1,6 @@
 //! The steps of one participant.
 
-use latchwork_core::backend::decide::moving::evidence::{Verdict, judge};
+use latchwork_core::backend::decide::moving::evidence::{MoveVerdict, judge};
 use latchwork_core::backend::decide::moving::gate::{GateMarker, Who};
 use latchwork_core::backend::decide::moving::{AcquireNext, MovePhase, Side, Sides, may_acknowledge};
 
@@ -136,24 +136,24 @@ impl Ends {
                 state.client_mut(who).is_read = true;
                 return;
             }
-            _ if is_gone && self.has(Fault::GoesBackUnasked) => Verdict::NoMove,
+            _ if is_gone && self.has(Fault::GoesBackUnasked) => MoveVerdict::NoMove,
             verdict => verdict,
         };
         let client = state.client_mut(who);
         client.is_read = true;
         // The new side's stamp has the epoch of a move that is done.
-        let of_done = u16::from(verdict == Verdict::Done);
+        let of_done = u16::from(verdict == MoveVerdict::Done);
         client.epoch = client.epoch.max(epoch).max(of_done).max(read.map_or(0, |read| read.stage.epoch));
         (client.awaits, client.stopped) = (false, false);
         match verdict {
-            Verdict::NoMove => client.known = None,
-            Verdict::Done => client.done = true,
-            Verdict::Follows => {
+            MoveVerdict::NoMove => client.known = None,
+            MoveVerdict::Done => client.done = true,
+            MoveVerdict::Follows => {
                 client.known = read;
                 client.done |= read.is_some_and(|read| read.stage.phase == MovePhase::Done);
             }
-            Verdict::Awaits => (client.known, client.awaits) = (read, true),
-            Verdict::Stops(_) => client.stopped = true,
+            MoveVerdict::Awaits => (client.known, client.awaits) = (read, true),
+            MoveVerdict::Stops(_) => client.stopped = true,
         }
         let is_behind = read.is_none() && !matches!(client.phase(), MovePhase::Old | MovePhase::Done);
         state.left_behind |= is_behind && !state.forgotten;

@@ -2,7 +2,7 @@
 
 use latchwork_core::backend::decide::moving::evidence::{Contradiction, MoveId, MoveRecord, StageRead};
 use latchwork_core::backend::decide::moving::obstacles::{
-    Found, MemberSays, Obstacle, Standing, Stored, TakesPart, Wanted,
+    Found, MarkerStanding, MemberSays, Obstacle, Stored, TakesPart, Wanted,
 };
 use latchwork_core::backend::decide::moving::values::{ValuesAt, WholeStage, WholeStep};
 use latchwork_core::backend::decide::moving::{MovePhase, Side, Stage, Way};
@@ -35,13 +35,13 @@ impl Places {
         let stage = old.stage;
         let markers = [
             match old.leaves_to {
-                None => Standing::Missing,
-                Some(to) if to == ends.1 => Standing::Own,
-                Some(_) => Standing::Namesake,
+                None => MarkerStanding::Missing,
+                Some(to) if to == ends.1 => MarkerStanding::Own,
+                Some(_) => MarkerStanding::Namesake,
             },
             match new.record {
-                Some(record) if record.to.is_some() => Standing::Own,
-                _ => Standing::Missing,
+                Some(record) if record.to.is_some() => MarkerStanding::Own,
+                _ => MarkerStanding::Missing,
             },
         ];
         let participants = self.participants.iter().enumerate().filter_map(|(who, (from, to))| {

@@ -1,6 +1,6 @@
 //! The steps of a participant.
 
-use latchwork_core::backend::decide::moving::evidence::{Verdict, continues, judge};
+use latchwork_core::backend::decide::moving::evidence::{MoveVerdict, continues, judge};
 use latchwork_core::backend::decide::moving::obstacles::MemberSays;
 use latchwork_core::backend::decide::moving::values::ValuesAt;
 use latchwork_core::backend::decide::moving::{Holding, MovePhase, Side, Sides, may_acknowledge};
@@ -54,11 +54,13 @@ impl Places {
         let verdict = match judge(known.map(|known| known.read), read.map(|read| read.read), record) {
             // By the stage alone.
             _ if self.has(Fault::IgnoresTheRecord) => match read {
-                Some(_) => Verdict::Follows,
-                None => Verdict::NoMove,
+                Some(_) => MoveVerdict::Follows,
+                None => MoveVerdict::NoMove,
             },
-            Verdict::Stops(_) | Verdict::Awaits if read.is_some() && self.has(Fault::RecordsNothing) => {
-                Verdict::Follows
+            MoveVerdict::Stops(_) | MoveVerdict::Awaits
+                if read.is_some() && self.has(Fault::RecordsNothing) =>
+            {
+                MoveVerdict::Follows
             }
             verdict => verdict,
         };
@@ -66,11 +68,11 @@ impl Places {
         (client.is_read, client.stopped, client.awaits) = (true, None, false);
         let mut says = MemberSays { stopped: None, knows: None, ..MemberSays::default() };
         match verdict {
-            Verdict::NoMove => client.known = None,
-            Verdict::Done => client.done = true,
-            Verdict::Follows => client.known = staged,
-            Verdict::Awaits => (client.known, client.awaits) = (staged, true),
-            Verdict::Stops(found) => {
+            MoveVerdict::NoMove => client.known = None,
+            MoveVerdict::Done => client.done = true,
+            MoveVerdict::Follows => client.known = staged,
+            MoveVerdict::Awaits => (client.known, client.awaits) = (staged, true),
+            MoveVerdict::Stops(found) => {
                 client.stopped = Some(found);
                 says.knows = client.known.map(|known| known.read.version);
                 says.stopped = Some(found);
