@@ -204,15 +204,15 @@ cases! {
         let status = soon("status", operator.status()).await.expect("readable");
         assert!(status.waits_for.iter().any(|of| of.label == "late"), "{status:?}");
         // A client that one side still lists is waited for.
-        late.sides.each_ref().map(|side| side.link.cut());
-        let bound = late.sides.each_ref().map(|side| context.recovery(side)).into_iter().max().unwrap_or_default() + CLEAN_UP;
+        late.sides.iter().for_each(|side| side.link.cut());
+        let bound = late.sides.iter().map(|side| context.recovery(side)).max().unwrap_or_default() + CLEAN_UP;
         let steps = within(bound, "its leases end", operator.advance(ignored));
         let phase = tokio::select! {
             () = willing.follows() => unreachable!("it has no end"),
             phase = steps => phase,
         };
         assert_eq!(phase.expect("it is gone"), MovePhase::BothByNew);
-        late.sides.each_ref().map(|side| side.link.heal());
+        late.sides.iter().for_each(|side| side.link.heal());
         late.leaves().await;
         willing.meanwhile(operator.abort(ignored)).await.expect("given up");
         willing.leaves().await;
