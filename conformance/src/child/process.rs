@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use super::role::{Order, Role};
 use super::start::command;
-use crate::bounds::PATIENCE;
+use crate::bounds::{CONNECT, PATIENCE};
 use crate::waits::within;
 
 /// A child process, which a drop kills.
@@ -99,7 +99,8 @@ impl<E: Send + 'static> Child<E> {
 
     /// Returns the next event.
     pub async fn next(&mut self) -> E {
-        self.next_within(PATIENCE).await
+        // The child may first wait for a lost reply: for a request timeout of up to `CONNECT`, and again after others have written.
+        self.next_within(PATIENCE + 2 * CONNECT).await
     }
 
     /// Returns the next event, within this time.
