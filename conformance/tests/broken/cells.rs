@@ -51,7 +51,7 @@ pub(super) const CONTROLS: &[Control] = &[
         .fails("cell_unknown_write_is_reported_and_made_once")
         .passes("watch_order_shows_the_latest_in_the_end"),
     broken("a_write_whose_outcome_is_unknown_is_told_as_failed", || Arc::new(TellsFailure))
-        .fails("counter_add_is_applied_once")
+        .fails("cell_unknown_write_is_reported_and_made_once")
         .passes("cell_held_write_succeeds_only_during_the_hold"),
     broken("a_write_is_delivered_late_whatever_it_expected", || Arc::new(Writes(late_over_any)))
         .fails("cell_unknown_late_write_meets_another_version")
