@@ -4,14 +4,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 use crate::address::Address;
+use crate::support::Sweeps;
 
 /// Objects that their users share. The map keeps none of them alive.
 #[derive(Debug)]
 pub(crate) struct ByAddress<T> {
     objects: HashMap<Address, Weak<T>>,
-    // The next sweep takes out the objects that have ended at this size. Twice the size after each sweep keeps
-    // the sweeps linear in the number of all objects.
-    sweep_at: usize,
+    sweeps: Sweeps,
 }
 
 impl<T> ByAddress<T> {
@@ -22,10 +21,10 @@ impl<T> ByAddress<T> {
 
     /// Adds an object, or replaces the object of its address. Returns whether the others were swept.
     pub(crate) fn insert(&mut self, address: Address, object: &Arc<T>) -> bool {
-        let sweeps = self.objects.len() >= self.sweep_at;
+        let sweeps = self.sweeps.is_due(self.objects.len());
         if sweeps {
             self.objects.retain(|_, object| object.strong_count() > 0);
-            self.sweep_at = 16.max(2 * self.objects.len());
+            self.sweeps.swept(self.objects.len());
         }
         self.objects.insert(address, Arc::downgrade(object));
         sweeps
@@ -34,7 +33,7 @@ impl<T> ByAddress<T> {
 
 impl<T> Default for ByAddress<T> {
     fn default() -> Self {
-        Self { objects: HashMap::new(), sweep_at: 16 }
+        Self { objects: HashMap::new(), sweeps: Sweeps::default() }
     }
 }
 

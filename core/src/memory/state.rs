@@ -16,6 +16,7 @@ use crate::decide::count::Count;
 use crate::decide::count::request::{CountRequest, Decided};
 use crate::decide::queue::{Admissions, Micros, Queue};
 use crate::error::{LostReason, Result};
+use crate::support::Sweeps;
 
 #[derive(Default)]
 pub(super) struct StoreState {
@@ -28,9 +29,7 @@ pub(super) struct StoreState {
     pub(super) cells: CellStore<LeaseId>,
     /// The watches of each cell or queue.
     pub(super) watches: HashMap<Address, Vec<Weak<Notify>>>,
-    // The next watch sweeps at this number of watched addresses. Twice the number after each sweep keeps the
-    // sweeps linear in the number of all watches.
-    pub(super) sweep_at: usize,
+    pub(super) sweeps: Sweeps,
     /// The state of a queue that its watches were notified of last: each node's sequence number, and whether
     /// it was admitted.
     pub(super) told: HashMap<Address, Vec<(u64, bool)>>,
@@ -166,10 +165,10 @@ impl StoreState {
 
     /// Adds a watch of a cell or queue. Returns whether the dropped watches of all were swept.
     pub(super) fn add_watch(&mut self, address: &Address, watch: &Arc<Notify>) -> bool {
-        let sweeps = self.watches.len() >= self.sweep_at;
+        let sweeps = self.sweeps.is_due(self.watches.len());
         if sweeps {
             self.sweep_watches();
-            self.sweep_at = 16.max(2 * self.watches.len());
+            self.sweeps.swept(self.watches.len());
         }
         let watches = self.watches.entry(address.clone()).or_default();
         watches.retain(|watch| watch.strong_count() > 0);

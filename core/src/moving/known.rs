@@ -14,9 +14,7 @@ use crate::decide::moving::values::{ValuesAt, WholeStage};
 use crate::decide::moving::{MovePhase, Stage};
 use crate::error::{Error, ErrorKind, LostReason};
 use crate::seen;
-
-/// The number of holds that are kept before the first search for ended ones.
-const FEW: usize = 64;
+use crate::support::Sweeps;
 
 /// A read of the stage, with its verdict if the record of the new side was read too.
 pub(super) struct Read {
@@ -47,8 +45,7 @@ pub(super) struct Known {
     // given up leaves it there (MIGRATE-EPOCH-RECORDED).
     epoch: u16,
     holds: Vec<Weak<MovingNode>>,
-    // The number of holds at which the next search for ended ones is worth it.
-    crowd: usize,
+    sweeps: Sweeps,
     // Why it knows nothing yet.
     pub(super) why: Option<Error>,
     // The stage that requests of values use; `None` once the membership has ended.
@@ -68,7 +65,7 @@ impl Known {
             compared: None,
             epoch: 0,
             holds: Vec::new(),
-            crowd: 0,
+            sweeps: Sweeps::default(),
             why: None,
             values: Some(values),
         }
@@ -249,9 +246,9 @@ impl Known {
     /// It holds this from now on.
     pub(super) fn add(&mut self, hold: &Arc<MovingNode>) {
         // Not each time: there may be thousands.
-        if self.holds.len() >= self.crowd {
+        if self.sweeps.is_due(self.holds.len()) {
             self.holds.retain(|hold| hold.upgrade().is_some_and(|hold| !hold.is_over()));
-            self.crowd = FEW.max(2 * self.holds.len());
+            self.sweeps.swept(self.holds.len());
         }
         self.holds.push(Arc::downgrade(hold));
     }

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use super::cell_handle::{CellHandle, answered_nonsense};
 use super::count_tries::{CountTries, does_not_fit, untold};
-use crate::contracts::{CellWrite, CellWritten, NodeId, VersionedValue};
+use crate::contracts::{CellWrite, CellWritten, VersionedValue};
 use crate::decide::count::{Change, Changed, Count, Operation, Pace, Told};
 use crate::error::{Error, ErrorKind, Result};
+use crate::support::random_part;
 
 /// One operation, until its outcome is known.
 pub(super) struct CountAttempt<'a> {
@@ -38,10 +39,8 @@ pub(super) async fn pause(handle: &CellHandle, window: Duration) -> bool {
     if window.is_zero() {
         return false;
     }
-    let [.., high, low] = NodeId::random().as_u64().to_be_bytes();
-    let part = window * u32::from(u16::from_be_bytes([high, low])) / u32::from(u16::MAX);
     let clock = handle.client.clock();
-    clock.sleep_until(clock.now() + part).await;
+    clock.sleep_until(clock.now() + random_part(window)).await;
     true
 }
 

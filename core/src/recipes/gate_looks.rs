@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use super::cell_handle::CellHandle;
 use super::queue_handle::QueueHandle;
-use crate::contracts::{CellLife, CellWrite, CellWritten, EntryPage, Expected, NodeId, VersionedValue};
+use crate::contracts::{CellLife, CellWrite, CellWritten, EntryPage, Expected, VersionedValue};
 use crate::decide::barrier::{Disagreement, NoPassage, Passage, Place};
 use crate::decide::renewal_period;
 use crate::error::{Error, ErrorKind, Result};
+use crate::support::random_part;
 use crate::watched::list_behind;
 
 /// How many nodes one page has.
@@ -43,8 +44,7 @@ pub(super) fn recheck(parties: u32, ttl: Duration) -> Duration {
     if parties <= FEW {
         return period;
     }
-    let longest = u64::try_from(period.saturating_mul(parties).as_millis()).unwrap_or(u64::MAX);
-    Duration::from_millis(NodeId::random().as_u64() % longest.max(1))
+    random_part(period.saturating_mul(parties))
 }
 
 /// The gate of one barrier's handle.

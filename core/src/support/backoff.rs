@@ -3,6 +3,7 @@ use std::time::Duration;
 use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 
 use crate::clock::Clock;
+use crate::contracts::NodeId;
 
 /// The first and the longest pause between retries. Jitter at most doubles a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +42,12 @@ impl Pauses {
     const fn of_millis(first: u64, longest: u64) -> Self {
         Self { first: Duration::from_millis(first), longest: Duration::from_millis(longest) }
     }
+}
+
+/// Returns a random part of a duration, so that clients that wait for one event come one after another.
+pub(crate) fn random_part(of: Duration) -> Duration {
+    let [.., a, b, c, d] = NodeId::random().as_u64().to_be_bytes();
+    of.mul_f64(f64::from(u32::from_be_bytes([a, b, c, d])) / f64::from(u32::MAX))
 }
 
 /// An endless sequence of delays that double up to a longest delay. Jitter spreads the clients of a failed

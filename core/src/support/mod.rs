@@ -10,10 +10,12 @@ mod or_pending;
 mod probe;
 mod replicas;
 mod single_flight;
+mod sweeps;
 mod throttle;
 mod transport;
 mod unobserved;
 
+pub(crate) use backoff::random_part;
 pub use backoff::{Backoff, Pauses};
 pub use bounds::{connect_within, note_failure, opening_bound};
 pub use close::CloseOnce;
@@ -26,6 +28,7 @@ pub use probe::{
 };
 pub use replicas::no_replicas;
 pub use single_flight::{SharedTask, SingleFlight};
+pub(crate) use sweeps::Sweeps;
 pub use throttle::{AT_ONCE, Pass, Throttle};
 pub(crate) use transport::no_tls;
 pub use transport::{Stream, Transport};

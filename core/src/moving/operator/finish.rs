@@ -1,6 +1,7 @@
 //! The end of a move that is done: removes its remains on the old side.
 
 use super::Move;
+use super::look::ListValues;
 use super::side::on;
 use crate::decide::moving::obstacles::Wanted;
 use crate::decide::moving::{MovePhase, Side};
@@ -30,7 +31,7 @@ impl Move {
             if is_done {
                 self.open().await?;
             }
-            let looked = self.look(staged, false).await?;
+            let looked = self.look(staged, ListValues::Never).await?;
             let read = looked.stamps[0].clone();
             let staged = match &looked.staged {
                 None if read.marker.as_ref() == Some(&retired) => return Ok(()),
@@ -46,7 +47,7 @@ impl Move {
             let Some(staged) = staged else { return Err(not_done("the move has not begun")) };
             // Also if it exists, so that every client listed now was admitted before.
             let Some(marked) = self.old.mark(&read, Some(&retired)).await? else { continue };
-            let looked = self.look(Some(staged.clone()), false).await?;
+            let looked = self.look(Some(staged.clone()), ListValues::Never).await?;
             if let Err(error) = self.refuse(&looked, Wanted::Finish) {
                 // The clients may stay as long as they are needed. Another operator that listed no client before finds
                 // a new version of the stage. Otherwise it would delete the cell after a marker that admits the clients.

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::super::staged::Staged;
 use super::late::is_late;
-use super::look::Looked;
+use super::look::{ListValues, Looked};
 use super::side::on;
 use super::{Move, MoveBlocker};
 use crate::contracts::Version;
@@ -65,7 +65,8 @@ impl Move {
             };
         }
         // The values on the new side may be copies that this move made.
-        let looked = self.look(Some(staged.clone()), !staged.has_copies()).await?;
+        let values = if staged.has_copies() { ListValues::Never } else { ListValues::Always };
+        let looked = self.look(Some(staged.clone()), values).await?;
         match self.refuse(&looked, Wanted::Step(Way::Forward)) {
             Ok(()) => Ok(Shut::Behind(Box::new(looked))),
             Err(blocked) => match self.take_back(&staged, made).await? {

@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 
 use super::super::member::MemberRecord;
 use super::super::staged::Staged;
-use super::late::late;
+use super::late::{is_late, late};
 use super::{Move, MoveBlocker, MoveClient, ValuesInUse};
 use crate::ClientRecord;
 use crate::decide::moving::evidence::MoveRecord;
@@ -41,6 +41,15 @@ fn side_word<S: Serializer>(side: &Side, serializer: S) -> std::result::Result<S
     side.as_str().serialize(serializer)
 }
 
+/// Whether a look lists the values of both sides, which may be many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ListValues {
+    Never,
+    /// If each member has acknowledged the stage. Otherwise the step waits, and the next look asks again.
+    WhenAcknowledged,
+    Always,
+}
+
 /// The reads of both sides.
 pub(super) struct Looked {
     pub(super) staged: Option<Staged>,
@@ -53,12 +62,19 @@ pub(super) struct Looked {
 }
 
 impl Move {
-    /// Reads everything else at a stage that was read before. `values`: lists the values too.
-    pub(super) async fn look(&self, staged: Option<Staged>, values: bool) -> Result<Looked> {
+    /// Reads everything else at a stage that was read before.
+    pub(super) async fn look(&self, staged: Option<Staged>, values: ListValues) -> Result<Looked> {
         let members = self.members().await?;
         let stamps = [self.old.stamped().await?, self.new.stamped().await?];
         let (on_old, on_new) = try_join(self.old.clients(), self.new.clients()).await?;
-        let values = match values {
+        let are_listed = match values {
+            ListValues::Never => false,
+            ListValues::Always => true,
+            ListValues::WhenAcknowledged => {
+                !staged.iter().any(|staged| members.iter().any(|member| is_late(member, staged)))
+            }
+        };
+        let values = match are_listed {
             true => Some([self.old.values_in_use().await?, self.new.values_in_use().await?]),
             false => None,
         };

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::super::staged::Staged;
+use super::look::ListValues;
 use super::{Move, MoveBlocker, MoveOutsider, MoveState, MoveStatus, QueuesInUse, ValuesInUse};
 use crate::capabilities::Capabilities;
 use crate::decide::moving::obstacles::Wanted;
@@ -112,7 +113,7 @@ impl Move {
 
     /// Plans by a stage that was read before, or by none.
     async fn plan_at(&self, staged: Option<Staged>) -> Result<MovePlan> {
-        let looked = self.look(staged, true).await?;
+        let looked = self.look(staged, ListValues::Always).await?;
         let [old, new] = &looked.stamps;
         let status = self.status_by(&looked);
         let wanted = match status.phase {

@@ -23,7 +23,7 @@
 use uuid::Uuid;
 
 use super::super::staged::Staged;
-use super::look::Looked;
+use super::look::{ListValues, Looked};
 use super::side::{OperatorSide, on};
 use super::{Move, MoveBlocker};
 use crate::decide::moving::evidence::{Contradiction, MoveId, MoveRecord};
@@ -56,7 +56,7 @@ impl Move {
     }
 
     async fn repairs(&self) -> Result<Vec<Side>> {
-        let looked = self.look(self.stage().await?, true).await?;
+        let looked = self.look(self.stage().await?, ListValues::Always).await?;
         let found = self.found(&looked);
         let contradiction = found.contradiction();
         let of_stage = looked.staged.as_ref().map(|staged| staged.stage.phase);
@@ -95,7 +95,7 @@ impl Move {
                 self.open().await?;
             }
             let version = staged.as_ref().map(|staged| staged.version);
-            let looked = self.look(staged, false).await?;
+            let looked = self.look(staged, ListValues::Never).await?;
             let outsiders = self.outsiders(&looked);
             if !outsiders.is_empty() {
                 self.unless_overtaken(version, MoveBlocker::Outsiders(outsiders).into()).await?;

@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 use super::super::member::MemberRecord;
 use super::super::staged::Staged;
 use super::late::{is_late, late};
-use super::look::Looked;
+use super::look::{ListValues, Looked};
 use super::{Move, MoveClient, MoveLate};
 use crate::decide::moving::evidence::MoveRecord;
 use crate::decide::moving::obstacles::{Found, MarkerStanding};
@@ -182,12 +182,13 @@ impl Move {
     }
 
     async fn reads_status(&self) -> Result<MoveStatus> {
-        let (staged, members) = self.staged_and_members().await?;
-        // Until the move is done the stage is enough, and the new side need not answer.
-        if let Some(staged) = staged.as_ref().filter(|staged| staged.stage.phase != MovePhase::Done) {
-            return Ok(self.status_at(staged, &members));
+        match self.stage().await? {
+            // Until the move is done the stage is enough, and the new side need not answer.
+            Some(staged) if staged.stage.phase != MovePhase::Done => {
+                Ok(self.status_at(&staged, &self.members().await?))
+            }
+            staged => Ok(self.status_by(&self.look(staged, ListValues::Never).await?)),
         }
-        Ok(self.status_by(&self.look(staged, false).await?))
     }
 
     /// Reads the stage, and then the members.

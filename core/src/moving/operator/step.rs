@@ -6,7 +6,7 @@ use super::super::member::MemberRecord;
 use super::super::staged::Staged;
 use super::gate::Shut;
 use super::late::is_late;
-use super::look::Looked;
+use super::look::{ListValues, Looked};
 use super::side::on;
 use super::{Move, MoveBlocker, MoveStatus};
 use crate::contracts::Version;
@@ -73,7 +73,12 @@ impl Move {
         let freezes = read.as_ref().is_some_and(|staged| {
             staged.values.open().is_some() && staged.whole().values_leave(way) && phase != MovePhase::Old
         });
-        let looked = self.look(read, begins && checked.shut.is_none() || freezes).await?;
+        let values = match begins && checked.shut.is_none() {
+            true => ListValues::Always,
+            false if freezes => ListValues::WhenAcknowledged,
+            false => ListValues::Never,
+        };
+        let looked = self.look(read, values).await?;
         self.refuse(&looked, Wanted::Step(way))?;
         match way {
             Way::Forward if begins => self.begins(looked, checked).await,

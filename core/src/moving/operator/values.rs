@@ -20,6 +20,7 @@ use super::super::staged::Staged;
 use super::super::values::carry::{Carried, Operates, carry};
 use super::super::values::mirror::{Copying, Place};
 use super::late::is_late;
+use super::look::ListValues;
 use super::side::{OperatorSide, on};
 use super::step::Stepped;
 use super::wait::News;
@@ -183,7 +184,8 @@ impl Operates for WritesValues<'_> {
         let written = async {
             if over.stage.phase != whole.stage.phase {
                 let way = if over.stage.phase < whole.stage.phase { Way::Forward } else { Way::Back };
-                self.of.refuse(&self.of.look(Some(over.clone()), false).await?, Wanted::Step(way))?;
+                self.of
+                    .refuse(&self.of.look(Some(over.clone()), ListValues::Never).await?, Wanted::Step(way))?;
             }
             self.of.write_over(over, whole).await
         };

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use futures_util::future::select_all;
 use tokio::sync::watch;
 
-use super::side::on;
+use super::side::{OperatorSide, on};
 use super::step::{Checked, Stepped};
 use super::{Move, MoveProgress};
+use crate::address::Address;
 use crate::contracts::{QueueEntry, VersionedValue};
 use crate::decide::moving::{MovePhase, Side, Way};
 use crate::error::{Error, LostReason, Result};
@@ -18,52 +19,60 @@ use crate::watched::{View, Watched};
 /// The changes of the stage and of the members. The watches re-check both once a TTL, even without an event.
 pub(super) struct News {
     stage: watch::Receiver<View<Option<VersionedValue>>>,
-    queues: Vec<Queue>,
+    queues: Vec<WatchedQueue>,
     // The watch ends with its last user.
     _stage: Arc<Watched<Option<VersionedValue>>>,
 }
 
-/// A queue, and its watch.
-type Queue = (watch::Receiver<View<Arc<[QueueEntry]>>>, Arc<Watched<Arc<[QueueEntry]>>>);
+/// A queue of a side.
+struct WatchedQueue {
+    side: Side,
+    views: watch::Receiver<View<Arc<[QueueEntry]>>>,
+    // The watch ends with its last user.
+    _watch: Arc<Watched<Arc<[QueueEntry]>>>,
+}
+
+impl WatchedQueue {
+    fn of(side: &OperatorSide, queue: &Address) -> Self {
+        let watch = side.coordinator.client().watch_queue(queue);
+        Self { side: side.side, views: watch.views(), _watch: watch }
+    }
+}
 
 impl News {
     pub(super) fn of(of: &Move) -> Self {
-        let client = of.old.coordinator.client();
-        let (stage, members) = (client.watch_cell(&of.place.stage), client.watch_queue(&of.place.members));
-        Self { stage: stage.views(), queues: vec![(members.views(), members)], _stage: stage }
+        let stage = of.old.coordinator.client().watch_cell(&of.place.stage);
+        let members = WatchedQueue::of(&of.old, &of.place.members);
+        Self { stage: stage.views(), queues: vec![members], _stage: stage }
     }
 
     /// Watches the clients of both sides too.
     fn with_clients(&mut self, of: &Move) {
         if self.queues.len() == 1 {
             let sides = [&of.old, &of.new];
-            self.queues.extend(sides.map(|side| {
-                let clients = side.coordinator.client().watch_queue(&side.place.clients);
-                (clients.views(), clients)
-            }));
+            self.queues.extend(sides.map(|side| WatchedQueue::of(side, &side.place.clients)));
         }
     }
 
     /// Marks all changes up to now as seen: a read that follows is newer.
     pub(super) fn heard(&mut self) {
         self.stage.borrow_and_update();
-        self.queues.iter_mut().for_each(|(views, _)| drop(views.borrow_and_update()));
+        self.queues.iter_mut().for_each(|queue| drop(queue.views.borrow_and_update()));
     }
 
     /// Waits until something has changed since [`heard`](Self::heard).
     pub(super) async fn changed(&mut self) -> Result<()> {
-        let queues = self.queues.iter_mut().map(|(views, _)| Box::pin(views.changed()));
+        let queues = self.queues.iter_mut().map(|queue| Box::pin(queue.views.changed()));
         let goes_on = tokio::select! {
             changed = self.stage.changed() => changed,
             (changed, _, _) = select_all(queues) => changed,
         };
-        let ended = |error: &Error| Err(on(Side::Old)(error.clone()));
         if let View::Ended(error) = &*self.stage.borrow() {
-            return ended(error);
+            return Err(on(Side::Old)(error.clone()));
         }
-        for (views, _) in &self.queues {
-            if let View::Ended(error) = &*views.borrow() {
-                return ended(error);
+        for queue in &self.queues {
+            if let View::Ended(error) = &*queue.views.borrow() {
+                return Err(on(queue.side)(error.clone()));
             }
         }
         goes_on.map_err(|_| Error::closed())

@@ -5,6 +5,7 @@ use crate::decide::moving::MovePhase::{BothByOld, New, Old};
 use crate::decide::moving::evidence::MoveId;
 use crate::decide::moving::values::WholeStage;
 use crate::error::ErrorKind;
+use crate::moving::operator::look::ListValues;
 use crate::moving::operator::{Move, MoveBlocker, MoveState};
 use crate::moving::staged::Staged;
 
@@ -191,6 +192,6 @@ async fn failed_restart_keeps_a_cell_that_records_copies() {
 
 /// The first stage of a move, made by this operator.
 async fn first_stage(operator: &Move) -> Staged {
-    let looked = operator.look(None, false).await.expect("read");
+    let looked = operator.look(None, ListValues::Never).await.expect("read");
     operator.first_stage(&looked).await.expect("made").expect("by this one")
 }
