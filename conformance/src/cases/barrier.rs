@@ -117,9 +117,11 @@ cases! {
     /// a member with another number of parties gets a conflict, and the number may change when no member uses it
     async fn barrier_pass_refuses_another_number_of_parties(context) {
         let [one, two] = context.clients().await;
-        let queue = context.queue_of(Kind::Barrier, "a");
         let first = waiting(&one, 3);
-        until_standing(&two, &queue, 1).await;
+        // Until its number is stored, a member with another number could store that one.
+        let cell = context.queue_of(Kind::Passage, "a");
+        let is_stored = || async { two.coordinator.backend().read_cell(&cell).await.expect("readable").is_some() };
+        until("the number of the first member is stored", is_stored).await;
         for other in [2, 4] {
             let error = fails(soon("another number", barrier(&two, other).wait()).await, ErrorKind::Conflict, "three are stored");
             assert!(error.to_string().contains("3 parties"), "{error}");
