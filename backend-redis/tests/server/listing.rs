@@ -7,7 +7,9 @@ use futures_util::future::join_all;
 use latchwork_core::backend::{Close, Join};
 use latchwork_core::{Claim, Kind};
 
-use crate::common::{ALL, LONG, Operator, SHORT, admitted, ask, client, own, queue, served, waiting};
+use crate::common::{
+    ALL, LONG, Operator, SHORT, admitted, ask, client, connect, own, queue, served, waiting,
+};
 
 #[tokio::test]
 async fn foreign_text_in_a_queue_key_is_ignored() {
@@ -74,7 +76,7 @@ async fn large_listings_at_once_do_not_cost_the_connection() {
     const TASKS: usize = 32;
     let server = own(&["--client-output-buffer-limit", "pubsub 6mb 0 0"]).await;
     let mut operator = Operator::of(&server).await;
-    let client = client(&server, LONG).await;
+    let client = connect(&format!("{}?ttl={LONG}&request_timeout=1m", server.url())).await;
     let queue = queue(Kind::Group, "a");
     let data: Arc<[u8]> = vec![b'x'; 4096].into();
     let join = || Join { data: Arc::clone(&data), ..ask(&queue, Claim::Shared) };

@@ -33,11 +33,10 @@ pub(super) async fn ask(marker: &CellHandle, terms: &Arc<Terms>) -> Result<Count
             (wanted, answer)
         });
         let within = client.request_timeout.saturating_mul(2);
-        let answered = client.serve(asking.wait_within(within, "the read of the server's marker")).await?;
+        let (asked, answer) =
+            client.serve(asking.wait_within(within, "the read of the server's marker")).await?;
         // Otherwise another quorum of this client asked.
-        if let (asked, answer) = answered
-            && asked == *terms
-        {
+        if asked == *terms {
             return answer;
         }
     }
