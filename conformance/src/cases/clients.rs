@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures_util::TryStreamExt;
 use futures_util::future::{join, join_all, join3};
+use latchwork_core::backend::decide::renewal_period;
 use latchwork_core::backend::{LAYOUT, clients_address, stamp_address};
 use latchwork_core::{ClientRecord, Error, ErrorKind};
 
@@ -115,6 +116,22 @@ cases! {
         until_within(context.recovery(&dead), "the dead client is gone", || async { record(&watching, &dead).await.is_none() }).await;
         let numbers = |record: Option<ClientRecord>| record.map(|record| record.sequence);
         assert_eq!(numbers(record(&watching, &watching).await), numbers(before.0), "the idle client must stay listed");
+    }
+
+    "CLIENT-GONE" clock =>
+    /// a client that is cut off just after an acquisition has lost its hold before it leaves the list
+    async fn client_gone_after_its_hold_was_lost(context) {
+        let watching = context.client_with(&context.config(STAYING_TTL)).await;
+        let away = context.mortal().await;
+        let (lock, lease) = (mutex(&away, "a"), away.coordinator.lease());
+        // A renewal proves the registration. The hold is acquired as late after it as possible.
+        let clock = lease.clock().clone();
+        clock.sleep_until(clock.now() + renewal_period(away.ttl()) * 9 / 10).await;
+        let hold = soon("acquire", lock.acquire()).await.expect("free");
+        context.cut_off(&away).await;
+        let bound = context.recovery(&away) + CLEAN_UP;
+        until_within(bound, "the client is gone", || async { record(&watching, &away).await.is_none() }).await;
+        assert!(hold.check().is_err(), "it counts on its hold, and an operator does not see it");
     }
 
     "CLIENT-AGAIN" =>

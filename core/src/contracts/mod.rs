@@ -5,6 +5,7 @@
 //! future, and bounds a wait by its deadline.
 
 mod backend;
+mod bound;
 mod cell_life;
 mod cells;
 mod entry;
@@ -21,6 +22,7 @@ mod node_writer;
 mod nodes;
 
 pub use backend::{Backend, Close, Incarnation};
+pub(crate) use bound::RegistrationBound;
 pub use cell_life::CellLife;
 pub use cells::{
     CellWrite, CellWritten, Cells, ChangeWatch, Expected, MAX_CELL_BYTES, Version, VersionedValue,

@@ -1,12 +1,13 @@
 //! The state of one node, as its client knows it.
 
 use std::fmt;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use super::bound::RegistrationBound;
 use super::lease::{Lease, LeaseState, LeaseWriter};
 use super::leave::Leave;
 use crate::clock::Moment;
@@ -21,6 +22,8 @@ use crate::until::until;
 /// backend writes it, through its [`NodeWriter`](super::NodeWriter).
 pub struct NodeState {
     lease: LeaseWriter,
+    // On a server on which each node has its own lease.
+    bound: OnceLock<Arc<RegistrationBound>>,
     sequence: u64,
     // The epoch of its token. Set at its admission.
     epoch: AtomicU16,
@@ -39,7 +42,7 @@ impl NodeState {
     pub(super) fn new(lease: LeaseWriter, sequence: u64) -> Self {
         let (life, why, seen, changed) = (Mutex::default(), OnceLock::new(), OnceLock::new(), Notify::new());
         let (epoch, ahead) = (AtomicU16::default(), AtomicU32::new(u32::MAX));
-        Self { lease, sequence, epoch, ahead, life, why, seen, changed }
+        Self { lease, bound: OnceLock::new(), sequence, epoch, ahead, life, why, seen, changed }
     }
 
     pub(super) fn lease_writer(&self) -> &LeaseWriter {
@@ -49,6 +52,24 @@ impl NodeState {
     /// Returns the lease that keeps the node.
     pub fn lease(&self) -> &Lease {
         &self.lease
+    }
+
+    /// Core: the node is lost with the client's registration at the latest (CLIENT-HOLDS-REGISTERED).
+    pub(crate) fn bound_by(&self, registration: &Arc<RegistrationBound>) {
+        if !registration.is_on(&self.lease) {
+            let _ = self.bound.set(Arc::clone(registration));
+        }
+    }
+
+    /// Core: the instant at which the node is lost, unless contact is proven again.
+    pub(crate) fn valid_until(&self) -> Moment {
+        let bound = self.bound.get().map_or(Moment::NEVER, |bound| bound.deadline());
+        self.lease.deadline().min(bound)
+    }
+
+    fn seen(&self) -> Seen {
+        let seen = self.lease.seen();
+        self.bound.get().map_or(seen, |bound| bound.add_to(seen))
     }
 
     /// Returns the sequence number: the node's place in the queue and, once admitted, the source of its token
@@ -80,7 +101,7 @@ impl NodeState {
 
     /// Applies an event to its life, and notifies the waiters.
     pub(crate) fn change<T>(&self, event: impl FnOnce(&mut Life, Seen) -> T) -> T {
-        let seen = self.lease.seen();
+        let seen = self.seen();
         let (answer, lost) = {
             let mut life = self.life.lock();
             (event(&mut life, seen), life.was_lost())
@@ -187,7 +208,7 @@ impl NodeState {
     /// Returns why the node is lost, or `None` while it is not, by the clock at the call. The first reason
     /// stays.
     pub fn lost(&self) -> Option<LostReason> {
-        let seen = self.lease.seen();
+        let seen = self.seen();
         let lost = self.life.lock().lost(seen);
         self.report(lost, seen);
         lost
@@ -197,7 +218,7 @@ impl NodeState {
     /// work under it may still run (LEASE-FIXED, LEASE-CLOSE). Core releases such a node a margin later; a
     /// backend that removes lost nodes itself must not remove it.
     pub fn lingers(&self) -> bool {
-        let seen = self.lease.seen();
+        let seen = self.seen();
         self.lost();
         self.look(|life| life.lingers(seen.now, self.lease.ttl()))
     }
@@ -206,7 +227,10 @@ impl NodeState {
     pub fn state(&self) -> LeaseState {
         match self.lost() {
             Some(reason) => LeaseState::Lost(reason),
-            None => self.lease.state(),
+            None => match self.bound.get().map(|bound| bound.state()) {
+                Some(LeaseState::Suspended) => LeaseState::Suspended,
+                _ => self.lease.state(),
+            },
         }
     }
 
@@ -219,8 +243,9 @@ impl NodeState {
             let notified = self.changed.notified();
             tokio::pin!(notified);
             notified.as_mut().enable();
-            // Read before the node's own state: else a change in between would be missed.
-            let lease_seen = self.lease.state();
+            // Read before the node's own state: otherwise a change in between would be missed.
+            let (lease_seen, bound) = (self.lease.state(), self.bound.get());
+            let bound_seen = bound.map(|bound| (bound, bound.state()));
             let state = self.state();
             if state != seen {
                 return state;
@@ -233,6 +258,12 @@ impl NodeState {
             tokio::select! {
                 () = notified => {}
                 _ = self.lease.changed(lease_seen) => {}
+                () = async {
+                    match bound_seen {
+                        Some((bound, seen)) => bound.changed(seen).await,
+                        None => std::future::pending().await,
+                    }
+                } => {}
                 () = self.lease.clock().sleep_until(end) => {}
             }
         }

@@ -84,7 +84,7 @@ impl Tenure {
         let Some(node) = self.node() else { return Duration::ZERO };
         let (state, now) = (node.state(), node.state().lease().clock().now());
         match state.lost() {
-            None => state.lease().deadline().min(state.fixed_end()).since(now),
+            None => state.valid_until().min(state.fixed_end()).since(now),
             Some(_) => Duration::ZERO,
         }
     }

@@ -84,7 +84,8 @@ impl Part for NodePart {
     }
 
     fn left(&self) -> std::time::Duration {
-        Part::left(self.node.state().lease())
+        let state = self.node.state();
+        state.valid_until().since(state.lease().clock().now())
     }
 
     fn ttl(&self) -> std::time::Duration {

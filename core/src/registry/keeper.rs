@@ -10,7 +10,7 @@ use super::lease_report::LeaseReport;
 use super::presence::{Entered, Presence};
 use super::stamp::Refusal;
 use crate::cleanup::Task;
-use crate::contracts::{Backend, Close, Node};
+use crate::contracts::{Backend, Close, Node, RegistrationBound};
 use crate::error::{Error, ErrorKind, LostReason};
 use crate::seen;
 use crate::support::{Backoff, Pauses};
@@ -28,8 +28,11 @@ pub(super) struct Keeper {
 impl Keeper {
     /// Starts it for a client that has entered in this way.
     pub(super) fn start(entrance: Entrance, backend: Arc<dyn Backend>, entry: Entry) -> Entered {
-        let (presence, node) = match entry {
-            Entry::Registered(node) => (Presence::Entered(Arc::clone(&node)), Some(node)),
+        let (presence, registered) = match entry {
+            Entry::Registered(node) => {
+                let bound = RegistrationBound::new(node.state().lease());
+                (Presence::Entered(Arc::clone(&node), Arc::clone(&bound)), Some((node, bound)))
+            }
             Entry::Reads(why) => (Presence::Away(why), None),
         };
         let (stands, presence) = watch::channel(presence);
@@ -38,7 +41,7 @@ impl Keeper {
         let report = LeaseReport::of(backend.name());
         let (clients, record) = (entrance.place.clients.clone(), Arc::clone(&entrance.record));
         let keeper = Self { entrance, stands, wanted: Arc::clone(&wanted) };
-        tokio::spawn(keeper.keep(Arc::downgrade(&backend), node, report));
+        tokio::spawn(keeper.keep(Arc::downgrade(&backend), registered, report));
         Entered { backend, operator, request_timeout, presence, wanted, clients, record }
     }
 
@@ -47,24 +50,24 @@ impl Keeper {
     async fn keep(
         self,
         backend: Weak<dyn Backend>,
-        mut node: Option<Arc<dyn Node>>,
+        mut registered: Option<(Arc<dyn Node>, Arc<RegistrationBound>)>,
         mut report: LeaseReport,
     ) {
         loop {
-            if let Some(node) = &node {
+            if let Some((node, _)) = &registered {
                 let reason = report.until_lost(&**node).await;
                 if reason == LostReason::Closed {
                     return;
                 }
                 seen::registered_anew(report.backend(), reason);
             }
-            match self.enter_anew(&backend, node.as_ref()).await {
-                Some(anew) => {
-                    node = Some(Arc::clone(&anew));
-                    self.stands.send_replace(Presence::Entered(anew));
-                }
-                None => return,
-            }
+            let lost = registered.as_ref().map(|(node, _)| node);
+            let Some(node) = self.enter_anew(&backend, lost).await else { return };
+            let lease = node.state().lease();
+            let continued = registered.take().map(|(_, bound)| bound).filter(|bound| bound.continues(lease));
+            let bound = continued.unwrap_or_else(|| RegistrationBound::new(lease));
+            self.stands.send_replace(Presence::Entered(Arc::clone(&node), Arc::clone(&bound)));
+            registered = Some((node, bound));
         }
     }
 

@@ -166,11 +166,11 @@ impl RegisteredParts {
 impl SequentialNodes for Registered {
     async fn join(&self, join: &Join) -> Result<Joined> {
         let entered = self.entered().await?;
-        let backend = match is_writers(&join.queue) {
+        let acting = match is_writers(&join.queue) {
             true => entered.acts().await?,
             false => entered.works().await?,
         };
-        backend.join(join).await
+        acting.join(join).await
     }
 
     async fn abandon(&self, join: &Join) -> Result<()> {
@@ -190,7 +190,7 @@ impl SequentialNodes for Registered {
     }
 
     async fn revoke(&self, queue: &Address, sequence: u64) -> Result<bool> {
-        self.entered().await?.acts().await?.revoke(queue, sequence).await
+        self.entered().await?.acts().await?.backend.revoke(queue, sequence).await
     }
 
     async fn limit(&self, queue: &Address) -> Result<Option<u32>> {
@@ -202,7 +202,7 @@ impl SequentialNodes for Registered {
         match expected {
             ExpectedLimit::Any => entered.changes(entered.backend.set_limit(queue, expected, limit)).await,
             // The limits of an operator.
-            _ => entered.acts().await?.set_limit(queue, expected, limit).await,
+            _ => entered.acts().await?.backend.set_limit(queue, expected, limit).await,
         }
     }
 }
@@ -218,7 +218,7 @@ impl Cells for Registered {
         let entered = self.entered().await?;
         match cell.kind() {
             // The stamp, and the stage of a move, which only an operator writes.
-            Kind::Layout => entered.acts().await?.write_cell(cell, write).await,
+            Kind::Layout => entered.acts().await?.backend.write_cell(cell, write).await,
             _ => entered.changes(entered.backend.write_cell(cell, write)).await,
         }
     }
