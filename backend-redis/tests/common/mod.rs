@@ -74,7 +74,7 @@ pub async fn connect(url: &str) -> Arc<dyn Backend> {
 
 /// The default request timeout is too short for a busy machine.
 pub async fn client(server: &Server, ttl: &str) -> Arc<dyn Backend> {
-    connect(&format!("{}?ttl={ttl}&request_timeout=4s", server.url())).await
+    connect(&format!("{}?ttl={ttl}&request_timeout=20s", server.url())).await
 }
 
 pub fn says(word: &str) -> impl Fn(&[u8]) -> bool + Send + 'static {
