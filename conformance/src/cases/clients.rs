@@ -132,6 +132,8 @@ cases! {
         let bound = context.recovery(&away) + CLEAN_UP;
         until_within(bound, "the client is gone", || async { record(&watching, &away).await.is_none() }).await;
         assert!(hold.check().is_err(), "it counts on its hold, and an operator does not see it");
+        away.link.heal();
+        acquire_and_release(&mutex(&watching, "a")).await;
     }
 
     "CLIENT-AGAIN" =>
