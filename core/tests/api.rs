@@ -1,5 +1,4 @@
-//! The traits of every public type: it can move between tasks, has `Debug`, and a guard may be dropped
-//! anywhere.
+//! Every public type can move between tasks and has `Debug`, and a guard may be dropped anywhere.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -62,40 +61,32 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::common::private;
 
-// The tests need any progress and any scheme.
+// Examples of generic types.
 type MoveProgress = latchwork_core::MoveProgress<'static>;
 type Scheme = backend::Scheme<'static>;
-// The tests need any result.
 type SingleFlight = backend::SingleFlight<Result<Lease>>;
 type SharedTask = backend::SharedTask<Result<Lease>>;
-// The tests need any fact.
 type Fact = facts::Fact<String>;
-// The tests need any client.
 type Pass = backend::Pass<'static>;
-// The tests need any lease.
 type CellStore = latchwork_core::backend::decide::CellStore<u64>;
 
-// The tests need any item.
 type Page = latchwork_core::Page<ListedKey>;
 type Listing = latchwork_core::Listing<ListedKey>;
-// The tests need any state.
 type Watch = latchwork_core::recipes::Watch<Option<VersionedValue>>;
-// The tests need any answer of a request.
 type Acquire = latchwork_core::recipes::Acquire<Option<MutexGuard>>;
 
-/// Traits that are never used as `dyn`.
+/// Traits without `dyn`.
 const OF_TYPES: [&str; 5] = ["Acquired", "BlockOn", "Fenced", "Guard", "Reentrant"];
 
 fn travels<T: Send + Sync + Unpin + Debug + 'static>() {}
 fn travels_unsized<T: Send + Sync + ?Sized + 'static>() {}
-// Such a type belongs to one task at a time.
+// Belongs to one task at a time.
 fn moves_unsized<T: Send + ?Sized + 'static>() {}
 fn shows_itself<T: Debug + ?Sized>() {}
 fn is_send<T: Send + 'static>(value: T) -> T {
     value
 }
 
-/// Calls the check for each type, and returns the names.
 macro_rules! each {
     ($check:ident: $($name:ident)+) => {{
         $($check::<$name>();)+
@@ -146,7 +137,6 @@ fn every_public_type_is_send_sync_unpin_and_debug() {
     assert_eq!(declared, looked_at.map(str::to_owned).collect());
 }
 
-/// The public types and traits of all sources below a folder.
 fn declared_in(folder: &Path, into: &mut BTreeSet<String>) {
     for entry in fs::read_dir(folder).expect("a folder of this crate") {
         let path = entry.expect("read").path();
@@ -164,14 +154,14 @@ fn declared_in(folder: &Path, into: &mut BTreeSet<String>) {
     }
 }
 
-/// Returns the name that a line of core's macro `guards!` declares: `    MutexGuard: Reentrant Fenced;`.
+/// Returns the name in a line of core's macro `guards!`: `    MutexGuard: Reentrant Fenced;`.
 fn guard(line: &str) -> Option<&str> {
     let (name, is) = line.strip_prefix("    ")?.strip_suffix(';')?.split_once(':')?;
     let words = |text: &str| text.chars().all(|char| char.is_alphanumeric() || char == ' ');
     (name.starts_with(char::is_uppercase) && words(name) && words(is)).then_some(name)
 }
 
-/// This test only has to compile: no future is awaited.
+/// This test only has to compile.
 #[test]
 fn every_future_can_be_spawned() {
     let runtime = runtime();
@@ -214,8 +204,7 @@ fn a_guard_that_outlives_its_runtime_is_dropped_in_peace() {
         (guard, loss)
     });
     runtime.shutdown_timeout(Duration::from_secs(5));
-    // The lease's renewal has ended. The guard is held until the deadline, even if the server is silent
-    // before.
+    // The renewal has ended, and the guard is held until the deadline.
     assert!(guard.is_held());
     coordinator.lease().clock().jump(coordinator.lease().ttl());
     assert_eq!(guard.check().expect_err("lost").lost_reason(), Some(LostReason::Expired));

@@ -1,4 +1,5 @@
-//! A task that acquires in a loop lets other tasks run: every operation uses tokio's cooperative budget.
+//! A task that acquires in a loop lets other tasks run, because every operation uses tokio's cooperative
+//! budget.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,10 +8,10 @@ use latchwork_core::Owner;
 
 use crate::common::connected;
 
-/// Tokio lets a task do 128 operations in a row. An acquisition is at least one of them.
+/// Tokio lets a task do 128 operations in a row, and an acquisition is at least one of them.
 const MOST: usize = 130;
 
-/// How often `again` runs before another ready task does.
+/// Returns how often `again` runs before another ready task does.
 async fn before_others(mut again: impl AsyncFnMut()) -> usize {
     let ran = Arc::new(AtomicBool::new(false));
     tokio::spawn({

@@ -1,5 +1,3 @@
-//! Values and counts over a memory store: lost events, versions that fall, unknown outcomes.
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -17,7 +15,7 @@ fn text(cell: Option<VersionedValue>) -> Option<String> {
     cell.map(|cell| String::from_utf8(cell.value.to_vec()).expect("text"))
 }
 
-/// The watch waits between two tries, so it has no request from which it could learn of the close.
+/// The watch waits between two tries, so no request reports the close.
 #[tokio::test(start_paused = true)]
 async fn a_close_in_an_outage_ends_a_watch_at_once() {
     let (client, link) = connected();
@@ -25,7 +23,6 @@ async fn a_close_in_an_outage_ends_a_watch_at_once() {
     let mut watch = value.watch().await.unwrap();
     assert_eq!(watch.changed().await.unwrap(), None);
     link.cut();
-    // The pauses have grown to seconds.
     tokio::time::sleep(4 * client.lease().ttl()).await;
     assert!(!watch.is_current());
     client.close().await.unwrap();
@@ -112,7 +109,7 @@ async fn ids_of_a_count_that_fell_are_forgotten_until_they_are_new_to_the_handle
     assert_eq!(ids.next_id().await.unwrap(), 1, "an own deletion is not a loss");
 }
 
-/// The cell's server is replaced at some instant, and the new one does not have the cell.
+/// From some instant on, the cell's server does not have the cell.
 #[derive(Debug, Default)]
 struct Replaced(AtomicBool);
 
@@ -140,13 +137,12 @@ async fn cell_that_a_replaced_server_lacks_ends_watches_and_latches_as_forgotten
     let mut waiting = std::pin::pin!(latch.wait());
     assert!(tokio::time::timeout(Duration::from_millis(1), &mut waiting).await.is_err(), "one is missing");
     plant.0.store(true, Ordering::Relaxed);
-    // A read follows after at least a TTL.
     for error in [waiting.await.expect_err("forgotten"), watch.changed().await.expect_err("forgotten")] {
         assert_eq!(error.lost_reason(), Some(LostReason::Forgotten), "{error}");
     }
 }
 
-/// The control of the test above: a deletion on the same server.
+/// The control: a deletion on the same server.
 #[tokio::test(start_paused = true)]
 async fn deleted_cell_is_not_a_forgotten_cell() {
     let plant = Arc::new(Replaced::default());
@@ -198,7 +194,6 @@ async fn add_followed_by_too_many_others_has_unknown_outcome() {
     }
 }
 
-/// The time to idle is shorter than the TTL of the client that watches.
 #[tokio::test(start_paused = true)]
 async fn watched_values_and_latches_stay_although_the_watching_client_has_a_longer_ttl() {
     let store = Memory::new(Clock::tokio());

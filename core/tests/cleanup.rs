@@ -1,5 +1,3 @@
-//! A release reports the truth, and no leave delays the next acquisition without a bound.
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -29,13 +27,9 @@ enum Leave {
     FindsNothing {
         loses: bool,
     },
-    /// Only the first join is answered.
     Silent,
-    /// The client's own lease ends during the leave.
     EndsWithTheLease,
-    /// Every join reports that its lease was lost.
     NeverJoins,
-    /// A join never arrives and cannot be abandoned.
     CutOff,
 }
 
@@ -257,7 +251,7 @@ async fn a_downgrade_that_a_full_server_refused_succeeds_when_it_has_space() {
     }
 }
 
-/// The readers that the writer itself admits need not wait for its least time.
+/// The readers that the writer itself admits need not wait for its `min_hold`.
 #[tokio::test(start_paused = true)]
 async fn a_downgrade_that_was_refused_is_not_put_off_to_the_end_of_a_least_time() {
     let (coordinator, ..) = faulty(Leave::FullUntil(tokio::time::Instant::now() + Duration::from_secs(3)));
@@ -290,7 +284,7 @@ async fn a_join_waits_for_earlier_leaves_and_not_for_later_ones() {
     assert!(!leaving.is_finished());
 }
 
-/// The fixed end counts from the send, the least time from the answer.
+/// The fixed end counts from the send, and `min_hold` from the answer.
 #[tokio::test(start_paused = true)]
 async fn try_waits_for_the_leave_of_a_hold_lost_before_its_minimum() {
     let (coordinator, link) = connected();
@@ -323,7 +317,6 @@ async fn acquire_after_an_unanswered_leave_ends_in_time() {
     assert!(started.elapsed() < ttl + ttl / 2, "{:?}", started.elapsed());
 }
 
-/// Otherwise the leave could be in a long back-off.
 #[tokio::test(start_paused = true)]
 async fn try_after_a_leave_succeeds_when_the_server_returns() {
     let mut config = config();

@@ -1,6 +1,3 @@
-//! A configuration means the same in a URL, in a table and in fields, and always has the text that was
-//! written.
-
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -153,7 +150,6 @@ fn a_table_that_was_written_is_read() {
     }
 }
 
-/// Every field is in the URL.
 fn written(config: &Config) -> String {
     let code = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
     let user = config.user.as_deref().map(code).unwrap_or_default();
@@ -174,7 +170,6 @@ fn written(config: &Config) -> String {
     url
 }
 
-/// The text has every character that has a meaning in a URL.
 fn text() -> impl Strategy<Value = String> {
     proptest::string::string_regex("[a-zA-Z0-9/?#@:&=%+.,;\\\\ üß🔒~!*'()\\[\\]{}-]{1,12}")
         .expect("a good pattern")
@@ -224,7 +219,6 @@ proptest! {
         }
     }
 
-    /// Two texts are one namespace only if percent-encoding makes them the same bytes.
     #[test]
     fn two_texts_are_never_one_namespace(texts in prop::collection::vec("([ab]|%6[12]|%[fF][eEfF]|%C3%BC|ü|%|\\t|\\n| |\\.|%2e|\u{fffd}){1,3}", 2..12)) {
         let mut seen = HashMap::new();

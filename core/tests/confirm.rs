@@ -68,7 +68,6 @@ async fn replicas_are_asked_once_for_each_admission_and_only_where_it_is_demande
     let mutex = client.mutex("a").expect("a good key");
     let held = mutex.acquire().await.expect("acquired");
     assert_eq!(replicas.asked(), 0);
-    // A refused try does not ask.
     let mut waits = Box::pin(mutex.acquire().min_replicas(2));
     assert!(tokio::time::timeout(SECOND, &mut waits).await.is_err());
     assert!(mutex.try_acquire().min_replicas(2).await.expect("answered").is_none());
@@ -94,7 +93,6 @@ async fn unconfirmed_hold_fails_and_is_released_to_the_next_client() {
     }
 }
 
-/// No other client holds the mutex.
 #[tokio::test(start_paused = true)]
 async fn deadline_bounds_the_confirmation_and_its_error_names_replicas() {
     let (store, replicas) = (Memory::new(Clock::tokio()), Replicas::new(Answer::Silence));
@@ -140,7 +138,6 @@ async fn min_replicas_is_refused_without_replica_support() {
         }
         assert!(mutex.acquire().min_replicas(0).await.expect("nothing is demanded").is_held());
     }
-    // The refusal comes before any request.
     link.cut();
     fails(client.mutex("b").expect("a good key").acquire().min_replicas(1).await, refused, "refused");
 }

@@ -1,5 +1,3 @@
-//! Elections and groups over a memory store: lost events, numbers that fall, shared watches.
-
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -50,7 +48,7 @@ async fn observers_share_a_watch_that_goes_with_the_last_of_them() {
     assert_eq!(store.contents(), Vec::<String>::new());
 }
 
-/// Listings show sequence numbers that are lower by this number, as after a restore of older data.
+/// Listings show lower sequence numbers, as after a restore of older data.
 #[derive(Debug, Default)]
 struct Restored(AtomicU64);
 
@@ -98,7 +96,6 @@ async fn lead_campaigns_again_after_an_outage() {
     let mut terms = Vec::new();
     let leading = election.lead(b"it", |leader| {
         terms.push(leader.token());
-        // The first term ends by the outage.
         let first = terms.len() == 1;
         if first {
             link.cut();
@@ -116,7 +113,7 @@ async fn lead_campaigns_again_after_an_outage() {
     assert!(terms.len() == 2 && terms[0] < terms[1], "{terms:?}");
 }
 
-/// The server refuses data, and renews leases. While the flag is set, it also refuses cells.
+/// The server refuses data, and cells while the flag is set.
 #[derive(Debug, Default)]
 struct Full(AtomicU64, AtomicBool);
 

@@ -226,7 +226,7 @@ async fn a_hold_whose_fixed_end_was_before_a_close_was_lost_by_its_fixed_end() {
     assert_eq!(guard.check().unwrap_err().lost_reason(), Some(LostReason::MaxHold));
 }
 
-/// Work under a dropped hold may continue (LEASE-MARGIN-BEFORE-LEAVE).
+/// LEASE-MARGIN-BEFORE-LEAVE: work under a dropped hold may continue.
 #[tokio::test(start_paused = true)]
 async fn a_close_waits_for_a_hold_that_was_dropped_after_its_fixed_end() {
     for (released, how) in [(false, "dropped"), (true, "released")] {
@@ -335,11 +335,10 @@ async fn work_under_a_hold_need_not_be_send_and_the_errors_are_the_librarys() {
             assert_eq!(tokio::task::spawn_local(work).await.unwrap().unwrap(), 2);
         })
         .await;
-    // The future is `Send` if the work is.
     let lock = mutex.clone();
     let sent = tokio::spawn(async move { lock.acquire().with(async |hold| hold.token()).await });
     assert!(sent.await.unwrap().is_ok());
-    // The error has the key, also if only the release notices the loss.
+    // The error has the key, even if only the release notices the loss.
     let lost = mutex
         .acquire()
         .with(async |_| {

@@ -16,7 +16,6 @@ use crate::common::{Plant, connected, fails, planted};
 const TRIP: Duration = Duration::from_millis(20);
 const SOON: Duration = Duration::from_secs(5);
 
-/// Polls a call once, and keeps it.
 fn kept<'a, T: 'a>(
     call: impl Future<Output = T> + Send + 'a,
 ) -> Pin<Box<dyn Future<Output = T> + Send + 'a>> {
@@ -95,7 +94,6 @@ async fn kept_read_of_a_quorum_marker_blocks_no_other_acquisition() {
     soon(soon(first).await.release()).await;
 }
 
-/// A thousand handles of ten clients add at once, as a fleet that starts does.
 #[tokio::test(start_paused = true)]
 async fn fleet_that_counts_at_once_on_a_server_that_compares_is_counted_exactly() {
     let store = Memory::new(Clock::tokio());
@@ -151,7 +149,6 @@ async fn dropped_calls_that_were_not_sent_are_not_applied() {
     link.delay(TRIP);
     let counter = client.counter("a").expect("a good key");
     let under_way = kept(counter.add(1));
-    // Lets the first one be sent.
     tokio::time::sleep(TRIP / 4).await;
     drop((kept(counter.add(10)), kept(counter.add(20))));
     assert_eq!(soon(counter.add(100)).await, 101);

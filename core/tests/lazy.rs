@@ -1,5 +1,3 @@
-//! A coordinator that connects at its first use, for services that start before their server.
-
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +13,7 @@ use latchwork_core::{
 };
 use parking_lot::Mutex;
 
-/// The connect needs some time, and first fails as planned.
+/// The connect takes time, and first fails as planned.
 #[derive(Debug)]
 struct Late {
     store: Memory,
@@ -187,7 +185,6 @@ async fn a_lease_that_was_taken_before_it_connected_is_the_connections_lease_fro
     assert_eq!(early.state(), LeaseState::Live);
     assert!(early.same_as(&coordinator.lease()));
     assert_eq!(early.deadline(), coordinator.lease().deadline());
-    // The early handle stays ended under the next lease.
     early.clock().jump(early.ttl());
     assert_eq!(guard.check().expect_err("its deadline has passed").lost_reason(), Some(LostReason::Expired));
     assert_eq!(watching.await.expect("no panic"), (LeaseState::Live, LostReason::Expired));
@@ -211,7 +208,7 @@ async fn a_service_that_connects_lazily_is_tested_on_the_paused_clock_of_its_sto
     assert_eq!(guard.check().expect_err("its end has come").lost_reason(), Some(LostReason::MaxHold));
 }
 
-/// Otherwise a time that was given before would be another instant on the store's clock.
+/// Otherwise an earlier time would be another instant on the store's clock.
 #[tokio::test(start_paused = true)]
 async fn a_store_that_is_made_after_the_lazy_connect_must_be_on_the_same_clock() {
     let config = Config::from_url("memory://made-after-the-lazy-connect").expect("a good URL");

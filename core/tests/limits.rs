@@ -1,5 +1,3 @@
-//! A refused argument is named in the error, and no request is sent.
-
 use std::time::Duration;
 
 use latchwork_core::recipes::{Acquire, Acquired, Guard};
@@ -47,7 +45,6 @@ impl Bad {
     }
 }
 
-/// Acquires in every way.
 async fn refused(coordinator: &Coordinator, bad: &Bad) -> Vec<(&'static str, Error)> {
     let (mutex, rwlock) = (coordinator.mutex(KEY).expect("good"), coordinator.rwlock(KEY).expect("good"));
     let semaphore = coordinator.semaphore(KEY, 2).expect("good");
@@ -80,7 +77,6 @@ async fn bad_option_is_named_by_every_verb() {
     let coordinator = private().await;
     for bad in [
         Bad::Label("l".repeat(4097)),
-        // The limit counts bytes, not characters.
         Bad::Label("ü".repeat(2049)),
         Bad::Within,
         Bad::MaxHold,

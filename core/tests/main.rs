@@ -1,5 +1,3 @@
-//! Tests of this crate through its public interface, on memory.
-
 mod common;
 
 mod api;

@@ -1,6 +1,3 @@
-//! Many holds end at once: concurrent leaves are bounded, a leave that a join waits for goes first, and no
-//! leave is forgotten.
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -15,7 +12,6 @@ use latchwork_core::{Clock, Config, Coordinator, Ended, Error, ErrorKind, LostRe
 use tokio::time::{Instant, sleep, timeout};
 
 const HOLDS: usize = 1000;
-/// Longer than any test of this file takes on the paused clock.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -32,7 +28,7 @@ struct Leaves {
     now: AtomicUsize,
     most: AtomicUsize,
     all: AtomicUsize,
-    // The number of leaves before the client ended.
+    // The leaves before the client ended.
     at_close: AtomicUsize,
 }
 
@@ -143,7 +139,7 @@ async fn refused_leaves_are_repeated_a_few_at_a_time() {
     assert!(leaves.most() <= 2 * LEAVES_AT_ONCE, "{} requests at once", leaves.most());
 }
 
-/// All leaves together take longer than the time of a try.
+/// All leaves together take longer than a try.
 #[tokio::test(start_paused = true)]
 async fn a_leave_that_a_join_waits_for_goes_first() {
     let ManyHolds { client, .. } = many_holds(Leave::Takes(Duration::from_millis(300)));
@@ -167,7 +163,7 @@ async fn close_after_many_leaves_keeps_its_bound_and_frees_all() {
 }
 
 const BURSTS: usize = 3000;
-/// The close releases these holds one by one.
+/// The holds that the close releases one by one.
 const SURPLUS: usize = BURSTS - IN_ONE_STEP;
 
 #[tokio::test(start_paused = true)]
@@ -227,7 +223,6 @@ async fn a_close_whose_server_is_away_returns_after_two_request_timeouts_however
             link.cut();
         }
         let (began, margin) = (Instant::now(), client.lease().margin());
-        // Memory ends the lease although the link is cut.
         client.close().await.expect("closed");
         let bound = margin + 2 * Config::new("memory").request_timeout;
         assert!(began.elapsed() <= bound, "{:?}", began.elapsed());
@@ -303,7 +298,7 @@ async fn a_waiter_of_the_closing_client_that_gets_the_hand_off_hands_it_on() {
         next.expect("no panic").release().await.expect("held");
     }
     while let Some(ended) = own.join_next().await {
-        // The hold was lost at the admission, or the client was closed.
+        // The hold was lost at its admission, or the client was closed.
         assert!(ended.expect("no panic").map_or(true, |guard| !guard.is_held()));
     }
     drop((guards, first));
@@ -324,7 +319,7 @@ async fn close_now_does_not_release_holds_before_their_minimum_time() {
     }
 }
 
-/// One master of a cluster is away: the leaves of its nodes have no answer.
+/// A master of a cluster is away: the leaves of its nodes have no answer.
 #[derive(Debug, Default)]
 struct PartAway {
     up_to: AtomicU64,

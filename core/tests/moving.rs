@@ -1,5 +1,3 @@
-//! A move between sides with different capabilities, and a side that refuses a request.
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -15,7 +13,6 @@ use latchwork_core::{
 };
 use tokio::time::{sleep, timeout};
 
-/// Longer than any operation of this file takes, except a blocked step.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server with a replica that confirms.
@@ -49,7 +46,7 @@ impl Plant for Replicated {
 struct Named {
     name: &'static str,
     store: Memory,
-    // The plant affects participants, and operators if it says so.
+    // For participants, and for operators if it says so.
     plant: Option<Arc<Replicated>>,
 }
 
@@ -108,7 +105,6 @@ impl Moved {
         self.part.mutex(key).expect("a good key")
     }
 
-    /// The participant lets the step happen.
     async fn steps(&self, to: &str) {
         let stepped = timeout(PATIENCE, self.operator.advance(|_| {})).await;
         assert_eq!(stepped.unwrap_or_else(|_| panic!("no step to {to}")).expect("a step").as_str(), to);
@@ -187,7 +183,6 @@ async fn values_that_the_other_side_cannot_have_are_named_before_they_are_frozen
     let error = fails(advanced, ErrorKind::Conflict, "they would be usable on neither side");
     assert!(error.to_string().contains("held_writes"), "{error}");
     assert_eq!(counter.add(1).await.expect("it is used still"), 2);
-    // Values on the new side remain.
     assert!(counter.delete().await.expect("deleted"));
     moved.steps("both-by-new").await;
     counter.add(1).await.expect("it is used on the new side");

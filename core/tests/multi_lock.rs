@@ -1,5 +1,3 @@
-//! Several locks as one, on memory: refusals, round trips, and the result of a lost lease.
-
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -26,7 +24,7 @@ fn lock(coordinator: &Coordinator, keys: &[&str]) -> MultiLock {
     MultiLock::new(members(coordinator, keys)).expect("good members")
 }
 
-/// A lock of "a" at a coordinator, and of "b" at another one, with the link of the second.
+/// "a" on a coordinator and "b" on another one, with the link of the second.
 fn of_two_coordinators() -> (Coordinator, MultiLock, Link) {
     let store = Memory::new(Clock::tokio());
     let ((one, _), (two, link)) = (connected(&store, Some("one")), connected(&store, Some("two")));
@@ -64,7 +62,6 @@ async fn members_that_have_no_order_are_refused_by_name() {
         refused(members(&one, &["x", "y", "x"]))
             .starts_with("\"x\": invalid argument `members`: the lock is given twice")
     );
-    // Two recipes of the same queue.
     let mut same = members(&one, &["x"]);
     same.push(one.mutex("x").unwrap().into());
     assert!(refused(same).contains("given twice"));
@@ -93,7 +90,6 @@ async fn all_are_acquired_and_released_in_one_round_trip_each() {
     assert_eq!(guard.waited(), acquired);
     guard.release().await.unwrap();
     let released = begun.elapsed() - acquired;
-    // Each way has a delay.
     assert!(acquired <= 2 * TRIP && released <= 2 * TRIP, "{acquired:?}, {released:?}");
     assert_eq!(guard.addresses().iter().map(|address| address.name()).collect::<Vec<_>>(), ["c", "a", "b"]);
 }
@@ -139,7 +135,6 @@ async fn multi_guard_states_follow_the_worst_member() {
     assert_eq!(guard.lost().key(), "b");
     link.heal();
     assert_eq!(guard.release().await.unwrap_err().lost_reason(), Some(LostReason::Expired));
-    // The member that was not lost is also free again.
     assert!(one.mutex("a").unwrap().try_acquire().await.unwrap().is_some());
 }
 

@@ -1,5 +1,3 @@
-//! One lock on a majority, on memory: refusals, cost, outages, and servers that have forgotten their data.
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -17,10 +15,8 @@ const TTL: Duration = Duration::from_secs(10);
 const TRIP: Duration = Duration::from_millis(100);
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 
-/// One store for each member.
 struct Servers(Vec<Memory>);
 
-/// One client of each server.
 struct Client {
     coordinators: Vec<Coordinator>,
     links: Vec<Link>,
@@ -46,7 +42,6 @@ impl Servers {
         [(); COUNT].map(|()| self.client())
     }
 
-    /// Starts servers that have markers.
     async fn initialized(members: usize) -> Self {
         let servers = Self::start(members);
         servers.client().lock().initialize().await.expect("initialized");
@@ -135,7 +130,6 @@ async fn servers_without_a_marker_count_after_the_longest_ttl_or_when_they_are_d
     let guard = lock.acquire().await.expect("acquired");
     assert!(from.elapsed() >= TTL && from.elapsed() < TTL + Duration::from_secs(2), "{:?}", from.elapsed());
     guard.release().await.unwrap();
-    // A client that comes later does not wait.
     let from = Instant::now();
     drop(servers.client().lock().acquire().await.expect("acquired"));
     assert!(from.elapsed() < TRIP);
@@ -192,7 +186,6 @@ async fn a_hold_outlives_a_minority_and_is_lost_with_the_majority() {
     sleep(3 * TTL).await;
     assert_eq!((held(&guard), guard.state()), (vec![true, false, true], HoldState::Held));
     assert!(guard.remaining() > TTL / 2 && others.lock().try_acquire().await.unwrap().is_none());
-    // The hold takes the missing member again.
     clients.links[1].heal();
     until("it joins again", async || held(&guard) == [true; 3]).await;
 
@@ -203,7 +196,7 @@ async fn a_hold_outlives_a_minority_and_is_lost_with_the_majority() {
     assert_eq!(lost.await, Ended::Lost(LostReason::Expired));
     assert!(from.elapsed() <= TTL, "{:?}", from.elapsed());
     assert!(!guard.is_held() && guard.remaining().is_zero());
-    // The client gives the remaining members back, and a healed member does not revive the hold.
+    // The client gives the other members back, and a healed member does not revive the hold.
     until("all are free", async || others.lock().try_acquire().await.unwrap().is_some()).await;
     clients.links.iter().for_each(Link::heal);
     sleep(TTL).await;
@@ -215,7 +208,7 @@ async fn quorum_validity_follows_the_qth_best_member() {
     let clients = Servers::initialized(3).await.client();
     let guard = clients.lock().acquire().await.unwrap();
     until("all join", async || held(&guard) == [true; 3]).await;
-    // Two members are no longer renewed, one of them for a longer time.
+    // Two members are no longer renewed, the second one from later on.
     clients.links[0].cut();
     sleep(TTL / 2).await;
     clients.links[1].cut();
@@ -245,7 +238,7 @@ async fn a_server_that_has_forgotten_a_hold_does_not_count_until_the_hold_has_en
         one.links[2].cut();
         let guard = locks[0].acquire().await.unwrap();
         assert_eq!(held(&guard), [true, true, false]);
-        // The second client can reach both servers. The first client does not notice the loss of data.
+        // The second client reaches both servers, and the first does not notice the loss of data.
         one.links[1].cut();
         servers.0[1].wipe();
         let second = locks[1].acquire().within(TTL / 2).await;
@@ -271,8 +264,7 @@ async fn initialize_vouches_for_no_server_while_another_one_has_a_marker() {
     one.links[1].cut();
     servers.0[1].wipe();
     two.lock().initialize().await.unwrap();
-    // A server that is away is not a reason to refuse, because another marker shows that the quorum is not
-    // new.
+    // Another marker shows that the quorum is not new, so no refusal is needed for a server that is away.
     two.links[0].cut();
     two.lock().initialize().await.unwrap();
     two.links[0].heal();
@@ -300,7 +292,6 @@ async fn a_server_that_forgets_between_look_and_join_does_not_count() {
     sleep(TTL).await;
     one.links[0].cut();
     let guard = one.lock().acquire().await.unwrap();
-    // The servers forget while the second client's tries are under way.
     two.links.iter().for_each(|link| link.delay(TRIP));
     let trying = tokio::spawn(async move { lock.try_acquire().await });
     sleep(TRIP / 2).await;
@@ -334,7 +325,6 @@ async fn without_a_majority_it_fails_in_time_and_holds_nothing() {
     for mutex in others.lock().members() {
         assert!(mutex.queue().first(10).await.unwrap().is_empty(), "nothing is held");
     }
-    // With a majority the lock works again.
     clients.links[0].heal();
     drop(lock.acquire().await.expect("three are up"));
 }
@@ -350,7 +340,6 @@ async fn contenders_hold_one_at_a_time_and_none_waits_for_ever() {
                 tokio::spawn(async move {
                     let lock = clients.lock();
                     for turn in 0..8 {
-                        // A client that cannot reach a member leaves it out.
                         let down = (task + turn) % 7;
                         if let Some(link) = clients.links.get(down).filter(|_| members > 2) {
                             link.cut();
@@ -428,7 +417,6 @@ async fn a_dropped_acquisition_and_a_dropped_guard_leave_nothing() {
     until("it waits", async || one.lock().members()[0].queue().first(10).await.unwrap().len() == 2).await;
     waiting.abort();
     drop(guard);
-    // The same client acquires at once.
     drop(one.lock().try_acquire().await.unwrap().expect("free again"));
     sleep(TRIP).await;
     for mutex in one.lock().members() {

@@ -21,7 +21,7 @@ struct Stored {
     plants: Arc<Plants>,
 }
 
-/// During this time, other tasks begin to wait for the answer.
+/// Other tasks begin to wait for the answer during this time.
 const ROUND_TRIP: Duration = Duration::from_millis(5);
 
 #[derive(Debug, Default)]
@@ -143,7 +143,7 @@ async fn returning_client_reads_the_layout_before_it_sends_requests() {
 }
 
 /// The client loses its registration while its change waits in the driver, and comes back before the change
-/// is sent. The change would follow any work of an operator during this time.
+/// is sent: after any work of an operator.
 async fn late<T>(change: impl AsyncFnOnce(&Coordinator) -> Result<T>) -> Result<T> {
     let (stored, client, link) = Stored::with_client().await;
     let ttl = client.lease().ttl();
@@ -172,7 +172,6 @@ async fn a_change_that_was_sent_before_the_client_lost_its_place_has_an_unknown_
 async fn a_client_that_is_back_enters_as_soon_as_it_is_needed() {
     let (_, client, link) = Stored::with_client().await;
     link.cut();
-    // The client tries four times per TTL.
     tokio::time::sleep(3 * client.lease().ttl()).await;
     link.heal();
     let began = tokio::time::Instant::now();
@@ -192,7 +191,6 @@ async fn client_with_an_ended_lease_retries_registration_once() {
     for failing in [once, again] {
         let listed = operator.backend().list(&clients, EntryPage::new(0, 10)).await.expect("listed");
         let last = listed.last().expect("both are listed").sequence;
-        // The server reports the end of the lease before these joins.
         stored.plants.joins.lock().extend(vec![ErrorKind::Lost(LostReason::Expired); failing]);
         assert!(operator.backend().revoke(&clients, last).await.expect("answered"));
         let answer = value.write(b"x").await;
@@ -259,7 +257,7 @@ async fn a_connect_goes_on_while_the_server_is_silent_until_its_time_is_over() {
             let stored = Arc::clone(&stored);
             async move { stored.client(LAYOUT).await }
         });
-        // The connector has connected, and the client has not registered yet.
+        // The connector has connected, and the client has not registered.
         stored.link.lock().take();
         let link = loop {
             tokio::task::yield_now().await;
@@ -283,7 +281,6 @@ async fn a_connect_goes_on_while_the_server_is_silent_until_its_time_is_over() {
                 assert!(error.to_string().contains("registers itself"), "{error}");
             }
         }
-        // Tries without an answer leave no registration.
         tokio::time::sleep(config(LAYOUT).ttl * 2).await;
         assert_eq!(registered().await, 1);
     }

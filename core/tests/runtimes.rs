@@ -1,4 +1,4 @@
-//! A client on more than one runtime: its background tasks belong to the runtime on which it was created.
+//! The background tasks of a client belong to the runtime on which it was created.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,8 +17,7 @@ use tokio::time::timeout;
 
 /// Long enough that a busy machine delays no renewal beyond it.
 const TTL: Duration = Duration::from_secs(2);
-/// For tests in which a third of it means "at once", also on a busy machine, and for waits that a test must
-/// not reach.
+/// A third of it means "at once" even on a busy machine. Also for waits that a test must not reach.
 const LONG: Duration = Duration::from_secs(6);
 /// Only an operation that never ends reaches this bound.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -33,7 +32,7 @@ fn config_of(ttl: Duration) -> Config {
     config
 }
 
-/// With this configuration a test can distinguish a wait for a request timeout from an immediate answer.
+/// Distinguishes a wait for a request timeout from an immediate answer.
 fn slow_to_give_up() -> Config {
     let mut config = config_of(LONG);
     config.request_timeout = PATIENCE;
@@ -46,12 +45,10 @@ fn runtimes() -> [Runtime; 2] {
     [kept, Builder::new_current_thread().enable_all().build().expect("a runtime")]
 }
 
-/// A client that belongs to this runtime, and its link.
 fn connected(runtime: &Runtime, store: &Memory, config: &Config) -> (Coordinator, Link) {
     runtime.block_on(async { store.connect(config) }).expect("connected")
 }
 
-/// The output of a future on this runtime, within this time.
 fn within<F: IntoFuture>(time: Duration, runtime: &Runtime, future: F) -> F::Output {
     runtime.block_on(async { timeout(time, future).await }).expect("no answer, and no error")
 }
@@ -107,7 +104,6 @@ fn a_reopened_lease_outlives_the_runtime_of_the_acquire_that_reopened_it() {
     let (client, link) = connected(&kept, &Memory::new(Clock::system()), &config_of(LONG));
     let mutex = client.mutex("a").expect("a good key");
     link.cut();
-    // The machine seems to have slept for this time.
     client.lease().clock().jump(LONG);
     in_the_end(&kept, async { client.lease().until_lost().await });
     link.heal();
@@ -117,7 +113,6 @@ fn a_reopened_lease_outlives_the_runtime_of_the_acquire_that_reopened_it() {
     guard.check().expect("it is renewed");
 }
 
-/// A connector that waits for permission.
 #[derive(Debug)]
 struct Slow(Memory, Arc<Notify>);
 
@@ -154,7 +149,7 @@ fn is_gone<T>(answer: Result<T>) {
     assert!(!fails(answer, ErrorKind::RuntimeGone, "its runtime is gone").is_retryable());
 }
 
-/// A `static` coordinator is used in this way if each test has a separate runtime.
+/// A `static` coordinator is used in this way if each test has its own runtime.
 #[test]
 fn a_client_whose_runtime_is_gone_reports_it_at_once_in_every_operation() {
     let ([kept, _], [passing, _]) = (runtimes(), runtimes());
@@ -185,7 +180,7 @@ fn a_client_whose_runtime_is_gone_reports_it_at_once_in_every_operation() {
     is_gone(within(at_once, &kept, permits.clone().set_limit(2)));
     is_gone(within(at_once, &kept, guard.release()));
     is_gone(within(at_once, &kept, again.release()));
-    // Without renewal the client's holds expire, and the next client is admitted.
+    // Without renewals the client's holds expire.
     assert_eq!(in_the_end(&kept, reader.lost()), Ended::Lost(LostReason::Expired));
     drop(in_the_end(&kept, other.rwlock(key).expect("a good key").write()).expect("acquired"));
     drop((reader, permits));
@@ -214,7 +209,6 @@ fn a_waiting_acquire_reports_that_the_runtime_is_gone() {
     drop(held);
 }
 
-/// A close of the backend never returns.
 #[derive(Debug)]
 struct NeverCloses;
 
@@ -233,19 +227,18 @@ fn close_is_bounded_although_the_backend_never_closes() {
     fails(in_the_end(&kept, client.close()), ErrorKind::Unavailable, "the backend confirms nothing");
 }
 
-/// The join still arrives, on a lease that lives on.
+/// The join arrives later, on a live lease.
 #[test]
 fn a_try_that_is_dropped_with_its_runtime_leaves_nothing() {
     let [kept, passing] = runtimes();
     let store = Memory::new(Clock::system());
     let mut config = config_of(LONG);
-    // A quarter of it is longer than the delay of the answer; the clean-up waits for the answer that long.
+    // The clean-up waits a quarter of it for the answer, which is longer than the delay.
     config.request_timeout = Duration::from_secs(8);
     let [(client, link), (other, _)] = [(); 2].map(|()| connected(&kept, &store, &config));
     let mutex = client.mutex("a").expect("a good key");
     assert!(store.contents().is_empty(), "{:?}", store.contents());
     link.delay(Duration::from_secs(1));
-    // The server has the node, and the answer is on the way.
     let has_landed = async {
         while store.contents().is_empty() {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -259,7 +252,6 @@ fn a_try_that_is_dropped_with_its_runtime_leaves_nothing() {
         }
     });
     drop(passing);
-    // The client removes the node of the join.
     let _guard = in_the_end(&kept, other.mutex("a").expect("a good key").acquire()).expect("acquired");
 }
 
@@ -269,7 +261,6 @@ fn a_quorum_is_widened_though_the_runtime_of_its_acquisition_has_ended() {
     // The first member answers late, but before the timeout.
     let members = members_of(&kept, LONG, LONG / 2, &["a", "b", "c"]);
     let lock = quorum(&members, LONG);
-    // The lock asks this member first.
     members[0].link.hold();
     let guard = passing.block_on(async { lock.acquire().await }).expect("a majority is quick");
     assert!(guard.sequences()[0].is_none(), "it answers later");
@@ -290,8 +281,8 @@ fn lost_quorum_is_given_back_though_the_runtime_of_its_first_member_has_ended() 
     all.extend(members(&kept, TTL, &["b", "c"]));
     let lock = quorum(&all, TTL);
     let guard = passing.block_on(async { lock.acquire().await }).expect("free");
-    // The first member is lost with its runtime, and the second one by an outage. In between the other runtime
-    // completes the majority.
+    // The first member is lost with its runtime, and the second one by an outage. In between the other
+    // runtime completes the majority.
     drop(passing);
     in_the_end(&kept, async {
         while guard.sequences()[1..].iter().any(Option::is_none) {
@@ -312,12 +303,11 @@ struct Member {
     link: Link,
 }
 
-/// For each name, one client of a separate server, on this runtime.
+/// A client of a separate server for each name.
 fn members(runtime: &Runtime, ttl: Duration, names: &[&str]) -> Vec<Member> {
     members_of(runtime, ttl, ttl / 10, names)
 }
 
-/// The same with a request timeout.
 fn members_of(runtime: &Runtime, ttl: Duration, request_timeout: Duration, names: &[&str]) -> Vec<Member> {
     let connected = names.iter().map(|&name| {
         let mut config = config_of(ttl);

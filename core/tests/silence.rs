@@ -31,7 +31,6 @@ async fn a_waiter_in_the_queue_gives_up_a_ttl_and_a_request_after_the_last_answe
         fails(waiting.await.expect("no panic"), ErrorKind::Unavailable, "nobody answers");
         let took = began.elapsed();
         assert!(took <= config.ttl + config.request_timeout + ROUNDING, "{took:?}");
-        // It keeps its place until the lease is lost.
         assert!(took >= config.ttl / 2, "{took:?}");
         drop(held);
     }

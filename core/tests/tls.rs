@@ -1,4 +1,4 @@
-//! The test programs of the backends use real servers.
+//! The test programs of the backends use real servers instead.
 
 use std::fs;
 use std::path::PathBuf;
@@ -36,12 +36,11 @@ impl Authority {
         (params.signed_by(&key, &self.0).unwrap().pem(), key.serialize_pem())
     }
 
-    /// The server asks its clients for a certificate, greets them and counts them.
     async fn serve(&self, served: Arc<AtomicUsize>) -> String {
         self.listen(b"hello", served).await
     }
 
-    /// The server closes the connection without data, like a TLS proxy with a server that is down.
+    /// Like a TLS proxy whose server is down.
     async fn hang_up(&self) -> String {
         self.listen(b"", Arc::default()).await
     }
@@ -68,7 +67,6 @@ impl Authority {
         tokio::spawn(async move {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
-                // This server ignores a refused client.
                 if let Ok(mut stream) = acceptor.accept(stream).await {
                     served.fetch_add(1, Ordering::SeqCst);
                     let _ = stream.write_all(greeting).await;
@@ -80,7 +78,6 @@ impl Authority {
     }
 }
 
-/// The folder is removed with this value.
 struct Files(PathBuf);
 
 impl Files {
@@ -159,7 +156,6 @@ async fn a_mistake_in_a_file_is_an_invalid_argument_that_names_the_field() {
     }
     for name in ["ca", "cert", "key"] {
         let mut config = files.config();
-        // A folder can be found, but cannot be read.
         for (path, says) in [(files.0.join("missing"), "missing"), (files.0.clone(), "cannot be read")] {
             *match name {
                 "ca" => &mut config.ca,
@@ -183,7 +179,6 @@ async fn next_connection_uses_renewed_files() {
     let transport = Transport::of(&files.config(), None).unwrap();
     assert_eq!(greeting(&transport, &address).await.unwrap(), "hello");
 
-    // The server does not trust the issuer.
     files.identity(&Authority::new().sign("client"));
     greeting(&transport, &address).await.expect_err("the new files are used");
     let failure = transport.failure().expect("it is TLS that failed");
@@ -193,7 +188,7 @@ async fn next_connection_uses_renewed_files() {
     assert_eq!(greeting(&transport, &address).await.unwrap(), "hello");
     assert!(transport.failure().is_none(), "it is over");
 
-    // A certificate without its key, as in the middle of a renewal: the last good files are used.
+    // A certificate without its key, as during a renewal: the last good files are used.
     files.write("cert", &authority.sign("half").0);
     assert_eq!(greeting(&transport, &address).await.unwrap(), "hello");
     files.write("ca", "gone");
@@ -201,8 +196,8 @@ async fn next_connection_uses_renewed_files() {
     assert_eq!(served.load(Ordering::SeqCst), 4);
 }
 
-/// If a server only closes the connection, it may refuse the certificate, until a server has accepted it.
-/// After that it is an outage, which ends.
+/// A server that closes the connection may refuse the certificate. After a server has accepted it, this is an
+/// outage.
 #[tokio::test]
 async fn a_hang_up_refuses_no_certificate_that_a_server_has_taken() {
     let authority = Authority::new();
@@ -238,15 +233,14 @@ async fn another_name_is_expected_where_one_is_given() {
     greeting(&transport, &address).await.expect_err("another name");
     let failure = transport.failure().expect("it is TLS that failed");
     assert_eq!(failure.kind(), ErrorKind::WrongServer, "{failure}");
-    // The dialled name is not in the certificate.
     config.server_name = Some("127.0.0.1".to_owned());
     let transport = Transport::of(&config, None).unwrap();
     let dialled = address.replace("127.0.0.1", "localhost");
     assert_eq!(greeting(&transport, &dialled).await.unwrap(), "hello");
 }
 
-/// One test, because the default of rustls is process-wide: first without a default, then with one that has
-/// no cipher suites.
+/// One test, because the default of rustls is process-wide: without a default, then with one without cipher
+/// suites.
 #[tokio::test]
 async fn no_process_wide_provider_is_needed_used_or_set() {
     let authority = Authority::new();

@@ -3,12 +3,12 @@ use std::sync::Arc;
 use super::pending::Pending;
 use super::task::{Task, kept_out};
 
-/// Counts as pending until it is dropped, also with its tokio task (a panic in a driver) or its runtime. So
-/// every wait for it ends.
+/// A task that counts as pending until it is dropped, even by a panic in a driver or the end of its runtime.
+/// So every wait for it ends.
 pub(super) struct InFlight {
     pub(super) task: Task,
     pending: Arc<Pending>,
-    // `None` until the shortest time of its node is over.
+    // `None` while the `min_hold` of its node runs.
     pub(super) number: Option<u64>,
 }
 

@@ -1,11 +1,10 @@
 //! The join of a dropped try, whose answer may still arrive.
 //!
-//! *Why.* A quorum lock drops the tries of members that have not answered when a majority is held, and their
-//! answers arrive moments later. A join without an answer leaves a tombstone, which on Redis keeps the queue
-//! out of its short form for minutes.
+//! A quorum lock drops the tries that have not answered when it has a majority. Without the answer, the join
+//! would leave a tombstone, which keeps a Redis queue out of its short form for minutes.
 //!
-//! *Why only a few.* A join that waits for the semaphore of its client's requests blocks later requests while
-//! it is not polled. So a join is kept only if its task starts at once.
+//! A join that is not polled blocks later requests of its client if it waits for the client's semaphore. So a
+//! join is kept only if its task starts at once.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,7 +21,6 @@ use crate::error::Result;
 pub(crate) struct LateJoin {
     pub(super) join: Join,
     pub(super) obsolete_at: Moment,
-    // Known by the answer, or after a time.
     pub(super) remains: Shared<BoxFuture<'static, Remains>>,
 }
 

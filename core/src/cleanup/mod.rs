@@ -1,9 +1,8 @@
-//! Clean-up in the background. It removes the node of a dropped guard or acquisition from the server, and retries
-//! until the server confirms it or the lease is lost (NODE-CANCEL, NODE-LEAVE-OWN). After a refusal waiters
-//! continue, and the task is retried with long delays.
+//! Clean-up in the background: removes the nodes of dropped guards and acquisitions (NODE-CANCEL,
+//! NODE-LEAVE-OWN). A task is retried until the server confirms it or the lease is lost. After a refusal
+//! waiters continue, and the retries become rare.
 //!
-//! A join first waits for this client's own tasks on the same queue that are pending at that moment
-//! (QUEUE-LEAVE-BEFORE-JOIN), so that `drop(guard)` and then `try_acquire` succeeds. See
+//! A join first waits for the pending tasks of its client on the same queue (QUEUE-LEAVE-BEFORE-JOIN). See
 //! `docs/protocol/cleanup.md`.
 
 mod in_flight;
@@ -38,25 +37,23 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::runtime::HomeRuntime;
 use crate::support::{SharedTask, SingleFlight};
 
-/// A handle to the background worker. When the last clone is dropped, the worker settles the remaining tasks and
-/// closes the backend.
+/// The handle of the background worker. When the last clone is dropped, the worker settles the remaining
+/// tasks and closes the backend.
 #[derive(Clone, Debug)]
 pub(crate) struct Cleanup {
     sender: mpsc::UnboundedSender<InFlight>,
     pending: Arc<Pending>,
     runtime: Handle,
-    // The runtime of the worker.
     pub(crate) home: HomeRuntime,
-    // Work that follows removals, and the removal of nodes that a close has ended.
+    // Work that follows removals, and removals of nodes that a close has ended.
     tidying: TaskTracker,
-    // The queues with such work that has not started.
+    // Queues whose follow-up work has not started.
     followed: Arc<Mutex<HashSet<Address>>>,
-    // Cancelled when the end of the lease does the rest.
+    // Cancelled when the end of the lease removes the remaining nodes.
     given_up: CancellationToken,
 }
 
 impl Cleanup {
-    /// Starts the worker on the current runtime.
     pub(crate) fn start(backend: Arc<dyn Backend>, request_timeout: Duration) -> Self {
         let (sender, receiver) = mpsc::unbounded_channel();
         let pending = Arc::new(Pending::default());
@@ -68,13 +65,11 @@ impl Cleanup {
         Self { sender, pending, runtime, home, tidying, followed: Arc::default(), given_up }
     }
 
-    /// Spawns work for a hold on the worker's runtime, because the caller's runtime may end before or not be
-    /// driven.
+    /// Spawns work on the worker's runtime, because the caller's runtime may end earlier.
     pub(crate) fn beside(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.runtime.spawn(work);
     }
 
-    /// Joins the work of `flight`, or starts it on the worker's runtime.
     pub(crate) fn share<T, F>(&self, flight: &SingleFlight<T>, work: impl FnOnce() -> F) -> SharedTask<T>
     where
         T: Clone + Send + Sync + 'static,
@@ -83,9 +78,8 @@ impl Cleanup {
         flight.run(&self.runtime, work)
     }
 
-    /// Makes work that another task may continue when its caller is gone. On the worker's runtime the caller polls
-    /// it. On another runtime it becomes a task of the worker's runtime, because its timers would end with the
-    /// caller's runtime.
+    /// Makes work that another task can continue. On another runtime than the worker's it becomes a task of
+    /// the worker's runtime, because its timers would end with the caller's runtime.
     pub(crate) fn at_home<T: Send + 'static>(
         &self,
         work: BoxFuture<'static, Result<T>>,
@@ -96,8 +90,8 @@ impl Cleanup {
         self.driven(work).boxed()
     }
 
-    /// Runs work in a task of the worker's runtime, because work that is not polled must not block others. A drop
-    /// aborts it.
+    /// Runs work in a task of the worker's runtime, because work that is not polled must not block others. A
+    /// drop aborts it.
     pub(crate) fn driven<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T>> + Send + 'static,
@@ -113,8 +107,8 @@ impl Cleanup {
         async move { home.last(answer).await }
     }
 
-    /// Spawns work that runs after the pending removals from `queue`, on the worker's runtime. A close waits for it.
-    /// Earlier work that has not started yet also stands for this work.
+    /// Spawns work that runs after the pending removals from `queue`. A close waits for it. One work that has
+    /// not started yet is enough for several calls.
     pub(crate) fn afterwards(&self, queue: &Address, work: impl Future<Output = ()> + Send + 'static) {
         if !self.followed.lock().insert(queue.clone()) {
             return;
@@ -124,14 +118,13 @@ impl Cleanup {
         let work = async move {
             pending.settled(Some(&queue)).await;
             followed.lock().remove(&queue);
-            // Of the removals that rely on this work.
+            // Removals that were added during the first wait rely on this work.
             pending.settled(Some(&queue)).await;
             work.await;
         };
         self.tidying.spawn_on(work, &self.runtime);
     }
 
-    /// Queues a task. Never blocks, and needs no runtime.
     pub(crate) fn push(&self, task: Task) {
         if self.sender.send(InFlight::new(task, Arc::clone(&self.pending))).is_err() {
             tracing::debug!(
@@ -140,38 +133,34 @@ impl Cleanup {
         }
     }
 
-    /// Returns whether a task that is pushed now starts at once.
     pub(crate) fn has_room(&self) -> bool {
         self.pending.count() < LEAVES_AT_ONCE / 2
     }
 
-    /// Adds a node with a shortest time, which starts now.
+    /// Adds a node whose `min_hold` starts now.
     pub(crate) fn keep(&self, node: &Arc<dyn Node>) {
         self.pending.keep(node);
     }
 
-    /// Keeps nodes that a close has ended until the backend is closed: by [`closed`](Self::closed), or by the worker
-    /// when all handles are gone.
+    /// Keeps nodes that a close has ended until the backend is closed.
     pub(crate) fn keep_until_closed(&self, ended: Vec<Arc<dyn Node>>) {
         self.pending.keep_until_closed(ended);
     }
 
-    /// Records that the backend is closed.
     pub(crate) fn closed(&self) {
         self.pending.closed();
     }
 
-    /// Waits until the shortest time of every present hold is over, but not for later holds.
+    /// Waits for the `min_hold` of every present hold, but not of later holds.
     pub(crate) async fn kept_out(&self) {
         self.pending.kept_out().await;
     }
 
-    /// Waits for the tasks on `queue` that are pending now.
     pub(crate) async fn settled(&self, queue: &Address) {
         self.pending.settled(Some(queue)).await;
     }
 
-    /// Gives back nodes that a close has ended, in the background and in bursts. A close waits for it.
+    /// Gives back nodes that a close has ended, in bursts (LEASE-CLOSE-IN-BURSTS). A close waits for it.
     pub(crate) fn give_back(&self, nodes: Vec<(Address, Arc<dyn Node>)>) {
         if nodes.is_empty() {
             return;
@@ -180,7 +169,6 @@ impl Cleanup {
         let cleanup = self.clone();
         let giving_back = async move {
             for burst in nodes.chunks(LEAVES_AT_ONCE) {
-                // One burst is ready while another one runs.
                 cleanup.pending.fewer_than(LEAVES_AT_ONCE).await;
                 cleanup.pending.taken_on(burst.len());
                 burst.iter().filter_map(still_there).for_each(|task| cleanup.push(task));
@@ -190,7 +178,7 @@ impl Cleanup {
         let given_up = self.given_up.clone();
         let until_given_up = async move {
             tokio::select! {
-                // First, because tasks that end with the client make no room for further ones.
+                // First, because tasks that end with the client make no room for other tasks.
                 biased;
                 () = given_up.cancelled() => {}
                 () = giving_back => {}
@@ -199,13 +187,12 @@ impl Cleanup {
         self.tidying.spawn_on(until_given_up, &self.runtime);
     }
 
-    /// Returns how many clean-ups are pending, including clean-ups that wait for room.
     pub(crate) fn count(&self) -> usize {
         self.pending.count() + self.pending.are_put_off()
     }
 
-    /// Waits for all tasks that are pending now, for the work after them, and for nodes that are being [given
-    /// back](Self::give_back). Returns false if the time is over, or if nothing was confirmed for `patience`. Then
+    /// Waits for all present tasks, for the work after them, and for nodes that are being [given
+    /// back](Self::give_back). Returns false after `bound`, or after `patience` without a confirmation. Then
     /// no further node is given back, and the close of the client ends the rest.
     pub(crate) async fn settled_within(&self, bound: Duration, patience: Duration) -> bool {
         let silence = async { while timeout(patience, self.pending.one_settled()).await.is_ok() {} };
@@ -221,17 +208,15 @@ impl Cleanup {
         settled
     }
 
-    /// Waits for all tasks that are pending now, and for the work after them.
     async fn all_settled(&self) {
         self.pending.settled(None).await;
-        // A closed tracker still takes new tasks. The wait ends only if it is closed.
+        // A wait for a tracker ends only if the tracker is closed. It still accepts tasks.
         self.tidying.close();
         self.tidying.wait().await;
     }
 }
 
-/// Returns the leave of a node that a close has ended; `None` if its owner has released it since, or its lease
-/// has removed it.
+/// Returns the leave of a node that a close has ended, unless the node is released or removed already.
 fn still_there((queue, node): &(Address, Arc<dyn Node>)) -> Option<Task> {
     let (task, state) = (Task::leave(queue, node), node.state());
     let obsolete = task.is_obsolete(state.lease().clock().now());

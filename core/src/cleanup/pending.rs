@@ -15,33 +15,32 @@ use crate::until::until;
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     numbers: Mutex<Numbers>,
-    // Nodes with a shortest time, held or released: an orderly close waits for them.
+    // Nodes with a `min_hold`, held or released: an orderly close waits for them.
     kept: Mutex<Vec<Weak<dyn Node>>>,
     // Nodes that a close has ended: some backends end only nodes that still exist in the client.
     ended: Mutex<Vec<Arc<dyn Node>>>,
-    // How many nodes wait for room, and then leave.
+    // The number of nodes that wait for room to leave.
     put_off: AtomicUsize,
 }
 
-/// The pending tasks, numbered in the order of arrival.
+/// The pending tasks, numbered in order of arrival.
 #[derive(Debug, Default)]
 struct Numbers {
     next: u64,
     all: Numbered,
     queues: HashMap<Address, Numbered>,
-    // How many queues have had waiters.
     asked: u64,
-    // Ready tasks with a waiter, by the rank of their queue, then by number. It contains no other tasks, so the
-    // cost of a pick does not depend on the number of waiters.
+    // Ready tasks that are waited for, by the rank of their queue, then by number. So the cost of a pick does
+    // not depend on the number of waiters.
     wanted: BTreeSet<(u64, u64)>,
 }
 
-/// The tasks of one queue, or of all queues. Each queue has a separate notification, because there may be
-/// thousands of queues and waiters.
+/// The tasks of one queue, or of all queues. Each queue has its own notification, because thousands of queues
+/// may have waiters.
 #[derive(Debug, Default)]
 struct Numbered {
     numbers: BTreeSet<u64>,
-    // For a queue: its ready tasks, and its rank if it has a waiter.
+    // Only for a queue. It has a rank if a join waits for it.
     ready: BTreeSet<u64>,
     rank: Option<u64>,
     settled: Arc<Notify>,
@@ -90,7 +89,6 @@ impl Numbers {
         }
     }
 
-    /// Returns the tasks of a queue, or of all queues; `None` if it has no task.
     fn of(&self, queue: Option<&Address>) -> Option<&Numbered> {
         let numbered = match queue {
             Some(queue) => self.queues.get(queue)?,
@@ -111,12 +109,10 @@ impl Numbers {
 }
 
 impl Pending {
-    /// Counts a new task on a queue, and returns its number.
     pub(super) fn add(&self, queue: &Address) -> u64 {
         self.numbers.lock().add(queue)
     }
 
-    /// Returns how many tasks have been counted and are not settled.
     pub(super) fn count(&self) -> usize {
         self.numbers.lock().all.numbers.len()
     }
@@ -125,26 +121,22 @@ impl Pending {
         self.numbers.lock().remove(queue, number);
     }
 
-    /// Records that the task may start.
     pub(super) fn ready(&self, queue: &Address, number: u64) {
         self.numbers.lock().ready(queue, number);
     }
 
-    /// Records that the task has started.
     pub(super) fn begun(&self, queue: &Address, number: u64) {
         self.numbers.lock().begun(queue, number);
     }
 
-    /// Returns the first ready task with a waiter.
     pub(super) fn first_wanted(&self) -> Option<u64> {
         self.numbers.lock().wanted.first().map(|&(_, number)| number)
     }
 
-    /// Waits for the tasks on `queue` that are pending now; without a queue, for all tasks.
+    /// Waits for the present tasks on `queue`, or on all queues.
     pub(super) async fn settled(&self, queue: Option<&Address>) {
         let later = {
             let mut numbers = self.numbers.lock();
-            // The usual case, without a pending task, costs one check.
             if numbers.of(queue).is_none() {
                 return;
             }
@@ -169,34 +161,29 @@ impl Pending {
         }
     }
 
-    /// Announces tasks that will be added when there is room.
     pub(super) fn put_off(&self, count: usize) {
         self.put_off.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// Records that announced tasks are added now, or are not needed.
     pub(super) fn taken_on(&self, count: usize) {
         self.put_off.fetch_sub(count, Ordering::Relaxed);
     }
 
-    /// Returns how many announced tasks are not added yet.
     pub(super) fn are_put_off(&self) -> usize {
         self.put_off.load(Ordering::Relaxed)
     }
 
-    /// Waits until one more task is settled.
     pub(super) async fn one_settled(&self) {
         let settled = Arc::clone(&self.numbers.lock().all.settled);
         settled.notified().await;
     }
 
-    /// Waits until fewer tasks than this number are pending.
     pub(super) async fn fewer_than(&self, most: usize) {
         let settled = Arc::clone(&self.numbers.lock().all.settled);
         until(&settled, || (self.count() < most).then_some(())).await;
     }
 
-    /// Adds a node with a shortest time, which starts now.
+    /// Adds a node whose `min_hold` starts now.
     pub(super) fn keep(&self, node: &Arc<dyn Node>) {
         let mut kept = self.kept.lock();
         kept.retain(|node| node.upgrade().is_some_and(|node| node.state().is_kept()));
@@ -213,7 +200,7 @@ impl Pending {
         drop(ended);
     }
 
-    /// Waits until the shortest time of every present hold is over, but not for later holds.
+    /// Waits for the `min_hold` of every present hold, but not of later holds.
     pub(super) async fn kept_out(&self) {
         let kept: Vec<_> = self.kept.lock().iter().filter_map(Weak::upgrade).collect();
         for node in kept {
@@ -234,7 +221,6 @@ mod tests {
     }
 
     impl Pending {
-        /// One ready task with a waiter on each of this number of queues.
         fn wanted(count: u64) -> Self {
             let pending = Self::default();
             for number in 0..count {
@@ -245,7 +231,6 @@ mod tests {
             pending
         }
 
-        /// Among how many it picks.
         fn looked_at(&self) -> usize {
             self.numbers.lock().wanted.len()
         }
@@ -259,8 +244,6 @@ mod tests {
             pending.begun(&queue(number), number);
         }
         assert_eq!((pending.first_wanted(), pending.looked_at()), (Some(9_999), 1));
-        // Neither a wait for a task under way nor a task that is not ready adds anything to look
-        // at.
         assert!(pending.settled(Some(&queue(0))).now_or_never().is_none());
         assert_eq!(pending.add(&queue(0)), 10_000);
         assert_eq!(pending.looked_at(), 1);
@@ -279,7 +262,6 @@ mod tests {
         pending.begun(&queue(1), 1);
         pending.done(&queue(1), 1);
         assert_eq!((pending.first_wanted(), pending.looked_at()), (None, 0));
-        // The queue has a task again, and nothing waits for it.
         assert_eq!(pending.add(&first), 3);
         pending.ready(&first, 3);
         assert_eq!(pending.first_wanted(), None);

@@ -11,17 +11,24 @@ use crate::decide::node_obsolete_at;
 use crate::error::{Error, Result};
 use crate::support::{Backoff, Pauses};
 
-/// Each clean-up is retried until it is confirmed, refused or obsolete.
 #[derive(Clone)]
 pub(crate) enum Task {
-    /// Removes a known node.
-    Leave { queue: Address, node: Arc<dyn Node> },
-    /// Downgrades `at_once`, or after the node's shortest time.
-    Downgrade { queue: Address, node: Arc<dyn Node>, at_once: bool },
-    /// Abandons an attempt with an unknown outcome. After `obsolete_at` the end of the lease has removed the
+    Leave {
+        queue: Address,
+        node: Arc<dyn Node>,
+    },
+    /// Downgrades at once, or after the `min_hold` of the node.
+    Downgrade {
+        queue: Address,
+        node: Arc<dyn Node>,
+        at_once: bool,
+    },
+    /// Abandons an attempt with an unknown outcome. At `obsolete_at` the end of the lease has removed its
     /// node.
-    Abandon { join: Join, obsolete_at: Moment },
-    /// Awaits the join of a dropped try.
+    Abandon {
+        join: Join,
+        obsolete_at: Moment,
+    },
     Late(LateJoin),
 }
 
@@ -42,7 +49,7 @@ impl Task {
         }
     }
 
-    /// The server has removed the node by itself.
+    /// Returns whether the end of the lease has removed the node.
     pub(super) fn is_obsolete(&self, now: Moment) -> bool {
         match self {
             Task::Leave { node, .. } | Task::Downgrade { node, .. } => {
@@ -55,7 +62,7 @@ impl Task {
         }
     }
 
-    /// `Lost` if the node does not exist.
+    /// Returns `Lost` if the node does not exist.
     pub(super) async fn attempt(&self, backend: &dyn Backend) -> (AfterTry, Result<()>) {
         let answer = match self {
             Task::Leave { node, .. } => return leave(&**node).await,
@@ -72,7 +79,7 @@ impl Task {
         (AfterTry::of(failure, self.is_obsolete(now)), answer)
     }
 
-    /// `None` if the node may be given back.
+    /// Returns the node if its `min_hold` still runs.
     pub(super) fn kept(&self) -> Option<Arc<dyn Node>> {
         match self {
             Task::Leave { node, .. } | Task::Downgrade { node, at_once: false, .. } => {
@@ -103,7 +110,7 @@ pub(super) async fn kept_out(node: &dyn Node) {
     }
 }
 
-/// `Lost` if the node does not exist.
+/// Returns `Lost` if the node does not exist.
 pub(crate) async fn leave(node: &dyn Node) -> (AfterTry, Result<()>) {
     let state = node.state();
     state.change(|life, _| life.leave_sent());
@@ -116,7 +123,7 @@ pub(crate) async fn leave(node: &dyn Node) -> (AfterTry, Result<()>) {
     (state.left(answer), outcome)
 }
 
-/// An acquiring try may wait for the task, so a pause with jitter takes at most half of its time limit.
+/// A try may wait for the task, so a pause takes at most half of its time limit, with jitter.
 pub(super) fn pauses(request_timeout: Duration) -> Backoff {
     Backoff::new(Pauses::OUTAGE.up_to(request_timeout / 4))
 }

@@ -1,9 +1,9 @@
-//! *Why a few tasks at a time.* A client's requests share its connection with the renewals of its holds. The
-//! leaves of twenty thousand dropped guards would delay the next renewal past its lease. A task for which an
-//! acquisition waits goes first.
+//! A client's tasks share its connection with the renewals of its holds. The leaves of twenty thousand
+//! dropped guards would delay a renewal past its lease, so only a few tasks run at a time. A task that a join
+//! waits for goes first.
 //!
-//! *Why a pause takes no place.* One of several servers may be away during a failover, and removals on the
-//! others must not wait for it. So each try takes a place, and repeated tries take at most half of them.
+//! A task that pauses between two tries takes no place, because one of several servers may be away during a
+//! failover. Repeated tries take at most half of the places.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -21,9 +21,7 @@ use crate::decide::LEAVES_AT_ONCE;
 use crate::decide::life::AfterTry;
 use crate::support::{Backoff, Pauses};
 
-/// Concurrent retries of refused tasks.
 const INSISTING: usize = 8;
-/// Concurrent repeated tries.
 const REPEATED: usize = LEAVES_AT_ONCE / 2;
 /// A repeated try keeps its place for this time, so a server that refuses at once gets about 300 requests a
 /// second.
@@ -36,9 +34,9 @@ struct Due {
 
 enum TaskTried {
     Settled,
-    /// No acquisition or close waits for it any more.
+    /// No acquisition or close waits for this task any more.
     Refused(Task),
-    /// A repeated try still has its place.
+    /// A repeated try has a place.
     Again(Due, Option<OwnedSemaphorePermit>),
 }
 
@@ -46,18 +44,16 @@ pub(super) struct Worker {
     backend: Arc<dyn Backend>,
     request_timeout: Duration,
     pending: Arc<Pending>,
-    // The shortest time of the node still runs.
+    // Tasks whose node is in its `min_hold`.
     kept: JoinSet<InFlight>,
-    // Ready tasks, by number.
     waiting: BTreeMap<u64, InFlight>,
     running: JoinSet<TaskTried>,
     repeated: Arc<Semaphore>,
-    // Tasks that pause, and tasks whose pause is over.
+    // Tasks that pause, then tasks whose pause is over.
     pausing: JoinSet<Due>,
     again: VecDeque<Due>,
     refused: JoinSet<()>,
     insisting: Arc<Semaphore>,
-    // Dropped with this task, and so with its runtime.
     _resident: DropGuard,
 }
 
@@ -100,13 +96,11 @@ impl Worker {
                         self.take(in_flight);
                     }
                 }
-                // Removed so that the set does not grow.
                 Some(_) = self.refused.join_next(), if !self.refused.is_empty() => {}
             }
             self.begin();
         }
-        // A dropped coordinator gives everything back in the background (LEASE-CLOSE). The close also removes
-        // nodes whose removal the server still refuses.
+        // LEASE-CLOSE. The close also removes nodes whose removal the server refuses.
         drop(self.refused);
         if let Err(error) = self.backend.close(Close::Orderly).await {
             tracing::debug!(%error, "a dropped coordinator could not be closed; its locks are free when the lease ends");
@@ -152,7 +146,7 @@ impl Worker {
 
     fn ended(&mut self, ended: std::result::Result<TaskTried, JoinError>) {
         match ended {
-            // A task that panicked in a driver does not count any more.
+            // A task that panicked in a driver is not pending any more.
             Ok(TaskTried::Settled) | Err(_) => {}
             Ok(TaskTried::Again(mut due, place)) => {
                 let clock = self.backend.lease().clock().clone();
@@ -187,11 +181,11 @@ async fn try_once(backend: Arc<dyn Backend>, due: Due, place: Option<OwnedSemaph
     }
 }
 
-/// The refusal may end (a full server gets space, a user gets its role again). Without the retry, the node
-/// could block the queue as long as this process lives.
+/// The refusal may end: a full server gets space, a user gets its role again. Without a retry the node could
+/// block the queue as long as this process lives.
 async fn insist(backend: &dyn Backend, insisting: &Semaphore, task: &Task) {
     let clock = backend.lease().clock().clone();
-    // The node of a late join lives as long as the shared lease.
+    // The node of such a task lives as long as the shared lease.
     let on_one_lease =
         matches!(task, Task::Abandon { .. } | Task::Late(_)) && !backend.capabilities().lease_per_node;
     let mut backoff = Backoff::new(Pauses::BACKGROUND);

@@ -9,10 +9,9 @@ use crate::label::check_visible;
 
 const SECRET: [&str; 4] = ["pass", "pwd", "secret", "token"];
 
-/// Holds the options of one backend, by name. [`connect`](crate::connect()) refuses an option that the
-/// backend does not have.
-///
-/// `Debug` and serde hide the value of an option whose name contains `pass`, `pwd`, `secret` or `token`.
+/// The options of one backend, by name. [`connect`](crate::connect()) refuses an option that the backend does
+/// not have. `Debug` and serde hide the value of an option whose name contains `pass`, `pwd`, `secret` or
+/// `token`.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Options(BTreeMap<String, String>);
 
@@ -56,13 +55,13 @@ impl Options {
         self.get(name).map(|text| duration(name, text)).transpose()
     }
 
-    /// The options belong to the place of a namespace, not to a client.
+    /// Returns the options that belong to the place of a namespace.
     pub(super) fn of_place(&self) -> Self {
         let of_place = self.0.iter().filter(|(name, _)| OF_THE_SCHEME.contains(&name.as_str()));
         Self(of_place.map(|(name, value)| (name.clone(), value.clone())).collect())
     }
 
-    /// The secret options are left out, and options that the scheme expresses.
+    /// Returns all options except secrets and options that the scheme expresses.
     pub(super) fn shown(&self) -> impl Iterator<Item = (&str, &str)> {
         let options = self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         options.filter(|(name, _)| !is_secret(name) && !OF_THE_SCHEME.contains(name))
@@ -100,7 +99,6 @@ impl fmt::Debug for Options {
     }
 }
 
-/// The secret options are left out.
 impl Serialize for Options {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         serializer.collect_map(self.0.iter().filter(|(name, _)| !is_secret(name)))

@@ -8,7 +8,6 @@ use crate::error::{Error, Result};
 use crate::label::check_visible;
 use crate::secret::Secret;
 
-/// The name outlives the configuration.
 #[cfg(feature = "tls")]
 pub(crate) fn backend_name(backend: &str) -> &'static str {
     const OURS: [&str; 4] = ["memory", "redis", "zookeeper", "etcd"];
@@ -75,7 +74,7 @@ impl Config {
         self.hosts.iter().try_for_each(|host| check_host("hosts", host))
     }
 
-    /// The user would rely in vain on half an identity, or on TLS options without TLS.
+    /// Refuses half an identity, and TLS options without TLS: the user would rely on them in vain.
     fn check_tls(&self) -> Result<()> {
         let given = [
             ("ca", self.ca.is_some()),
@@ -103,8 +102,8 @@ impl Config {
     }
 }
 
-/// Parses the host alone, as the url crate does for the schemes it knows. The text after a colon may be the
-/// password of a login whose `@host` was forgotten, so an error never quotes it.
+/// Parses the host as the url crate does for known schemes. The text after a colon may be the password of a
+/// login whose `@host` was forgotten, so no error quotes it.
 pub(super) fn check_host(argument: &'static str, host: &str) -> Result<()> {
     let refuse = |why: String| Err(Error::invalid(argument, why));
     if host.contains("://") {
@@ -125,7 +124,7 @@ pub(super) fn check_host(argument: &'static str, host: &str) -> Result<()> {
     if port.is_some_and(|port| port.parse::<u16>().map_or(true, |port| port == 0)) {
         return refuse(format!("the port of host {name:?} is not a number from 1 to 65535"));
     }
-    // The url crate silently drops line ends, and name resolution does not.
+    // The url crate drops line ends, but name resolution does not.
     let blank = name.contains(|c: char| c.is_whitespace() || c.is_control());
     match Url::parse(&format!("http://{name}/")) {
         Ok(url) if !blank && url.path() == "/" && url.host_str().is_some() => Ok(()),

@@ -1,5 +1,3 @@
-//! The fields of a configuration, and their defaults.
-
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,11 +16,11 @@ pub(crate) const MOVING: &str = "moving";
 
 /// Describes how to reach a coordinator, and its settings.
 ///
-/// It is parsed from a URL ([`Config::from_url`], [`str::parse`]), or read by serde from a table of these fields or
-/// from a string with a URL. serde writes it as a table, without the password.
+/// It is parsed from a URL ([`Config::from_url`], [`str::parse`]). serde reads it from a table of these
+/// fields or from a URL, and writes a table without the password.
 ///
-/// No error of this library quotes a password, but the error of a file parser may quote the file. (With the crate
-/// `toml`, show `error.message()`, which does not.)
+/// No error of this library quotes a password, but the error of a file parser may quote the file. (With the
+/// crate `toml`, show `error.message()`, which does not.)
 ///
 /// ```
 /// use latchwork_core::Config;
@@ -36,45 +34,47 @@ pub(crate) const MOVING: &str = "moving";
 pub struct Config {
     /// `memory`, `redis`, `zookeeper` or `etcd`; `moving` for a client of two [sides](Self::moving).
     pub backend: String,
-    /// The servers, each as `host` or `host:port`; for `memory`, at most one: the name of the shared store.
+    /// The servers, as `host` or `host:port`. For `memory` at most one: the name of the shared store.
     pub hosts: Vec<String>,
     /// The path after the hosts: a Redis database number, or a ZooKeeper chroot.
     pub path: String,
     /// The user name.
     pub user: Option<String>,
-    /// The password. serde reads it and never writes it.
+    /// The password, which serde never writes.
     #[serde(skip_serializing)]
     pub password: Option<Secret>,
-    /// Whether the client speaks TLS with all servers, including Sentinels and each server of a cluster. In a URL,
-    /// the schemes `rediss://`, `rediss-sentinel://`, `rediss-cluster://`, `zookeeper+tls://` and `etcd+tls://` set
-    /// it. Needs the crate feature `tls`.
+    /// Whether the client uses TLS with all servers, including Sentinels and each server of a cluster. The
+    /// URL schemes are `rediss://`, `rediss-sentinel://`, `rediss-cluster://`, `zookeeper+tls://` and
+    /// `etcd+tls://`. Needs the crate feature `tls`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub tls: bool,
-    /// TLS: a PEM file with the certificates of the authorities that may sign the server's certificate (default: the
-    /// authorities that the system trusts).
+    /// TLS: a PEM file with the authorities that may sign the server's certificate (default: the authorities
+    /// of the system).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca: Option<PathBuf>,
-    /// TLS: a PEM file with the client's certificate and its intermediate certificates. Needs [`key`](Self::key). The
-    /// client reads all TLS files again at each dial, so the next connection uses renewed files.
+    /// TLS: a PEM file with the client's certificate and its intermediate certificates. Needs
+    /// [`key`](Self::key). The client reads all TLS files at each dial, so a new connection uses renewed
+    /// files.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cert: Option<PathBuf>,
     /// TLS: a PEM file with the private key of [`cert`](Self::cert).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<PathBuf>,
-    /// TLS: the name that the certificate of each server must contain, if it is not the host name: for example with a
-    /// tunnel, or if the URL has an address. Applies also to the servers that Sentinels and a Redis Cluster announce.
+    /// TLS: the name in the certificate of each server, if it is not the host name: for example with a
+    /// tunnel, or if the URL has an address. Applies also to servers that Sentinels and a Redis Cluster
+    /// announce.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_name: Option<String>,
     /// The namespace of all keys (default `latchwork`).
     pub namespace: String,
-    /// The coordinator's name, 1 to 255 bytes: identifies it if a program has several, and orders their locks in a
-    /// [`MultiLock`](crate::recipes::MultiLock). Use the same name in all processes.
+    /// The coordinator's name, 1 to 255 bytes. It identifies the coordinator if a program has several, and
+    /// orders their locks in a [`MultiLock`](crate::recipes::MultiLock). Use the same name in all processes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// The TTL of the lease, 1 s to 1 h (default 10 s).
     #[serde(with = "humantime_serde")]
     pub ttl: Duration,
-    /// The deadline for all steps of connecting (default 5 s).
+    /// The deadline of a connect with all its steps (default 5 s).
     #[serde(with = "humantime_serde")]
     pub connect_timeout: Duration,
     /// The timeout of one request (default 2 s).
@@ -82,31 +82,28 @@ pub struct Config {
     pub request_timeout: Duration,
     /// The label shown in listings (default: host, process id and a short random client id).
     pub label: Option<String>,
-    /// How many replicas must confirm each acquisition (default 0). Only Redis has this.
-    /// [`Acquire::min_replicas`](crate::recipes::Acquire::min_replicas) sets it for one acquisition, and explains its limits.
+    /// The number of replicas that must confirm each acquisition (default 0; only Redis).
+    /// [`Acquire::min_replicas`](crate::recipes::Acquire::min_replicas) sets it for one acquisition, and
+    /// explains its limits.
     #[serde(skip_serializing_if = "is_none_asked")]
     pub min_replicas: u32,
-    /// The options that only this backend has, such as `tick` of ZooKeeper or `strict` of Redis.
+    /// The options of this backend, such as `tick` of ZooKeeper or `strict` of Redis.
     #[serde(flatten)]
     pub options: Options,
     /// The two coordinators of a move, if the backend is `moving`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub moving: Option<Box<MoveConfig>>,
-    /// Gives the login at each dial, in the place of `user` and `password`.
     #[serde(skip)]
     pub(crate) credentials: Provider,
-    /// The highest layout that its clients work with.
     #[serde(skip)]
     pub(crate) layout: u32,
-    /// Whether its clients are an operator's.
     #[serde(skip)]
     pub(crate) operator: bool,
-    /// The move in which its clients take part.
     #[serde(skip)]
     pub(crate) participates: Option<Participates>,
 }
 
-/// The move in which a client takes part, and the number that its clients of both sides have.
+/// A move in which a client takes part, and the number that its clients of both sides share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Participates {
     pub(crate) name: Arc<str>,
@@ -115,7 +112,7 @@ pub(crate) struct Participates {
 
 /// Names both coordinators of a move, for a client that [takes part in it](crate::decide::moving).
 ///
-/// The URL form is `moving:?from=<URL>&to=<URL>&move=<name>`. In the two URLs inside, `&` is written as `%26` and `%`
+/// The URL form is `moving:?from=<URL>&to=<URL>&move=<name>`. The two URLs inside write `&` as `%26` and `%`
 /// as `%25`.
 ///
 /// ```
@@ -128,9 +125,9 @@ pub(crate) struct Participates {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MoveConfig {
-    /// The old side: the coordinator of the locks before the move.
+    /// The old side: the coordinator before the move.
     pub from: Config,
-    /// The new side: the coordinator of the locks after the move.
+    /// The new side: the coordinator after the move.
     pub to: Config,
     /// The name of the move, the same in all participants: 1 to 200 bytes.
     #[serde(rename = "move")]
@@ -156,7 +153,7 @@ fn is_none_asked(min_replicas: &u32) -> bool {
     *min_replicas == 0
 }
 
-/// The timeout that a backend uses instead of `Duration::MAX`, if its client crate adds the timeout to an instant.
+/// The timeout that a backend uses for `Duration::MAX`, if its client crate adds the timeout to an instant.
 pub const ENDLESS: Duration = Duration::from_secs(24 * 3600);
 
 impl Config {
@@ -196,7 +193,7 @@ impl Config {
         self
     }
 
-    /// Sets a provider that returns the login at each dial. It replaces `user` and `password`.
+    /// Sets a provider of the login for each dial, which replaces `user` and `password`.
     #[must_use]
     pub fn with_credentials(mut self, provider: impl CredentialsProvider + 'static) -> Self {
         self.credentials = Provider(Some(Arc::new(provider)));
@@ -210,19 +207,18 @@ impl Config {
         self
     }
 
-    /// Returns whether this is the configuration of an [`Operator`](crate::Operator)'s client. Such a client may connect to a
-    /// server that refuses writes. For backends.
+    /// Returns whether this is the configuration of an [`Operator`](crate::Operator)'s client, which may
+    /// connect to a server that refuses writes. For backends.
     pub fn is_operator(&self) -> bool {
         self.operator
     }
 
-    /// Returns the kind of client that registers with this configuration.
     pub(crate) fn who(&self) -> Who<'_> {
         Who::of(self.operator, self.participates.as_ref().map(|of| &*of.name))
     }
 
-    /// Makes this the configuration of one of a participant's two clients, for tests. Both have the number
-    /// `client`. A participant connects to [both sides](Self::of_move).
+    /// Makes this the configuration of one of a participant's two clients, which share the number `client`.
+    /// For tests. A participant connects to [both sides](Self::of_move).
     #[doc(hidden)]
     #[must_use]
     pub fn as_participant(mut self, name: &str, client: &str) -> Self {
@@ -230,9 +226,8 @@ impl Config {
         self
     }
 
-    /// Makes the client behave as a build that supports layouts up to `layout`, for tests of rolling upgrades. It
-    /// changes only the layout that the client registers, and the layout that it accepts in the
-    /// [stamp](crate::registry).
+    /// Makes the client register as a build that supports layouts up to `layout`, and accept only these in
+    /// the [stamp](crate::registry). For tests of rolling upgrades.
     #[doc(hidden)]
     #[must_use]
     pub fn as_of_layout(mut self, layout: u32) -> Self {

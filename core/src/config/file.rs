@@ -1,5 +1,3 @@
-//! A configuration in a file: a table of its fields, or its URL.
-
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,7 +11,6 @@ use super::fields::{self, Config, MoveConfig};
 use crate::credentials::Provider;
 use crate::secret::Secret;
 
-/// The fields of the table.
 #[derive(Deserialize)]
 #[serde(remote = "Config")]
 struct Table {
@@ -71,7 +68,7 @@ impl<'de> Visitor<'de> for UrlOrTable {
     }
 
     fn visit_str<E: de::Error>(self, url: &str) -> Result<Config, E> {
-        // Not serde's error, which would quote the whole text.
+        // Serde's error would quote the whole text.
         Config::from_url(url).map_err(E::custom)
     }
 
@@ -101,7 +98,6 @@ mod tests {
         _others: std::collections::BTreeMap<String, IgnoredAny>,
     }
 
-    /// The same settings, in both languages.
     fn read(coordinator: &str) -> [Result<Config, String>; 2] {
         let toml = toml::from_str::<Settings>(&format!("coordinator = {coordinator}"));
         let json = coordinator.replace(" = ", ":").replace("{ backend", "{ \"backend\"");

@@ -84,7 +84,7 @@ impl Config {
         Ok(config)
     }
 
-    /// As far as the text of the configurations shows it.
+    /// Compares the texts of the configurations only.
     fn is_one_place_with(&self, other: &Self) -> bool {
         let place = |config: &Self| {
             let mut hosts = config.hosts.clone();

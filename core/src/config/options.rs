@@ -31,7 +31,7 @@ impl Config {
             if !given.insert(option.clone()) {
                 return bad(format!("the option {option:?} is given twice: delete one of them"));
             }
-            // A form decodes + as a space, and a settings file takes it literally: two names for one lock.
+            // A form decodes + as a space, and a settings file does not: two names for one lock.
             if value.contains('+') {
                 let why = format!("the option {option:?} contains a +: write %2B, or %20 for a space");
                 return Err(Error::invalid(argument, why));
@@ -73,8 +73,8 @@ impl Config {
     }
 }
 
-/// Texts that differ in a byte stay different. (The `url` crate drops tabs and line ends, resolves `..`, and
-/// turns invalid UTF-8 into U+FFFD.)
+/// Keeps texts apart that differ in a byte. The `url` crate drops tabs and line ends, resolves `..`, and
+/// turns invalid UTF-8 into U+FFFD.
 pub(super) fn decode(argument: &'static str, text: &str) -> Result<String> {
     let bad = |why: &'static str| Err(Error::invalid(argument, why));
     let coded = |rest: &str| rest.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;

@@ -85,7 +85,6 @@ mod tests {
                         ("redis", _) | (_, Hosts::Servers) => {
                             assert_eq!(Scheme::parse(&shown), scheme, "{shown}")
                         }
-                        // No such backend exists, so the whole text is its name.
                         _ => assert_eq!(Scheme::parse(&shown).hosts, Hosts::Servers, "{shown}"),
                     }
                 }

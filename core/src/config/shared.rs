@@ -1,7 +1,7 @@
 use super::fields::Config;
 
 impl Config {
-    /// Readers on a server see the URL: it has no login, files and settings of a client.
+    /// Returns a URL without login, files and settings of a client, because others read it on a server.
     pub(crate) fn shared_url(&self) -> String {
         let place = Self {
             hosts: self.hosts.clone(),

@@ -7,11 +7,9 @@ use super::fields::{Config, MOVING, MoveConfig};
 use super::scheme::Scheme;
 
 const CODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'_').remove(b'.').remove(b'-').remove(b'~');
-/// A path keeps slashes.
 const IN_PATH: &AsciiSet = &CODED.remove(b'/');
 
 impl Config {
-    /// Each side is coded within the whole.
     fn shown_move(&self, sides: &MoveConfig) -> String {
         let side = |side: &Self| coded(&side.url_without_secrets());
         let options = [text("label", &self.label), text("name", &self.name)];
@@ -32,7 +30,7 @@ impl Config {
     /// ```
     pub fn url_without_secrets(&self) -> String {
         let defaults = Config::new(&*self.backend);
-        // A new field does not compile until it is named here: it is shown below, or it is a secret.
+        // A new field does not compile until it is named here: show it below, unless it is a secret.
         let Config {
             backend: _,
             hosts,
@@ -62,7 +60,7 @@ impl Config {
             return self.shown_move(sides);
         }
         let user = user.as_deref().map(|user| coded(user) + "@").unwrap_or_default();
-        // With Sentinels, the path is the service and the database an option.
+        // With Sentinels, the path is the service, and the database an option.
         let (path, db) = match of_backend.get("sentinel_service") {
             Some(service) => (service, (!path.is_empty()).then(|| path.clone())),
             None => (path.as_str(), None),
@@ -146,7 +144,6 @@ mod tests {
         }
     }
 
-    /// Each option has a value other than the default.
     #[test]
     fn each_option_of_a_url_is_shown() {
         for option in OPTIONS {

@@ -5,7 +5,7 @@ use super::scheme::{Hosts, Scheme};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
-/// Schemes for TLS of other programs, and the scheme of this library.
+/// TLS schemes of other programs, and of this library.
 const OTHERS_TLS_SCHEMES: [(&str, &str); 4] = [
     ("zookeepers", "zookeeper+tls"),
     ("etcds", "etcd+tls"),
@@ -23,13 +23,13 @@ impl Config {
     /// to [one backend](super::Options).
     ///
     /// `redis-cluster://h1,h2` names some servers of a Redis Cluster. `redis-sentinel://h1,h2/service` names
-    /// Sentinels and the service that they watch. Its option `db` is the database; `sentinel_user` and
+    /// Sentinels and their service. Its option `db` is the database, and `sentinel_user` and
     /// `sentinel_password` are the login at the Sentinels.
     ///
     /// `moving:?from=<URL>&to=<URL>&move=<name>` names both coordinators of a move
     /// ([`MoveConfig`](super::MoveConfig)).
     ///
-    /// `%XX` is a byte of UTF-8, and all other text is literal. A control character is refused in both forms.
+    /// `%XX` is a byte of UTF-8, and all other text is literal. Control characters are refused in both forms.
     ///
     /// # Errors
     /// `InvalidArgument` naming `url`, `user`, `password` or the option. The message never contains the password.
@@ -42,7 +42,7 @@ impl Config {
             bad("expected scheme://host, for example redis://localhost, zookeeper://a,b,c/chroot, etcd://localhost or memory://")
         })?;
         let scheme = scheme.to_ascii_lowercase();
-        // A login before the scheme is not quoted.
+        // The text may be a login, so it is not quoted.
         if !scheme.starts_with(|c: char| c.is_ascii_alphabetic())
             || !scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+.-".contains(&byte))
         {
@@ -56,13 +56,13 @@ impl Config {
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, tail) = rest.split_at(end);
         if looks_like_a_broken_login(authority, tail) {
-            // The error quotes nothing, because the apparent host or option is a part of a password.
+            // The apparent host or option is a part of a password, so it is not quoted.
             return Err(bad(
                 "an @ follows the first /, ? or #: in a user or password, write / as %2F, ? as %3F, # as %23 and @ as %40; elsewhere, write @ as %40",
             ));
         }
         if text.ends_with(' ') {
-            // In a namespace, the space would make another one.
+            // The space would be a part of a namespace.
             return Err(bad("ends with a space: delete it, or write %20"));
         }
         let (login, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
@@ -152,7 +152,7 @@ impl TryFrom<&Config> for Config {
     }
 }
 
-/// Whether an unescaped `/`, `?` or `#` in a password has cut a login in two: then `authority` is
+/// Returns whether an unescaped `/`, `?` or `#` in a password has cut a login in two: `authority` is
 /// `user:pass`, and `tail` contains `word@host`. Free-text options may contain an `@`.
 fn looks_like_a_broken_login(authority: &str, tail: &str) -> bool {
     let in_an_option = || {
@@ -287,7 +287,6 @@ mod tests {
         assert!(Config::from_url("redis://u:hunter2@h:x").unwrap_err().to_string().find("hunter2").is_none());
     }
 
-    /// A raw `/`, `?` or `#` in a password ends the apparent host. The error must not quote the rest.
     #[test]
     fn a_password_that_breaks_the_url_is_not_shown_either() {
         for password in [
@@ -308,7 +307,7 @@ mod tests {
                 assert!(error.to_string().contains("%2F"), "{error}");
             }
         }
-        // With an @ in the password, without a host, or with the login before the scheme.
+        // An @ in the password, no host, or the login before the scheme.
         for url in [
             "redis://u:p@hun?ter2@h",
             "redis://u:p@hun/ter2@h",
@@ -325,7 +324,6 @@ mod tests {
             config.hosts = vec![host.to_owned()];
             assert!(!config.validate().unwrap_err().to_string().contains("ter2"));
         }
-        // An @ that is not part of a login.
         let config = Config::from_url("redis://h:6379/0?label=me@here").unwrap();
         assert_eq!((config.hosts[0].as_str(), config.label.as_deref()), ("h:6379", Some("me@here")));
     }

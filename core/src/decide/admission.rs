@@ -7,16 +7,16 @@ use crate::error::{Error, ErrorKind};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Claim {
-    /// One node alone: a mutex, or the writer of a read/write lock.
+    /// Admitted alone: a mutex, or the writer of a read/write lock.
     Exclusive,
-    /// Together with other shared claims: a reader, after the nearest earlier exclusive claim.
+    /// Admitted with other shared claims: a reader, after the nearest earlier exclusive claim.
     Shared,
     /// This number of permits of the queue's limit, all or none, in order.
     Permits(u32),
 }
 
 impl Claim {
-    /// Returns the error of a waiter that the stored limit can no longer admit: it would wait for ever.
+    /// Returns the error of a waiter that the stored limit can no longer admit.
     pub fn outweighs(self, stored: &StoredLimit) -> Error {
         let why = match stored {
             StoredLimit::Absent => {
@@ -32,7 +32,7 @@ impl Claim {
         Error::new(ErrorKind::Conflict, why)
     }
 
-    /// Returns the number of permits that it takes of a queue's limit.
+    /// Returns the number of permits that the claim takes.
     pub fn weight(self) -> u32 {
         match self {
             Claim::Exclusive | Claim::Shared => 1,
@@ -55,8 +55,8 @@ pub fn fits(admitted: impl IntoIterator<Item = Claim>, next: Claim, limit: u32) 
     }
 }
 
-/// Returns the number of a queue's claims, in order, that are admitted: always a prefix, since no claim
-/// overtakes. The first `already` nodes stay admitted, under a limit that may have been higher.
+/// Returns how many of a queue's claims are admitted. They are a prefix, since no claim overtakes. The first
+/// `already` nodes stay admitted, even if the limit has fallen since.
 pub fn admitted_prefix(claims: &[Claim], already: usize, limit: u32) -> usize {
     let mut admitted = already.min(claims.len());
     while admitted < claims.len() && fits(claims[..admitted].iter().copied(), claims[admitted], limit) {
@@ -79,9 +79,7 @@ mod tests {
             (&[W, R, R], 0, 0, 1),
             (&[R, W], 0, 0, 1),
             (&[P(1), P(1), P(1)], 0, 2, 2),
-            // Nothing overtakes the claim that does not fit.
             (&[P(1), P(2), P(1)], 0, 2, 1),
-            // A lowered limit revokes no hold.
             (&[P(2), P(1), P(1)], 2, 2, 2),
             (&[P(1), P(1)], 1, 2, 2),
         ] {

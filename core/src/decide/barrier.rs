@@ -1,37 +1,15 @@
-//! The passages of a barrier, as a function of its cell and its queue.
+//! The passages of a barrier, as a function of its cell and its queue. `docs/protocol/cells.md` has the
+//! protocol, and the BARRIER- rules have the reasons for each part of it.
 //!
-//! *Protocol.* A member that enters joins a queue that admits every node; its place is a sequence number. The
-//! data of the node has the member's id and its number of parties, n. The cell has n and two sequence numbers:
-//! all members up to `passed` have passed the barrier, and all up to `left` have left it again. The first member
-//! stores n. A member that sees n members after `passed` in the queue sets `passed` to the n-th of them, by a
-//! compare-and-set. A member passes when `passed` has reached its number.
+//! The data of a node is the member's id and its number of parties. The cell has the number of parties and
+//! two sequence numbers: all members up to `passed` have passed the barrier, and all up to `left` have left
+//! it.
 //!
-//! *Why it is safe.* Sequence numbers rise in the order of joining, for ever (NODE-ORDER). So the members of
-//! one passage lie between two values of `passed`, and a late member has a higher number and belongs to the
-//! next passage: a barrier is cyclic without a count of rounds. `passed` only rises, under a compare-and-set,
-//! so no two members see different passages. The queue is read after the cell: the nodes after `passed` have
-//! not passed, since the compare-and-set is refused if another member was faster.
-//!
-//! The last member to leave deletes the cell if its version is the same as when the queue was seen to be empty.
-//! A member that joins later has a number above the numbers of all members that have passed. So a barrier that
-//! begins at 0 again keeps no member out and lets no member through.
-//!
-//! *A member whose lease is lost* joins again under the same id. Its old node may remain in the queue for a
-//! while, so a member counts once, at its last node (BARRIER-COUNT-MEMBERS). A passage that counted the old node
-//! alone would make the member wait on. So the member joins again only when no listing has its old node any
-//! more, and then writes the cell: that refuses the passages from earlier listings (BARRIER-GONE-BEFORE-AGAIN).
-//! If a passage has reached the old number before that, the member has passed.
-//!
-//! *Another number of parties.* A member that finds another n in the cell gives up with a conflict. Members with
-//! different n never count each other. An n that no member uses any more is replaced, but only when the queue has
-//! no member up to `passed`: such a member would take the later passages of its n for its own
-//! (BARRIER-ONE-NUMBER).
-//!
-//! *Why no member waits for ever.* At the join of the last of n members, at least n - 1 nodes are ahead. So a
-//! member reads the queue after its join if that many nodes were ahead, and no member needs an event of a join
-//! (BARRIER-LAST-LOOKS). In a barrier that is left together, the last member to leave lets the next members pass
-//! in the same write. The node of a dead member is removed with its lease. Members re-check, so that a dead member
-//! that should have looked blocks no other: in a barrier of many parties each seldom, but some member often.
+//! Sequence numbers rise for ever (NODE-ORDER), so the members of one passage lie between two values of
+//! `passed`. A member reads the queue after the cell: the nodes after `passed` have not passed, since the
+//! compare-and-set is refused if another member was faster. After a deletion of the cell the barrier begins
+//! at 0. That keeps no member out and lets none through, because a later member has a number above all
+//! members that have passed.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -39,19 +17,19 @@ use std::str::FromStr;
 
 use crate::contracts::{NodeId, QueueEntry};
 
-/// One node of a member in the queue.
+/// A node of a member in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Place {
     /// The sequence number of the node.
     pub sequence: u64,
-    /// The member's id: the same in all its nodes.
+    /// The member's id, the same in all its nodes.
     pub member: NodeId,
     /// The member's number of parties.
     pub parties: u32,
 }
 
 impl Place {
-    /// Returns the place of a node. `None`: the node is not a member's.
+    /// Returns the place of a node, or `None` if it is not a member's.
     pub fn of(entry: &QueueEntry) -> Option<Self> {
         let (member, parties) = std::str::from_utf8(&entry.data).ok()?.split_once(' ')?;
         Some(Self {
@@ -70,11 +48,11 @@ impl Place {
 /// The progress of a barrier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Passage {
-    /// All members up to this sequence number have passed.
+    /// The sequence number up to which all members have passed.
     pub passed: u64,
-    /// All members up to this sequence number have left again.
+    /// The sequence number up to which all members have left.
     pub left: u64,
-    /// The number of members that pass together; 0 if none is stored yet.
+    /// The number of members that pass together. 0: none is stored.
     pub parties: u32,
 }
 
@@ -83,16 +61,16 @@ pub struct Passage {
 pub enum Disagreement {
     /// It stores its own number.
     Store(Passage),
-    /// It looks again: members of the last passage have not left yet.
+    /// It looks again: members of the last passage have not left.
     Wait,
     /// It gives up: other members use this number.
     Conflict(u32),
 }
 
 impl Passage {
-    /// Returns the passage after this one, if enough members are after it in the queue. `standing` are the
-    /// nodes of members in the queue, in order, read after the passage. With `emptied`, the next passage waits
-    /// until the last member has left.
+    /// Returns the next passage, if enough members are in the queue after this one. `standing` are the
+    /// members' nodes in order, read after the passage. With `emptied`, the next passage waits until the last
+    /// member has left.
     pub fn next(self, emptied: bool, standing: impl IntoIterator<Item = Place>) -> Option<Self> {
         if emptied && self.left < self.passed {
             return None;
@@ -106,13 +84,13 @@ impl Passage {
         counted.sort_unstable();
         let nth = usize::try_from(self.parties.checked_sub(1)?).ok()?;
         let passed = *counted.get(nth)?;
-        // Earlier members have left, also if the cell was deleted since.
+        // The earlier members have left, even if the cell was deleted since.
         let left = if emptied { counted[0] - 1 } else { self.left };
         Some(Self { passed, left, ..self })
     }
 
-    /// Decides for the member at the sequence number `own`, whose number of parties is not the stored one
-    /// (BARRIER-ONE-NUMBER). `all` are the nodes of members in the queue, in order, read after the passage.
+    /// Decides for the member at `own`, whose number of parties is not the stored one (BARRIER-ONE-NUMBER).
+    /// `all` are the members' nodes in order, read after the passage.
     pub fn disagrees(self, own: u64, parties: u32, emptied: bool, all: &[Place]) -> Disagreement {
         if self.parties == 0 {
             return Disagreement::Store(Self { parties, ..self });
@@ -124,21 +102,20 @@ impl Passage {
             return Disagreement::Conflict(self.parties);
         }
         match standing.first() {
-            // It stores its number.
+            // That member stores its number.
             Some(first) if first.parties != parties => Disagreement::Conflict(first.parties),
             _ if earlier.is_empty() => Disagreement::Store(Self { parties, ..self }),
             _ => Disagreement::Wait,
         }
     }
 
-    /// Returns the passage after all its members have left, if the queue has none of them.
+    /// Returns the passage after the departure of all its members, if the queue has none of them.
     pub fn emptied(self, standing: impl IntoIterator<Item = u64>) -> Option<Self> {
         let stays = standing.into_iter().any(|sequence| sequence <= self.passed);
         (!stays && self.left < self.passed).then_some(Self { left: self.passed, ..self })
     }
 }
 
-/// Writes the text of the cell.
 impl fmt::Display for Passage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} {}", self.passed, self.left, self.parties)
@@ -168,7 +145,6 @@ mod tests {
     use super::*;
     use crate::decide::Claim;
 
-    /// Nodes of different members.
     fn places(parties: u32, sequences: &[u64]) -> Vec<Place> {
         sequences.iter().map(|&sequence| place(sequence, sequence, parties)).collect()
     }

@@ -1,4 +1,4 @@
-//! Cells as a value, for a backend without a server. The conformance suite also compares backends with it.
+//! Cells as a value, for a backend without a server, and for a comparison with other backends.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -8,12 +8,12 @@ use crate::address::{Address, QueuePrefix};
 use crate::contracts::{CellLife, CellWrite, CellWritten, ListedKey, TimeToIdle, Version, VersionedValue};
 use crate::listing::Page;
 
-/// Versioned cells, some of which end with leases of type `L`, and some of which end when unused (CELL-IDLE).
-/// All cells share one sequence of version numbers, so that no version is used twice.
+/// Versioned cells, some of which end with leases of type `L` or when they are unused (CELL-IDLE). All share
+/// one sequence of versions, so no version is used twice.
 #[derive(Clone, Debug)]
 pub struct CellStore<L> {
     cells: HashMap<Address, StoredCell<L>>,
-    // The end of each cell that has one, so that a prune reads no other cell.
+    // The ends of cells, so that a prune reads no other cell.
     ends: BTreeSet<(Micros, Address)>,
     last: u64,
 }
@@ -27,9 +27,9 @@ struct StoredCell<L> {
 #[derive(Clone, Debug)]
 enum StoredLife<L> {
     Stays,
-    /// On this lease, and the instant at which the lease expires.
+    /// The lease, and the instant at which it expires.
     Lease(L, Micros),
-    /// With this time to idle, and the instant at which it ends.
+    /// The time to idle, and the instant at which it ends.
     Idle(Micros, Micros),
 }
 
@@ -41,19 +41,16 @@ impl<L> StoredLife<L> {
         }
     }
 
-    /// As a listing shows it.
     fn shown(&self) -> CellLife {
         match self {
             StoredLife::Stays => CellLife::Stays,
             StoredLife::Lease(..) => CellLife::Lease,
-            // A write gave it, and none gives another than these.
             StoredLife::Idle(idle, _) => {
                 TimeToIdle::new(Duration::from_micros(*idle)).map_or(CellLife::Stays, CellLife::Idle)
             }
         }
     }
 
-    /// Records a use now.
     fn used(&mut self, now: Micros) {
         if let StoredLife::Idle(idle, until) = self {
             *until = now.saturating_add(*idle);
@@ -68,7 +65,7 @@ impl<L> Default for CellStore<L> {
 }
 
 impl<L: Clone> CellStore<L> {
-    /// Returns the store with the cells of an earlier copy. It uses no version again.
+    /// Returns the store with the cells of an earlier copy. No version is used again.
     #[must_use]
     pub fn gone_back(&self, copy: &Self) -> Self {
         Self { cells: copy.cells.clone(), ends: copy.ends.clone(), last: self.last }
@@ -76,7 +73,7 @@ impl<L: Clone> CellStore<L> {
 }
 
 impl<L> CellStore<L> {
-    /// Returns the cell at this address, and counts the use. [`prune`](Self::prune) first.
+    /// Returns a cell, and counts the use. [`prune`](Self::prune) first.
     pub fn read(&mut self, now: Micros, address: &Address) -> Option<VersionedValue> {
         let stored = self.cells.get_mut(address)?;
         let before = stored.life.ends();
@@ -86,8 +83,8 @@ impl<L> CellStore<L> {
         Some(cell)
     }
 
-    /// Makes the change if the cell is as expected. An ephemeral cell ends with `lease`, which expires at
-    /// `expires`. [`prune`](Self::prune) first.
+    /// Writes a cell if it is as expected. An ephemeral cell ends with `lease`, which expires at `expires`.
+    /// [`prune`](Self::prune) first.
     pub fn write(
         &mut self,
         now: Micros,
@@ -120,7 +117,7 @@ impl<L> CellStore<L> {
         CellWritten::Written(version)
     }
 
-    /// Renews the cells of a lease: they expire at `expires`.
+    /// Renews the cells of a lease until `expires`.
     pub fn renew(&mut self, is_it: impl Fn(&L) -> bool, expires: Micros) {
         for (address, stored) in &mut self.cells {
             if let StoredLife::Lease(lease, until) = &mut stored.life
@@ -133,7 +130,7 @@ impl<L> CellStore<L> {
         }
     }
 
-    /// Removes the cells of the lease for which `is_it` is true. Returns their addresses.
+    /// Removes the cells of a lease, and returns their addresses.
     pub fn end(&mut self, is_it: impl Fn(&L) -> bool) -> Vec<Address> {
         let is_on =
             |stored: &StoredCell<L>| matches!(&stored.life, StoredLife::Lease(lease, _) if is_it(lease));
@@ -143,8 +140,7 @@ impl<L> CellStore<L> {
         ended
     }
 
-    /// Removes the cells whose lease has expired, and the cells that no client has used for their time to idle.
-    /// Returns their addresses.
+    /// Removes the cells whose lease or time to idle has ended, and returns their addresses.
     pub fn prune(&mut self, now: Micros) -> Vec<Address> {
         let mut removed = Vec::new();
         while let Some((_, address)) = self.ends.first().filter(|(ends, _)| *ends <= now) {
@@ -155,7 +151,7 @@ impl<L> CellStore<L> {
         removed
     }
 
-    /// Returns when the cell at this address ends, if no client renews its lease or uses the cell until then.
+    /// Returns when this cell ends without a renewal or a use.
     pub fn expires(&self, address: &Address) -> Option<Micros> {
         self.cells.get(address)?.life.ends()
     }
@@ -170,22 +166,20 @@ impl<L> CellStore<L> {
         self.cells.keys()
     }
 
-    /// Returns the cells of a prefix after the encoded key `after`, in the order of the encoded keys
-    /// (CELL-LIST). [`prune`](Self::prune) first.
+    /// Returns the cells of a prefix after the encoded key `after`, in that order (CELL-LIST).
+    /// [`prune`](Self::prune) first.
     pub fn list(&self, of: &QueuePrefix, after: &str, most: usize) -> Page<ListedKey> {
         let found = self.cells.iter().filter(|(cell, _)| of.contains(cell) && cell.coded() > after);
         let keys = found.map(|(cell, stored)| ListedKey::new(cell.clone(), stored.life.shown())).collect();
         Page::in_order(keys, most)
     }
 
-    /// Removes a cell.
     fn take(&mut self, address: &Address) -> Option<StoredCell<L>> {
         let stored = self.cells.remove(address)?;
         self.ends_at(address, stored.life.ends(), None);
         Some(stored)
     }
 
-    /// Notes that a cell ends at another instant than before.
     fn ends_at(&mut self, address: &Address, before: Option<Micros>, after: Option<Micros>) {
         if before == after {
             return;

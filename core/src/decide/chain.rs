@@ -2,34 +2,34 @@
 
 use super::{Claim, fits};
 
-/// One node of a listing, in queue order.
+/// A node of a listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Listed {
     /// The claim of the node.
     pub claim: Claim,
-    /// Whether its owner has marked it as admitted (permits only, CHAIN-PERMITS-HEAD-AND-MARKS).
+    /// Whether its owner has marked it as admitted (CHAIN-PERMITS-HEAD-AND-MARKS).
     pub marked: bool,
 }
 
 /// The place of a node in its queue.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Standing {
-    /// The node is admitted, as far as the listing shows. The deadline of its lease counts too
+    /// The listing shows the node as admitted. The client's deadline counts too
     /// (CHAIN-OWN-NODE-AND-DEADLINE).
     Admitted {
-        /// A follower waits until the client marks this node (permits only, CHAIN-PERMITS-HEAD-AND-MARKS).
+        /// Whether a follower waits for a mark of this node (CHAIN-PERMITS-HEAD-AND-MARKS).
         mark: bool,
     },
-    /// The node waits for one node to leave (or to change, when it is marked or downgraded).
+    /// The node waits until one node leaves, or is marked or downgraded.
     Behind {
         /// The index of the node to watch.
         watch: usize,
-        /// No other node is ahead, so the departure of that node admits without another listing. Not usable
-        /// if a deletion can be a downgrade (ZooKeeper): a writer would be admitted together with the reader.
+        /// Whether no other node is ahead (CHAIN-SOLE-AHEAD). Not usable if a deletion can be a downgrade
+        /// (ZooKeeper).
         sole: bool,
     },
-    /// The first node of a queue of permits that is not admitted. It waits for ANY node ahead to leave, and
-    /// for the limit to change (CHAIN-PERMITS-HEAD-AND-MARKS).
+    /// The first node that is not admitted in a queue of permits. It waits for any departure ahead, and for
+    /// the limit (CHAIN-PERMITS-HEAD-AND-MARKS).
     Head {
         /// The number of nodes ahead.
         ahead: usize,
@@ -38,10 +38,9 @@ pub enum Standing {
 
 /// Returns the place of the node at index `own` of `listing`. `limit` applies to permits only.
 ///
-/// A writer is after its predecessor, a reader after the nearest earlier writer
-/// (CHAIN-READER-WATCHES-WRITER). Of permits, a node is admitted when the sum up to it fits the limit, or
-/// when it is marked; the next node is the head; all others watch their predecessor for its departure or its
-/// mark.
+/// A writer waits for its predecessor, a reader for the nearest earlier writer (CHAIN-READER-WATCHES-WRITER).
+/// A node of permits is admitted if the sum up to it fits the limit, or if it is marked. The next node is the
+/// head, and all others wait for their predecessor.
 pub fn standing(listing: &[Listed], own: usize, limit: u32) -> Standing {
     let ahead = &listing[..own];
     match listing[own].claim {
@@ -63,7 +62,7 @@ pub fn standing(listing: &[Listed], own: usize, limit: u32) -> Standing {
             if listing[own].marked || fits(claims(), listing[own].claim, limit) {
                 return Standing::Admitted { mark: own + 1 < listing.len() && !listing[own].marked };
             }
-            // CHAIN-LIMIT-CHANGE-MARKS-HOLDERS: a marked predecessor makes the head.
+            // CHAIN-LIMIT-CHANGE-MARKS-HOLDERS: the follower of a marked node is the head.
             match ahead.last() {
                 Some(predecessor) if !predecessor.marked && !prefix_fits(ahead, limit) => {
                     Standing::Behind { watch: own - 1, sole: false }
@@ -112,7 +111,7 @@ mod tests {
 
     #[test]
     fn follower_of_a_marked_node_is_the_head_despite_its_sum() {
-        // permits(3): A(2) and B(1) hold, the limit falls to 2, C(1) lists: B looks not admitted.
+        // permits(3): A(2) and B(1) hold, and the limit falls to 2, so B looks not admitted to C(1).
         let mut nodes = queue(&[P(2), P(1), P(1)]);
         assert_eq!(standing(&nodes, 2, 2), Standing::Behind { watch: 1, sole: false });
         nodes[1].marked = true;

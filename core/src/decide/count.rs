@@ -1,21 +1,12 @@
-//! A number in a cell that each request changes at most once.
+//! A number in a cell that each operation changes at most once (the COUNT- rules; `docs/protocol/cells.md`).
 //!
-//! *Protocol.* A change is a compare-and-set of the whole cell: it reads the count, changes it, and writes it
-//! on the version that it read; or the server makes the change, in one step ([`request`]). The count also
-//! remembers, for each of the last [`WRITERS`] writers, the number and the result of the writer's last
-//! operation.
+//! A change is a compare-and-set of the whole cell, or the server makes it in one step ([`request`]). The
+//! count has, for each of its last [`WRITERS`] writers, the number and result of the writer's last operation.
+//! The record shows whether a request without an answer was carried out (COUNT-SAYS-UNKNOWN).
 //!
-//! *Why it is applied at most once.* A request whose reply was lost has one version on which it can be made.
-//! While the cell has that version, the same request is sent again: one of the two is made, the other
-//! refused. Once the cell has another version, the lost request can no longer be made, and the count shows
-//! whether it was made: by the record of its writer, whose operations come one after the other. At least
-//! [`WRITERS`] other writers must write before a record is pushed out. So a count with fewer records than
-//! that, or with at most [`WRITERS`] writes since the request was sent, still has the record. After more
-//! writes and without a record, the outcome cannot be known ([`Count::told`] answers [`Told::Nothing`]).
-//!
-//! Deleting a cell deletes everything that was applied to it: an operation that finds no trace in the new
-//! count is applied there. A cell that ends when unused does so two TTLs after its last change at the
-//! soonest, and the requests of one operation are sent within one TTL.
+//! A deletion of the cell deletes all that was applied to it, so an operation without a record in the new
+//! count is applied there. An idle cell ends at least two TTLs after its last change, and an operation sends
+//! its requests within one TTL.
 
 mod pace;
 pub mod request;
@@ -29,8 +20,8 @@ pub use text::{NotACount, NotThisCount};
 /// The number of writers that a count remembers.
 pub const WRITERS: usize = 48;
 
-/// One operation of a writer. A writer's operations have rising numbers, and each begins after the previous
-/// one has ended.
+/// An operation of a writer. A writer's operations have rising numbers, and each begins after the end of the
+/// previous one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation {
     /// A random number, one for each writer.
@@ -51,15 +42,14 @@ pub enum Change {
         /// The new value.
         to: i64,
     },
-    /// Subtracts a number of ones, each unless the value is zero. The result is the value without that bound, so
-    /// it shows how many of them were subtracted.
+    /// Subtracts ones, down to zero. The result has no such bound, so it shows how many ones were subtracted.
     Down(u32),
 }
 
 /// The result of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Changed {
-    /// This count is to be written, with the operation's [result](Count::result).
+    /// The count to write, with the operation's [result](Count::result).
     To(Count),
     /// The change writes nothing.
     Not,
@@ -67,23 +57,23 @@ pub enum Changed {
     Overflow,
 }
 
-/// Whether an operation was applied, as the records of a count show it.
+/// The outcome of an operation, as the records show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
     /// It was applied, with this result.
     Applied(i64),
     /// It was not applied.
     NotApplied,
-    /// Unknown: newer records may have replaced its record.
+    /// Unknown: its record may have been pushed out.
     Nothing,
 }
 
-/// A number, the records of its last writers, and the number of its writes.
+/// A number, the number of its writes, and the records of its last writers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Count {
     value: i64,
     writes: u64,
-    // The initial number, if its users agree on one (a latch).
+    // Only if its users agree on one (a latch).
     initial: Option<u32>,
     // The latest first, one for each writer.
     last: Vec<Record>,
@@ -106,7 +96,7 @@ impl Count {
         self.value
     }
 
-    /// Returns the result of the last operation; without one, the value.
+    /// Returns the result of the last operation, or the value without one.
     pub fn result(&self) -> i64 {
         self.last.first().map_or(self.value, |record| record.result)
     }
@@ -136,7 +126,6 @@ impl Count {
         Changed::To(self.written(value, operation, result))
     }
 
-    /// The count with this value and the record of this operation.
     fn written(&self, value: i64, operation: Operation, result: i64) -> Self {
         let others = self.last.iter().filter(|record| record.operation.writer != operation.writer);
         let own = Record { operation, result };
@@ -144,19 +133,18 @@ impl Count {
         Self { value, writes: self.writes.saturating_add(1), initial: self.initial, last }
     }
 
-    /// Returns what writers other than this one did since an earlier look at the count.
+    /// Returns what writers other than this one did since an earlier read.
     pub fn others_since(&self, before: &Self, writer: u64) -> Others {
         let is_new = |record: &&Record| record.operation.writer != writer && !before.last.contains(record);
         let writers = self.last.iter().filter(is_new).count();
         Others { writers, writes: self.writes.saturating_sub(before.writes) }
     }
 
-    /// Returns the state of an operation that was first sent when the count had `since` writes.
+    /// Returns the outcome of an operation that was first sent when the count had `since` writes.
     pub fn told(&self, operation: Operation, since: u64) -> Told {
         match self.last.iter().find(|record| record.operation.writer == operation.writer) {
             Some(record) if record.operation.number == operation.number => Told::Applied(record.result),
             Some(_) => Told::NotApplied,
-            // A list that is not full has all records.
             None if self.last.len() < WRITERS => Told::NotApplied,
             None if self.writes.saturating_sub(since) <= WRITERS as u64 => Told::NotApplied,
             None => Told::Nothing,
@@ -216,8 +204,7 @@ mod tests {
     }
 
     proptest! {
-        /// Writers send each operation up to three times, and each of its requests is carried out or not. The
-        /// value is the sum of the operations that are reported as applied.
+        /// Each operation is sent up to three times, and each request is carried out or not.
         #[test]
         fn value_is_the_sum_of_the_reported_operations(
             operations in proptest::collection::vec((0_u64..60, -9_i64..9, 0_u32..3), 0..200),

@@ -22,60 +22,57 @@ pub fn check_ttl(ttl: Duration) -> Result<()> {
     }
 }
 
-/// Returns how much earlier a client gives up than the server: TTL / 10, at least 200 ms. It covers the time
-/// that the client's clock can lose against the server's within one TTL, and the rounding of server times
-/// (LEASE-MARGIN-COVERS-DRIFT).
+/// Returns how much earlier a client gives up than the server: TTL / 10, at least 200 ms. It covers the drift
+/// of the client's clock within a TTL and the rounding of server times (LEASE-MARGIN-COVERS-DRIFT).
 pub fn margin(ttl: Duration) -> Duration {
     (ttl / 10).max(Duration::from_millis(200))
 }
 
-/// Returns the deadline that a proof gives: the SEND time of the request, plus the TTL, minus the margin. If
-/// the deadline counted from the arrival of the reply, two clients could hold (LEASE-DEADLINE-FROM-SEND).
+/// Returns the deadline that a proof gives: the send time of the request, plus the TTL, minus the margin
+/// (LEASE-DEADLINE-FROM-SEND).
 pub fn valid_until(sent: Moment, ttl: Duration) -> Moment {
     sent + ttl.saturating_sub(margin(ttl))
 }
 
-/// Returns when to release the node of a hold that ended at `ended`, at its fixed end or by a close. This is
-/// one margin later, as after an expiry, because the holder's last work may run beyond the end
-/// (LEASE-MARGIN-BEFORE-LEAVE).
+/// Returns when to release the node of a hold that its fixed end or a close ended: one margin later, because
+/// the holder's last work may still run (LEASE-MARGIN-BEFORE-LEAVE).
 pub fn given_back_at(ended: Moment, ttl: Duration) -> Moment {
     ended + margin(ttl)
 }
 
-/// Returns when a join without an answer is obsolete, seen from `now`: no node of it exists on the server,
-/// and none can appear. The request may arrive a request timeout from now, or a TTL if that is longer (a
-/// connection may hold it back as long as the server counts on the client); its node then lives a TTL.
+/// Returns when the server has no node of a join without an answer, and will have none. The request may
+/// arrive within a request timeout, or a TTL if that is longer: a connection may hold it back as long as the
+/// server counts on the client. Its node then lives a TTL.
 pub fn join_obsolete_at(now: Moment, request_timeout: Duration, ttl: Duration) -> Moment {
     now + request_timeout.max(ttl) + ttl
 }
 
-/// Returns when the server has removed a node whose lease expires at `deadline` by this client's clock. The
-/// server adds the margin, and one TTL covers every margin and clock.
+/// Returns when the server has removed a node whose lease expires at `deadline` by this client's clock. One
+/// TTL covers every margin and clock.
 pub fn node_obsolete_at(deadline: Moment, ttl: Duration) -> Moment {
     deadline + ttl
 }
 
-/// Returns the time between two renewals of a lease whose replies prove it: a third of the TTL.
+/// Returns the time between two renewals: a third of the TTL.
 pub fn renewal_period(ttl: Duration) -> Duration {
     ttl / 3
 }
 
-/// Returns whether an answered renewal of an etcd lease counts, from the terms that the two answers show: the answer to the
-/// renewal, and the answer to a quorum read that was sent after it (LEASE-RENEWAL-IN-ONE-TERM). A server shows
-/// term 0 before it has applied an entry.
+/// Returns whether an answered renewal of an etcd lease counts, from the terms in its answer and in the
+/// answer to a later quorum read (LEASE-RENEWAL-IN-ONE-TERM). A server shows term 0 before it has applied an
+/// entry.
 pub fn renewal_counts(renewed: u64, confirmed: u64) -> bool {
     renewed != 0 && renewed == confirmed
 }
 
-/// Returns when a waiter re-checks (QUEUE-LOOK-AT-EXPIRY): at its own next renewal, or when the node it waits
-/// for may have expired, whichever is earlier.
+/// Returns when a waiter re-checks: at its next renewal, or at the expiry of the node ahead
+/// (QUEUE-LOOK-AT-EXPIRY).
 pub fn recheck(next_renewal: Moment, ahead_expires: Moment) -> Moment {
     next_renewal.min(ahead_expires)
 }
 
-/// Returns the period of ZooKeeper's proofs of contact, for a TTL of more than one and a half ticks. A shorter
-/// TTL must be refused. Two periods must fit into a TTL minus its margin. A period must exceed the interval at
-/// which a follower reports touches to its leader (half a tick).
+/// Returns the period of ZooKeeper's proofs of contact (`docs/protocol/lease.md`). It needs a TTL above one
+/// and a half ticks.
 pub fn contact_period(ttl: Duration, tick: Duration) -> Duration {
     (ttl / 6).max(tick.min(ttl / 3))
 }
@@ -83,10 +80,8 @@ pub fn contact_period(ttl: Duration, tick: Duration) -> Duration {
 /// Proofs of contact through a server that does not own the session's timer (ZooKeeper,
 /// LEASE-PROOF-BY-EARLIER-WRITE).
 ///
-/// A write that a follower acknowledges proves only that the leader heard of the contact *before*
-/// it: the follower's ping carries touches to the leader every half tick. So the deadline counts
-/// from the send of contact k-1, if contact k was sent at least one period after the answer to
-/// contact k-1. Contact 0 is the session's creation.
+/// The deadline counts from the send of contact k-1, if contact k was sent at least one period after the
+/// answer to contact k-1. Contact 0 is the creation of the session.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ContactProof {
     ttl: Duration,
@@ -97,7 +92,7 @@ pub struct ContactProof {
 }
 
 impl ContactProof {
-    /// Records contact 0: the session was requested at `sent`, and created by `answered`.
+    /// Records contact 0: the session was requested at `sent`, and was created by `answered`.
     pub fn new(sent: Moment, answered: Moment, ttl: Duration, period: Duration) -> Self {
         Self { ttl, period, sent, answered, deadline: valid_until(sent, ttl) }
     }
@@ -112,8 +107,8 @@ impl ContactProof {
         self.answered + self.period
     }
 
-    /// Records that a write sent at `sent` was acknowledged at `answered`. Returns the new deadline if the write
-    /// counts as a contact, or `None` if the write was sent too early to prove anything.
+    /// Records a write. Returns the new deadline, or `None` if the write was sent too early to prove
+    /// anything.
     pub fn acknowledged(&mut self, sent: Moment, answered: Moment) -> Option<Moment> {
         if sent < self.next_send() {
             return None;
@@ -124,7 +119,7 @@ impl ContactProof {
         Some(self.deadline)
     }
 
-    /// Returns the instant until which the leader surely counts the session alive.
+    /// Returns the instant until which the leader certainly counts the session alive.
     pub fn deadline(&self) -> Moment {
         self.deadline
     }

@@ -1,20 +1,19 @@
-//! The acquisition of several locks as one, without deadlock between two such acquisitions.
+//! The acquisition of several locks as one, without deadlocks.
 
 use std::collections::BTreeMap;
 
 /// The next step of an acquisition of several locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Next {
-    /// Try all of them at once, without waiting. If one is refused, all acquired locks are released
-    /// (GATHER-TRY-WHOLE).
+    /// Try all locks at once, without waiting. If one is refused, all are released (GATHER-TRY-WHOLE).
     TryAll,
-    /// Wait for this lock, while all locks before it are held (GATHER-CANONICAL-ORDER).
+    /// Wait for this lock, with all locks before it held (GATHER-CANONICAL-ORDER).
     WaitFor(usize),
     /// All locks are held.
     Done,
 }
 
-/// One acquisition of several locks. A lock's number is its place in canonical order.
+/// An acquisition of several locks. The number of a lock is its place in canonical order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Gather {
     locks: usize,
@@ -23,7 +22,7 @@ pub struct Gather {
 }
 
 impl Gather {
-    /// Begins an acquisition. A single lock needs no try: it is waited for.
+    /// Begins an acquisition. A single lock is waited for without a try.
     pub fn new(locks: usize) -> Self {
         Self { locks, held: 0, tried: locks == 1 }
     }
@@ -43,20 +42,20 @@ impl Gather {
         self.held = if all_admitted { self.locks } else { 0 };
     }
 
-    /// Records that the lock that was waited for is held.
+    /// Records that the awaited lock is held.
     pub fn admitted(&mut self) {
         self.held += 1;
     }
 
-    /// Records that a held lock was lost during the wait: the others are released, and the acquisition begins
+    /// Records the loss of a held lock during the wait. The others are released, and the acquisition begins
     /// again (GATHER-LOSS-BEGINS-AGAIN).
     pub fn lost(&mut self) {
         self.held = 0;
     }
 }
 
-/// Returns the places of the keys in canonical order, the same in every process. The error has the places of
-/// two equal keys.
+/// Returns the places of the keys in canonical order, which is the same in every process. The error has the
+/// places of two equal keys.
 pub fn canonical_order<K: Ord>(keys: impl IntoIterator<Item = K>) -> Result<Vec<usize>, (usize, usize)> {
     let mut order = BTreeMap::new();
     for (place, key) in keys.into_iter().enumerate() {

@@ -1,17 +1,17 @@
-//! How a client that ends releases its nodes (LEASE-CLOSE-IN-BURSTS).
+//! The release of many nodes by a client that ends (LEASE-CLOSE-IN-BURSTS).
 //!
-//! While the end of a lease or a session removes all its nodes, the server answers no client: ten seconds on
-//! ZooKeeper and more on etcd for 100,000 nodes. So a client releases nodes beyond [`IN_ONE_STEP`] one by one
-//! before. `docs/protocol/cleanup.md` has the details.
+//! While the end of a lease or a session removes its nodes, the server answers no client: ten seconds on
+//! ZooKeeper and more on etcd for 100,000 nodes. So a client first releases the nodes beyond [`IN_ONE_STEP`]
+//! one by one.
 
 use std::time::Duration;
 
-/// Other clients wait some 30 ms for the end of so many nodes.
+/// The end of this number of nodes delays other clients by some 30 ms.
 pub const IN_ONE_STEP: usize = 1024;
-/// Removals of one client under way at a time: enough to keep a server busy, and few enough for it to answer
-/// other clients, and this client's renewals, between them.
+/// Removals of one client at a time: enough to keep a server busy, and few enough for it to answer other
+/// requests between them.
 pub const LEAVES_AT_ONCE: usize = 64;
-/// For each node. Enough for a round trip of 128 ms.
+/// The time for each node. A burst may take 128 ms.
 const FOR_EACH: Duration = Duration::from_millis(2);
 
 /// Returns the number of nodes that are released one by one before the client ends.
@@ -20,7 +20,7 @@ pub fn one_by_one(nodes: usize) -> usize {
 }
 
 /// Returns how long a client that ends releases nodes one by one. It gives up earlier if the server confirms
-/// nothing within one request timeout.
+/// nothing within a request timeout.
 pub fn giving_back_bound(nodes: usize, request_timeout: Duration) -> Duration {
     let each = u32::try_from(one_by_one(nodes)).unwrap_or(u32::MAX);
     request_timeout.saturating_add(FOR_EACH.saturating_mul(each))

@@ -1,10 +1,10 @@
-//! Layouts: the clients that may work in a namespace, and the raising of its stamp.
+//! Layouts: which clients may work in a namespace, and how its stamp is raised.
 //!
 //! *The invariant.* Every client that has entered works with the stamped layout. So a client may write data
-//! that only this layout has, and no client meets data that it cannot read.
+//! of this layout, and no client meets data that it cannot read.
 
-/// The layout of this build. A change of the stored data that an older build would misread raises this number.
-/// Since layout 2, the clients of a move compare its two sides ([`RECORDS`]).
+/// The layout of this build. A change of stored data that an older build would misread raises it. Since
+/// layout 2, the clients of a move compare its two sides ([`RECORDS`]).
 pub const LAYOUT: u32 = 2;
 
 /// The lowest layout with [records of moves](crate::decide::moving::evidence).
@@ -15,7 +15,7 @@ pub const RECORDS: u32 = 2;
 pub struct Stamp {
     /// The layout that every client works with.
     pub layout: u32,
-    /// The layout that an operator has announced, and is about to raise it to.
+    /// The layout that an operator has announced.
     pub next: Option<u32>,
 }
 
@@ -24,9 +24,9 @@ pub struct Stamp {
 pub enum Admission {
     /// The client enters.
     Enter,
-    /// The stamp does not exist: the client writes this one, on the condition that it still does not exist.
+    /// No stamp exists: the client writes this one, unless another client was faster.
     Write(Stamp),
-    /// The client must not enter, since it does not work with this layout.
+    /// The client does not work with this layout, and must not enter.
     Refused(u32),
 }
 
@@ -35,11 +35,11 @@ pub enum Admission {
 pub enum Raise {
     /// The layout is raised.
     Done,
-    /// Write this stamp, if the stamp that was read is still the current one.
+    /// Write this stamp over the one that was read.
     Write(Stamp),
-    /// This stamp is announced: list the clients, and then write the result of [`Stamp::settled`].
+    /// This stamp is announced: list the clients, and write the result of [`Stamp::settled`].
     List(Stamp),
-    /// Another build has raised it further.
+    /// Another build has raised the layout further.
     Refused(u32),
 }
 
@@ -49,16 +49,15 @@ impl Stamp {
         Self { layout, next: None }
     }
 
-    /// Returns whether a client that works with layouts up to `own` may enter. From the announcement on, a
-    /// client that does not work with the next layout is refused.
+    /// Decides whether a client that works with layouts up to `own` may enter. From the
+    /// announcement on, a client without the next layout is refused.
     pub fn admission(stamp: Option<Self>, own: u32) -> Admission {
         let Some(stamp) = stamp else { return Admission::Write(Self::of(own)) };
         let needed = stamp.next.map_or(stamp.layout, |next| next.max(stamp.layout));
         if needed > own { Admission::Refused(needed) } else { Admission::Enter }
     }
 
-    /// Returns the next step of an operator that raises the layout to `own`, the highest layout that it works
-    /// with.
+    /// Returns the next step of an operator that raises the layout to `own`.
     pub fn raise(stamp: Option<Self>, own: u32) -> Raise {
         match (Self::admission(stamp, own), stamp) {
             (Admission::Refused(needed), _) => Raise::Refused(needed),
@@ -71,10 +70,9 @@ impl Stamp {
         }
     }
 
-    /// Decides an announced raise, and returns the next stamp. `clients` are the layouts of all clients that
-    /// were registered at one instant after the announcement. The stamp has the next layout if every client has
-    /// at least this layout. Otherwise it keeps the old layout, without the announcement. `None` is a client that
-    /// reports no layout.
+    /// Decides an announced raise, by the layouts of all clients that were registered at one instant after
+    /// the announcement (`None` if a client reports none). If no client is below the next layout, this layout is
+    /// in force. Otherwise the announcement ends.
     pub fn settled(self, clients: impl IntoIterator<Item = Option<u32>>) -> Self {
         let next = self.next.unwrap_or(self.layout);
         let all = clients.into_iter().all(|layout| layout.is_some_and(|layout| layout >= next));

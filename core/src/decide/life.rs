@@ -1,4 +1,4 @@
-//! The life of one hold, as a value: from its first join until nothing of it is left on the server.
+//! The life of a hold, as a value: from its first join until the server has nothing of it.
 //!
 //! ```text
 //!  Joining ── admitted ─────────► Held ── released, dropped, given up ──► Ending ── confirmed ──► Gone
@@ -6,12 +6,9 @@
 //!     └──────────────────────┴────────── given up, dropped ─────────────────┘
 //! ```
 //!
-//! An event is a method; it changes the value and returns the next action. Retries and clean-up are decided
-//! only here: of an acquisition in [`Joining`], of a node in [`Life`].
-//!
-//! *Why it is safe.* Every end reports the possible remains on the server (HOLD-END-LEAVES-NOTHING), a hold
-//! is lost once and for good (LEASE-LOST-IS-FINAL), and a release claims no more than the server's answers
-//! show (HOLD-RELEASE-CLAIMS-NO-MORE). `docs/protocol/cleanup.md` has the arguments.
+//! An event is a method: it changes the value, and returns the next action. Retries and clean-ups
+//! are decided only here: of an acquisition in [`Joining`], of a node in [`Life`]. `docs/protocol/cleanup.md` has
+//! the arguments (HOLD-END-LEAVES-NOTHING, HOLD-RELEASE-CLAIMS-NO-MORE, LEASE-LOST-IS-FINAL).
 
 mod answer;
 mod ending;
@@ -26,7 +23,7 @@ use super::deadline::given_back_at;
 use crate::clock::Moment;
 use crate::error::LostReason;
 
-/// What a node's client knows at an instant.
+/// The knowledge of a node's client at an instant.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
     /// The instant.
@@ -38,11 +35,11 @@ pub struct Seen {
 /// The phase of a node's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Phase {
-    /// In the queue, or admitted and not yet a hold.
+    /// In the queue, or admitted but not yet a hold.
     Waiting,
     /// A hold.
     Held,
-    /// To be removed as soon as a request may be sent; no longer renewed.
+    /// To be removed as soon as a request may be sent, and not renewed.
     Ending,
     /// Its removal has ended, confirmed or not.
     Gone(Outcome),
@@ -52,7 +49,7 @@ pub enum Phase {
 enum Downgrade {
     #[default]
     No,
-    /// Continues in the background, even if the calls that requested it are dropped.
+    /// It continues in the background.
     Begun,
     Confirmed,
 }
@@ -70,7 +67,7 @@ pub struct Life {
 }
 
 impl Life {
-    /// Creates the life of a node that a join has made.
+    /// Creates the life of a new node.
     pub fn new() -> Self {
         Self {
             phase: Phase::Waiting,
@@ -88,17 +85,18 @@ impl Life {
         self.phase
     }
 
-    /// Returns the instant at which the hold ends even if the lease is live (`LEASE-FIXED`).
+    /// Returns the end of the hold, even if the lease is live (`LEASE-FIXED`).
     pub fn fixed_end(&self) -> Moment {
         self.fixed_end
     }
 
-    /// Returns the instant before which the node is not released, even if its owner has ended the hold.
+    /// Returns the instant before which the node is not released, even if its owner ends the hold
+    /// (`min_hold`).
     pub fn kept_until(&self) -> Moment {
         self.kept_until
     }
 
-    /// Decides after a failed wait for admission.
+    /// Decides after a failed wait.
     pub fn wait_failed(&self, failure: Failure) -> Advance {
         match failure {
             Failure::Lost(reason) if joins_anew(reason) => Advance::JoinAnew,
@@ -106,11 +104,11 @@ impl Life {
         }
     }
 
-    /// Records an admission at `from`: the node is held from now on, for at most `max_hold`.
+    /// Records an admission at `from`, for at most `max_hold`.
     ///
     /// # Errors
-    /// The answer came too late: the node is lost. A new attempt follows, unless another client removed the
-    /// node on purpose.
+    /// The answer came too late, and the node is lost. A new attempt follows, unless another client removed
+    /// the node on purpose.
     pub fn hold(
         &mut self,
         from: Moment,
@@ -139,15 +137,15 @@ impl Life {
         self.kept_until = self.kept_until.max(end);
     }
 
-    /// Records a loss for this reason, unless the node was lost before.
+    /// Records a loss, unless an earlier one is recorded.
     pub fn lose(&mut self, reason: LostReason, seen: Seen) {
         if self.lost(seen).is_none() {
             self.lost = Some(reason);
         }
     }
 
-    /// Returns why the node is lost: by a report, by the end of its lease, or by its fixed end, whichever
-    /// came first.
+    /// Returns why the node is lost: by a report, the end of its lease, or its fixed end. The first one
+    /// counts.
     pub fn lost(&mut self, seen: Seen) -> Option<LostReason> {
         if self.lost.is_none() {
             self.lost = match seen.lease {
@@ -164,8 +162,8 @@ impl Life {
         self.lost
     }
 
-    /// Returns whether this client has ended the hold, by a fixed end or a close, within the last margin:
-    /// work under it may still run (`LEASE-FIXED`, `LEASE-CLOSE`).
+    /// Returns whether this client has ended the hold within the last margin, so that its work may still run
+    /// (`LEASE-FIXED`, `LEASE-CLOSE`).
     pub fn lingers(&self, now: Moment, ttl: Duration) -> bool {
         match self.lost {
             Some(LostReason::Closed) => true,
@@ -179,8 +177,7 @@ impl Life {
         now < self.kept_until
     }
 
-    /// Records that its owner has ended the hold. `lost`: why it was lost before. `ttl` is the TTL of its
-    /// lease.
+    /// Decides when to remove the node of a hold that its owner ends.
     pub fn end(&self, by: By, lost: Option<LostReason>, now: Moment, ttl: Duration) -> TakeBack {
         match (lost, by) {
             (Some(_), By::Drop) if self.lingers(now, ttl) => TakeBack::Lingers,
@@ -190,27 +187,27 @@ impl Life {
         }
     }
 
-    /// Records that the node is to be removed now, and no longer renewed.
+    /// Records that the node is to be removed now.
     pub fn begin_end(&mut self) {
         if matches!(self.phase, Phase::Waiting | Phase::Held) {
             self.phase = Phase::Ending;
         }
     }
 
-    /// Records that a leave is sent. An earlier one without an answer may have removed the node.
+    /// Records that a leave is sent. An earlier leave without an answer may have removed the node.
     pub fn leave_sent(&mut self) {
         self.begin_end();
         self.unanswered |= self.leaving;
         self.leaving = true;
     }
 
-    /// Records that an earlier try without an answer may have removed the node.
+    /// Records that an earlier request may have removed the node.
     pub fn reply_lost(&mut self) {
         self.unanswered = true;
     }
 
-    /// Records the answer to a leave: `Ok(None)` if the node was there, `Ok(Some(reason))` if not.
-    /// `obsolete`: the node has expired on the server.
+    /// Records the answer to a leave: `Ok(None)` if the node existed, `Ok(Some(reason))` if not. `obsolete`:
+    /// the node has expired on the server.
     pub fn left(&mut self, answer: Result<Option<LostReason>, Failure>, obsolete: bool) -> AfterTry {
         self.leaving = false;
         let lost = match answer {
@@ -233,14 +230,13 @@ impl Life {
         AfterTry::Done
     }
 
-    /// The first outcome stays.
     fn gone(&mut self, outcome: Outcome) {
         if !matches!(self.phase, Phase::Gone(_)) {
             self.phase = Phase::Gone(outcome);
         }
     }
 
-    /// Returns how the removal ended, once it has.
+    /// Returns the outcome of the removal, once it has ended.
     pub fn outcome(&self) -> Option<Outcome> {
         match self.phase {
             Phase::Gone(outcome) => Some(outcome),
@@ -253,8 +249,8 @@ impl Life {
         self.downgrade == Downgrade::Confirmed
     }
 
-    /// Records that a downgrade call ends without an answer. Returns whether it is the first one, which must
-    /// continue in the background.
+    /// Records that a downgrade call ends without an answer. Returns whether this is the first call, which
+    /// must continue in the background.
     pub fn downgrade_later(&mut self) -> bool {
         let first = self.downgrade == Downgrade::No;
         if first {

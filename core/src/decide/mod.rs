@@ -1,6 +1,5 @@
-//! Decisions as pure functions of values, for example: which nodes are admitted, which node to watch, when a
-//! lease is lost, when to re-check. The backends call them, and the models explore the same code without a
-//! server.
+//! Decisions as pure functions: which nodes are admitted, which node to watch, when a lease is lost, when to
+//! re-check. The backends call them, and the models explore the same code without a server.
 
 mod admission;
 pub mod barrier;

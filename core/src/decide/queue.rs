@@ -1,12 +1,11 @@
-//! A queue whose nodes expire one by one, as a value: the protocol that the Redis scripts run and that the
-//! memory backend stores. `docs/protocol/redis-queue.md` explains it.
+//! A queue whose nodes expire one by one, as a value: the Redis scripts run this protocol, and the memory
+//! backend stores this queue (`docs/protocol/redis-queue.md`).
 //!
-//! Every operation works in one order (QUEUE-DROP-ACT-ADMIT): drop all expired nodes, anywhere in the queue;
-//! act; admit by the rule over the whole queue. A node is admitted when its sequence number is at or below
-//! the *frontier*. The frontier moves only over nodes that fit together with all admitted nodes that are
-//! still there, and never back: a lowered limit revokes nothing.
+//! Every operation drops expired nodes, acts, and then admits (QUEUE-DROP-ACT-ADMIT). A node is admitted if
+//! its sequence number is at or below the *frontier*. The frontier moves over nodes that fit together with
+//! all admitted nodes, and never back, so a lowered limit revokes nothing.
 //!
-//! Times are microseconds of the server's clock, as on Redis.
+//! Times are microseconds of the server's clock.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,11 +13,10 @@ use std::time::Duration;
 use super::{Claim, fits};
 use crate::contracts::{Limit, NodeId, Patience};
 
-/// The maximum number of expired nodes that one operation drops, oldest expiry first: no operation takes
-/// long.
+/// The most expired nodes that one operation drops, the earliest expiry first.
 pub const PRUNE_AT_MOST: usize = 256;
 
-/// The lifetime of the tombstone of an abandoned attempt: longer than a request can live.
+/// The lifetime of a tombstone: longer than a request can live.
 pub const TOMBSTONE: Duration = Duration::from_secs(600);
 
 /// Server time in microseconds.
@@ -31,7 +29,7 @@ pub struct Slot {
     pub id: NodeId,
     /// The claim of the node.
     pub claim: Claim,
-    /// The TTL that each renewal gives it.
+    /// The TTL of each renewal.
     pub ttl: Micros,
     /// The time at which it expires.
     pub expires: Micros,
@@ -52,37 +50,34 @@ pub struct QueueJoin {
     pub patience: Patience,
 }
 
-/// The state of a node: the answer to a join, and to a renewal, with which a waiter re-checks
-/// (QUEUE-RENEWAL-IS-RECHECK).
+/// The answer to a join, and to a renewal, with which a waiter re-checks (QUEUE-RENEWAL-IS-RECHECK).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Answer {
-    /// Admitted, with its sequence number.
+    /// It is admitted.
     Admitted {
         /// The sequence number.
         sequence: u64,
     },
-    /// In the queue.
+    /// It is in the queue.
     Waiting {
         /// The sequence number.
         sequence: u64,
-        /// When the node it waits for expires. For exclusive claims this is the predecessor, for shared ones
-        /// the nearest earlier exclusive one, for permits the node of the queue that expires first.
+        /// The expiry of the node ahead: the predecessor of an exclusive claim, the nearest earlier exclusive
+        /// claim of a shared one, for permits the first node to expire.
         ahead_expires: Micros,
     },
-    /// A try that was not admitted; no node was made.
+    /// A try was not admitted, and made no node.
     Refused,
-    /// The node is gone (expired or removed), or its attempt was abandoned.
+    /// The node has expired or was removed, or its attempt was abandoned.
     Gone,
-    /// Another limit is stored, or no limit is stored and the join gave none, or the weight exceeds the
-    /// limit.
+    /// Another limit is stored, or no limit is stored or requested, or the weight exceeds the limit.
     Conflict {
         /// The stored limit.
         stored: Option<u32>,
     },
 }
 
-/// The nodes that an operation admitted and must notify, without the caller's node
-/// (QUEUE-NOTIFY-ALL-ADMITTED).
+/// The admitted nodes to notify, without the caller's (QUEUE-NOTIFY-ALL-ADMITTED).
 pub type Admissions = Vec<(NodeId, u64)>;
 
 /// A queue of nodes.
@@ -101,9 +96,8 @@ impl Queue {
         Self::default()
     }
 
-    /// Joins, or finds the node of an earlier request of the same attempt and renews it
-    /// (QUEUE-ID-PER-ATTEMPT). A late request of an abandoned attempt makes nothing
-    /// (QUEUE-TOMBSTONE-FOR-UNKNOWN-JOIN).
+    /// Joins, or renews the node of an earlier request of the attempt (QUEUE-ID-PER-ATTEMPT). An abandoned
+    /// attempt makes nothing (QUEUE-TOMBSTONE-FOR-UNKNOWN-JOIN).
     pub fn join(&mut self, now: Micros, ask: &QueueJoin) -> (Answer, Admissions) {
         let mut admissions = self.prune(now);
         let answer = self.join_pruned(now, ask, &mut admissions);
@@ -117,7 +111,7 @@ impl Queue {
         }
         if let Some(sequence) = self.find(ask.id) {
             match self.renew_pruned(now, ask.id, sequence) {
-                // Expired but not dropped yet: the same as gone.
+                // QUEUE-EXPIRED-IS-GONE.
                 Answer::Gone => drop(self.nodes.remove(&sequence)),
                 answer => return answer,
             }
@@ -144,8 +138,8 @@ impl Queue {
         self.answer(sequence)
     }
 
-    /// Renews a node named by id and sequence (QUEUE-LATE-REPLY-REVIVES-NOTHING), and returns its state
-    /// (QUEUE-RENEWAL-IS-RECHECK). An expired node is gone (QUEUE-EXPIRED-IS-GONE).
+    /// Renews the node of this id and sequence number (QUEUE-LATE-REPLY-REVIVES-NOTHING), and returns its
+    /// state.
     pub fn renew(&mut self, now: Micros, id: NodeId, sequence: u64) -> (Answer, Admissions) {
         let mut admissions = self.prune(now);
         let answer = self.renew_pruned(now, id, sequence);
@@ -155,15 +149,14 @@ impl Queue {
 
     fn renew_pruned(&mut self, now: Micros, id: NodeId, sequence: u64) -> Answer {
         match self.nodes.get_mut(&sequence) {
-            // When many have expired, some are dropped later; no answer may show that.
+            // QUEUE-EXPIRED-IS-GONE: an expired node may not be dropped yet.
             Some(slot) if slot.id == id && slot.expires > now => slot.expires = now + slot.ttl,
             _ => return Answer::Gone,
         }
         self.answer(sequence)
     }
 
-    /// Removes the node of this id and sequence, and nothing newer (QUEUE-LEAVE-NAMES-NODE). Returns whether
-    /// it was there.
+    /// Removes the node of this id and sequence number (QUEUE-LEAVE-NAMES-NODE). Returns whether it existed.
     pub fn leave(&mut self, now: Micros, id: NodeId, sequence: u64) -> (bool, Admissions) {
         let mut admissions = self.prune(now);
         let there = self.nodes.get(&sequence).is_some_and(|slot| slot.id == id);
@@ -175,8 +168,8 @@ impl Queue {
         (there, admissions)
     }
 
-    /// Ends an attempt whose joins have an unknown outcome: removes its node by id, and leaves a
-    /// tombstone (QUEUE-TOMBSTONE-FOR-UNKNOWN-JOIN).
+    /// Ends an attempt with an unknown outcome: removes its node by id, and leaves a tombstone
+    /// (QUEUE-TOMBSTONE-FOR-UNKNOWN-JOIN).
     pub fn abandon(&mut self, now: Micros, id: NodeId) -> (bool, Admissions) {
         let mut admissions = self.prune(now);
         self.tombstones.insert(id, now + u64::try_from(TOMBSTONE.as_micros()).expect("ten minutes fit"));
@@ -189,9 +182,8 @@ impl Queue {
         (found.is_some(), admissions)
     }
 
-    /// Turns the exclusive node of this id and sequence into a shared one, in its place
-    /// (CHAIN-DOWNGRADE-IN-PLACE). Only if it is admitted: a waiter would overtake. Returns whether it is
-    /// shared now.
+    /// Makes an admitted exclusive node shared, in its place (CHAIN-DOWNGRADE-IN-PLACE). A waiting one would
+    /// overtake. Returns whether it is shared now.
     pub fn downgrade(&mut self, now: Micros, id: NodeId, sequence: u64) -> (bool, Admissions) {
         let mut admissions = self.prune(now);
         let admitted = sequence <= self.frontier;
@@ -206,7 +198,7 @@ impl Queue {
         (there, admissions)
     }
 
-    /// Stores the limit, and returns the nodes that it admits. Nodes that were admitted before stay.
+    /// Stores the limit. Admitted nodes stay.
     pub fn set_limit(&mut self, now: Micros, limit: u32) -> Admissions {
         let mut admissions = self.prune(now);
         self.limit = Some(limit);
@@ -219,8 +211,8 @@ impl Queue {
         self.limit
     }
 
-    /// Returns the first waiter, if its weight is above the limit. It must be notified too, so that it gives
-    /// up and does not block the waiters after it.
+    /// Returns the first waiter if its weight is above the limit: it must give up, so that it blocks
+    /// no other.
     pub fn unfit_head(&self) -> Option<(NodeId, u64)> {
         let (&sequence, slot) = self.nodes.range(self.frontier + 1..).next()?;
         self.is_unfit(slot.claim).then_some((slot.id, sequence))
@@ -230,7 +222,7 @@ impl Queue {
         matches!((claim, self.limit), (Claim::Permits(weight), Some(limit)) if weight > limit)
     }
 
-    /// Removes and returns the node at `sequence`, as an operator or an eviction does.
+    /// Removes a node, as an operator or an eviction does.
     pub fn remove(&mut self, now: Micros, sequence: u64) -> (Option<Slot>, Admissions) {
         let mut admissions = self.prune(now);
         let slot = self.nodes.remove(&sequence);
@@ -238,9 +230,9 @@ impl Queue {
         (slot, admissions)
     }
 
-    /// Drops expired nodes, and admits, as every operation does first. Also for a waiter's timer.
+    /// Drops expired nodes, and admits.
     pub fn prune(&mut self, now: Micros) -> Admissions {
-        // A server clock that was stepped back delays nothing beyond the TTL (QUEUE-CLAMP-EXPIRY).
+        // QUEUE-CLAMP-EXPIRY.
         for slot in self.nodes.values_mut() {
             slot.expires = slot.expires.min(now + slot.ttl);
         }
@@ -258,7 +250,7 @@ impl Queue {
         self.admit()
     }
 
-    /// Returns the state of the node at `sequence`. Prune first.
+    /// Returns the state of a node. Prune first.
     pub fn answer(&self, sequence: u64) -> Answer {
         let Some(slot) = self.nodes.get(&sequence) else { return Answer::Gone };
         if sequence <= self.frontier {
@@ -273,16 +265,16 @@ impl Queue {
             Claim::Shared => ahead.find(|slot| slot.claim == Claim::Exclusive).map(|slot| slot.expires),
             Claim::Permits(_) => self.nodes.values().map(|slot| slot.expires).min(),
         };
-        // A waiter with no node ahead is impossible: it would have been admitted.
+        // A waiter without a node ahead is impossible: it would be admitted.
         Answer::Waiting { sequence, ahead_expires: blocker.unwrap_or(slot.expires) }
     }
 
-    /// Returns the sequence number of the node that an attempt made.
+    /// Returns the sequence number of an attempt's node.
     pub fn find(&self, id: NodeId) -> Option<u64> {
         self.nodes.iter().find(|(_, slot)| slot.id == id).map(|(&sequence, _)| sequence)
     }
 
-    /// Returns the nodes in order, each with whether it is admitted.
+    /// Returns the nodes in order, and whether each is admitted.
     pub fn iter(&self) -> impl Iterator<Item = (u64, &Slot, bool)> {
         self.nodes.iter().map(|(&sequence, slot)| (sequence, slot, sequence <= self.frontier))
     }
@@ -302,18 +294,17 @@ impl Queue {
         self.nodes.is_empty()
     }
 
-    /// Returns whether the queue can be forgotten without loss: no node, tombstone or limit, and no sequence
-    /// number that the clock has not passed.
+    /// Returns whether the queue can be forgotten: it has no node, tombstone or limit, and the clock has
+    /// passed its last sequence number.
     pub fn is_forgettable(&self, now: Micros) -> bool {
         self.nodes.is_empty() && self.tombstones.is_empty() && self.limit.is_none() && self.last < now
     }
 
-    /// Returns the last sequence number that was given out.
+    /// Returns the last sequence number.
     pub fn last_sequence(&self) -> u64 {
         self.last
     }
 
-    /// Moves the frontier over all nodes that fit now.
     fn admit(&mut self) -> Admissions {
         let limit = self.limit.unwrap_or(0);
         let mut admissions = Vec::new();

@@ -1,4 +1,4 @@
-//! The acquisition of a majority of locks, and how long it holds.
+//! The acquisition of a majority of locks, and its validity.
 
 use std::cmp::Reverse;
 
@@ -7,8 +7,8 @@ pub fn majority(members: usize) -> usize {
     members / 2 + 1
 }
 
-/// Returns the remaining time of a hold that needs `need` members: the `need`-th largest of the members'
-/// remaining times (QUORUM-VALIDITY). `None` with fewer members.
+/// Returns how long a hold of `need` members is valid: the `need`-th largest of the members' remaining times
+/// (QUORUM-VALIDITY). `None` with fewer members.
 pub fn valid_for<T: Ord>(need: usize, members: impl IntoIterator<Item = T>) -> Option<T> {
     let mut members: Vec<_> = members.into_iter().map(Reverse).collect();
     members.sort_unstable();
@@ -18,22 +18,20 @@ pub fn valid_for<T: Ord>(need: usize, members: impl IntoIterator<Item = T>) -> O
 /// The next step of an acquisition of a majority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NextStep {
-    /// Try all members at once, without waiting. If that makes no majority, all acquired locks are released
-    /// (QUORUM-TRY-WHOLE).
+    /// Try all members at once, without waiting. Without a majority, all are released (QUORUM-TRY-WHOLE).
     TryAll,
-    /// Wait for this member, while members before it are held (QUORUM-WAIT-IN-ORDER).
+    /// Wait for this member, with only earlier members held (QUORUM-WAIT-IN-ORDER).
     WaitFor(usize),
-    /// No majority was reached: release everything, and begin again.
+    /// Release everything, and begin again.
     Again,
     /// A majority is held.
     Done,
 }
 
-/// One acquisition of a majority. A member's number is its place in canonical order.
+/// An acquisition of a majority. The number of a member is its place in canonical order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MajorityGather {
     members: usize,
-    // `None` until all members were tried.
     place: Option<usize>,
 }
 
@@ -43,7 +41,7 @@ impl MajorityGather {
         Self { members, place: None }
     }
 
-    /// Returns the next step if `held` members are held now.
+    /// Returns the next step if `held` members are held.
     pub fn next(&self, held: usize) -> NextStep {
         match self.place {
             _ if held >= majority(self.members) => NextStep::Done,
@@ -53,14 +51,13 @@ impl MajorityGather {
         }
     }
 
-    /// Records that all members were tried without a majority. If fewer than a majority have `answered`,
-    /// waiting is of no use.
+    /// Records a try of all members without a majority. If fewer than a majority have `answered`, a wait is
+    /// of no use.
     pub fn tried(&mut self, answered: usize) {
         self.place = Some(if answered < majority(self.members) { self.members } else { 0 });
     }
 
-    /// Records that the wait for the current member is over: it is held, or the client leaves it out, because
-    /// it is unreachable or does not count now.
+    /// Records the end of the wait for a member: it is held, is unreachable, or does not count now.
     pub fn passed(&mut self) {
         self.place = self.place.map(|place| place + 1);
     }
@@ -102,7 +99,7 @@ mod tests {
         assert_eq!(gathering.next(1), NextStep::WaitFor(1));
         gathering.passed();
         assert_eq!(gathering.next(2), NextStep::Done);
-        // The lost member is not waited for again, because that would be downwards in the order.
+        // A wait for the lost member would go back in the order.
         assert_eq!(gathering.next(1), NextStep::WaitFor(2));
         gathering.passed();
         assert_eq!(gathering.next(1), NextStep::Again);

@@ -1,8 +1,6 @@
-//! When a server that may have forgotten confirmed data counts again.
-//!
-//! A server without its memory may admit a second holder. It counts again when every hold that it may have
-//! forgotten has ended: after the longest TTL of any client (QUORUM-AMNESIA). `docs/protocol/quorum.md` has
-//! the protocol of the [`Marker`] and the argument.
+//! The rule for a server that may have forgotten confirmed data: it counts again when every hold that it may
+//! have forgotten has ended, after the longest TTL of any client (QUORUM-AMNESIA). `docs/protocol/quorum.md` has
+//! the protocol of the [`Marker`].
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,15 +12,14 @@ use crate::clock::Moment;
 /// The settings that all clients of a quorum must share.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Terms {
-    /// The longest TTL of any client's lease.
+    /// The longest TTL of any client.
     pub longest_ttl: Duration,
-    // The names of the members in order, encoded.
+    // Names in canonical order, encoded.
     members: String,
 }
 
 impl Terms {
-    /// Creates the terms of a quorum of these members, in canonical order. TTLs are rounded up to
-    /// milliseconds.
+    /// Creates the terms of members in canonical order. The TTL is rounded up to milliseconds.
     pub fn new<'a>(longest_ttl: Duration, members: impl IntoIterator<Item = &'a str>) -> Self {
         let members: Vec<_> = members.into_iter().map(encode).collect();
         let millis = longest_ttl.as_nanos().div_ceil(1_000_000);
@@ -37,14 +34,14 @@ impl fmt::Display for Terms {
     }
 }
 
-/// The marker by which clients detect that a server may have forgotten holds.
+/// The marker that shows whether a server may have forgotten holds.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Marker {
     /// The settings that all clients must share.
     pub terms: Terms,
-    /// The server's incarnation, encoded, if the next incarnation may have forgotten holds.
+    /// The server's encoded incarnation, if the next one may have forgotten holds.
     pub server: Option<String>,
-    /// A random number, which distinguishes successive markers.
+    /// A random number, different for successive markers.
     pub id: u64,
     /// Whether every hold that the server may have forgotten has ended.
     pub ripe: bool,
@@ -61,7 +58,6 @@ impl Marker {
     }
 }
 
-/// The text of the cell.
 impl fmt::Display for Marker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { terms, server, id, ripe } = self;
@@ -99,7 +95,7 @@ impl FromStr for Marker {
 pub enum Verdict {
     /// The server counts.
     Counts,
-    /// Write this marker over the marker that was read, if that is still the current one.
+    /// Write this marker over the one that was read.
     Write(Marker),
     /// The server does not count before this instant.
     NotBefore(Moment),
@@ -107,16 +103,16 @@ pub enum Verdict {
     Conflict,
 }
 
-/// The observations that one client has made of one server's marker.
+/// One client's observations of one server's marker.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Trial {
-    // The unripe marker that it saw last, and since when.
+    // The last unripe marker, and since when.
     seen: Option<(u64, Moment)>,
 }
 
 impl Trial {
-    /// Judges by the marker that was read, on a server of this incarnation. `now` is an instant after the
-    /// answer, and `id` the number of a new marker.
+    /// Judges a server by its incarnation and its marker. `now` is an instant after the read, and `id` the
+    /// number of a new marker.
     pub fn judge(
         &mut self,
         terms: &Terms,
@@ -142,7 +138,6 @@ impl Trial {
         }
     }
 
-    /// Now, if it has not seen this unripe marker before.
     fn since(&mut self, id: u64, now: Moment) -> Moment {
         match self.seen {
             Some((seen, since)) if seen == id => since,
@@ -191,7 +186,6 @@ mod tests {
         let ripe = Marker { ripe: true, ..unripe };
         let unripe = Marker { ripe: false, ..ripe.clone() };
         assert_eq!(trial.judge(&terms, None, Some(&unripe), at(14), 2), Verdict::Write(ripe.clone()));
-        // A client that comes later counts on it at once.
         assert_eq!(Trial::default().judge(&terms, None, Some(&ripe), at(14), 2), Verdict::Counts);
     }
 

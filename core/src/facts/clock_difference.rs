@@ -5,13 +5,12 @@ use serde::Serialize;
 
 use crate::error::Result;
 
-/// The fastest answer has the smallest error.
 const SAMPLES: usize = 5;
 
-/// The difference between a server's clock and the clock of this machine, with its possible error.
+/// The difference between a server's clock and this machine's clock, with its possible error.
 ///
-/// *Source.* Cristian's algorithm ("Probabilistic clock synchronization", 1989): the server read its clock
-/// between the request and the answer, so the error is at most half of the time between them.
+/// *Source.* Cristian, "Probabilistic clock synchronization" (1989): the server read its clock between the
+/// request and the answer, so the error is at most half of that time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ClockDifference {
     /// The server's time minus the time of this machine, in microseconds.
@@ -37,8 +36,8 @@ impl ClockDifference {
         Self { micros, error: took / 2, ends_leases: false }
     }
 
-    /// Asks the server for its time a few times, and keeps the fastest answer. The server rounds its time
-    /// down to `resolution`.
+    /// Asks a server for its time five times, and keeps the fastest answer. The server rounds its time down
+    /// to `resolution`.
     ///
     /// # Errors
     /// The errors of `ask`.

@@ -13,17 +13,17 @@ pub enum Fact<T> {
     Told(T),
     /// The server does not report it, for this reason.
     Untold(Cow<'static, str>),
-    /// The login may not query it: it lacks this right.
+    /// The login lacks this right.
     Forbidden(Cow<'static, str>),
 }
 
 impl<T> Fact<T> {
-    /// Creates a fact that the server does not report. `why` is the reason.
+    /// Creates an unknown fact with its reason.
     pub const fn untold(why: &'static str) -> Self {
         Self::Untold(Cow::Borrowed(why))
     }
 
-    /// Creates a fact from the answer to a request that needs this `right`. A refused request (`Forbidden`,
+    /// Creates a fact from the answer to a request that needs this `right`. A refusal (`Forbidden`,
     /// `Misconfigured`, `Unsupported`) makes an unknown fact.
     ///
     /// # Errors
@@ -62,12 +62,12 @@ impl<T> Fact<T> {
         }
     }
 
-    /// Maps a known fact. An unknown fact keeps its reason.
+    /// Maps a known fact.
     pub fn map<U>(self, follows: impl FnOnce(T) -> U) -> Fact<U> {
         self.and_then(|fact| Fact::Told(follows(fact)))
     }
 
-    /// Maps a known fact to a possibly unknown one. An unknown fact keeps its reason.
+    /// Maps a known fact to one that may be unknown.
     pub fn and_then<U>(self, follows: impl FnOnce(T) -> Fact<U>) -> Fact<U> {
         match self {
             Self::Told(fact) => follows(fact),

@@ -7,11 +7,11 @@ use super::fact::Fact;
 use super::storage::{MemoryPolicy, Persistence};
 use super::topology::{Role, Topology};
 
-/// Facts that the client's server reports about itself
+/// Facts that a server reports about itself
 /// ([`Coordinator::server_facts`](crate::Coordinator::server_facts)).
 ///
-/// For a Redis Cluster, they cover all masters: all versions, the largest clock difference, and the worst
-/// memory policy and persistence.
+/// For a Redis Cluster they cover all masters: all versions, the largest clock difference, the worst memory
+/// policy and persistence.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ServerFacts {
@@ -32,7 +32,7 @@ pub struct ServerFacts {
 }
 
 impl ServerFacts {
-    /// Creates the facts of a server whose other facts are unknown, for a backend to set.
+    /// Creates facts that are unknown, for a backend to set.
     pub fn of(product: impl Into<String>) -> Self {
         const NOTHING: &str = "this backend does not query this fact";
         Self {
@@ -45,7 +45,7 @@ impl ServerFacts {
             persistence: Fact::untold(NOTHING),
         }
     }
-    /// Joins the names or versions of several servers, each once, into one text. For backends.
+    /// Joins the names or versions of several servers into one text, each once. For backends.
     pub fn named<'a>(all: impl IntoIterator<Item = &'a str>) -> String {
         let each: BTreeSet<_> = all.into_iter().collect();
         each.into_iter().collect::<Vec<_>>().join(", ")

@@ -42,7 +42,7 @@ impl fmt::Display for MemoryPolicy {
     }
 }
 
-/// The confirmed writes that survive a crash of the server, from the safest setting on.
+/// The confirmed writes that survive a crash of the server. The order begins with the safest setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Persistence {
@@ -51,7 +51,7 @@ pub enum Persistence {
     /// All writes except the writes of about this last time.
     LogBehind(Duration),
     /// All writes except some of the last: the operating system decides when the log is written, or the
-    /// server does not report it.
+    /// setting is unknown.
     LogSometime,
     /// The writes before the last snapshot, if the server makes snapshots.
     Snapshots,

@@ -128,7 +128,7 @@ impl Backend for MemoryBackend {
     }
 
     fn incarnation(&self) -> Incarnation {
-        // A store that has lost all has lost its leases too: see `Memory::wipe`.
+        // A store that has lost everything has lost its leases too (`Memory::wipe`).
         Incarnation::Durable
     }
 
@@ -155,7 +155,6 @@ impl Backend for MemoryBackend {
         facts.clock = Fact::Told(ClockDifference::NONE);
         facts.memory = Fact::untold("a store has no limit, and evicts nothing");
         facts.persistence = Fact::Told(Persistence::Nothing);
-        // The link may be cut.
         self.client.link.request("facts", move || facts).await
     }
 

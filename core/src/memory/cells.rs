@@ -9,7 +9,7 @@ use crate::address::Address;
 use crate::contracts::{CellLife, CellWrite, CellWritten, ChangeWatch};
 use crate::error::{Error, LostReason, Result};
 
-/// If the lease is lost, an ephemeral cell is on the next one.
+/// Writes an ephemeral cell under a new lease if the old one is lost.
 pub(super) async fn write(
     client: &Arc<MemoryClient>,
     cell: &Address,
@@ -17,7 +17,6 @@ pub(super) async fn write(
 ) -> Result<CellWritten> {
     loop {
         if write.life == CellLife::Lease && client.lease().lost().is_some() {
-            // An unreachable store grants no lease.
             let reopening = Arc::clone(client);
             client.link.request("renew", move || renewal::reopen(&reopening)).await??;
         }
@@ -25,7 +24,6 @@ pub(super) async fn write(
         let (store, cell, write) = (client.store.clone(), cell.clone(), write.clone());
         match client.link.request("write", move || store.write_cell(id, &cell, &write)).await? {
             Some(written) => return Ok(written),
-            // The lease was ended from outside.
             None => lease.end(LostReason::Revoked),
         }
     }
@@ -33,7 +31,7 @@ pub(super) async fn write(
 
 #[derive(Debug)]
 pub(super) struct MemoryWatch {
-    // A watch does not keep the client of a dead handle alive.
+    // Weak, so that a watch does not keep a dropped client alive.
     client: Weak<MemoryClient>,
     address: Address,
     changed: Arc<Notify>,
@@ -60,7 +58,7 @@ impl ChangeWatch for MemoryWatch {
             return Ok(());
         }
         loop {
-            // An expiry takes effect when an operation reads the store.
+            // An expiry takes effect only when an operation reads the store.
             let look_at = store.next_expiry(&self.address);
             tokio::select! {
                 () = self.changed.notified() => return Ok(()),

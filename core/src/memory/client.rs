@@ -14,7 +14,7 @@ pub(super) struct MemoryClient {
     pub(super) store: Memory,
     pub(super) link: Link,
     pub(super) ttl: Duration,
-    /// The runtime that opened the client. A later lease must not end with the runtime of a caller.
+    /// The runtime that opened the client. A later lease must not end with a caller's runtime.
     pub(super) runtime: Handle,
     pub(super) current: Mutex<(LeaseId, LeaseWriter)>,
 }

@@ -48,7 +48,7 @@ impl Connector for MemoryConnector {
 }
 
 impl Memory {
-    /// Connects a client to this store. Returns it with its link, on which a test plans faults.
+    /// Connects a client to this store. Tests plan faults on the returned link.
     ///
     /// # Errors
     /// `InvalidArgument` naming the field of `config`.
@@ -60,7 +60,7 @@ impl Memory {
         Ok((Coordinator::new(backend, config), link))
     }
 
-    /// Connects like [`connect`](Memory::connect), but returns the backend alone, without recipes.
+    /// Connects like [`connect`](Memory::connect), but returns the backend without recipes.
     ///
     /// # Errors
     /// `InvalidArgument` naming the field of `config`.

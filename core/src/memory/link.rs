@@ -20,7 +20,7 @@ pub(super) const NAME: &str = "memory";
 const KINDS: [&str; 11] =
     ["count", "facts", "join", "look", "leave", "list", "limit", "renew", "read", "write", "watch"];
 
-/// The link between one client and its store, on which a test plans faults. Its waits are cancel-safe.
+/// The link between one client and its store, for planned faults. Its waits are cancel-safe.
 #[derive(Clone)]
 pub struct Link(Arc<LinkInner>);
 
@@ -37,9 +37,9 @@ struct LinkInner {
 struct Faults {
     cut: bool,
     closed: bool,
-    // `resume` carries out requests whose senders have given up, too.
+    // Also requests whose senders have given up.
     holding: Option<VecDeque<Box<dyn FnOnce() + Send>>>,
-    // `Some(None)`: the next request is to be caught.
+    // `Some(None)`: the next request will be caught.
     parked: Option<Option<Box<dyn FnOnce() + Send>>>,
     requests: u64,
     delay: Duration,
@@ -55,7 +55,7 @@ impl Link {
         Self(Arc::new(LinkInner { sent, rechecks, store, timeout, faults, caught }))
     }
 
-    /// Cuts the link: all requests fail with `Unavailable`, until [`heal`](Link::heal).
+    /// Cuts the link until [`heal`](Link::heal): all requests fail with `Unavailable`.
     pub fn cut(&self) {
         self.0.faults.lock().cut = true;
     }
@@ -84,7 +84,7 @@ impl Link {
         until(&self.0.caught, || done(&self.0.faults.lock()).then_some(())).await
     }
 
-    /// Carries out the held requests in order, also those whose sender has given up.
+    /// Carries out the held requests in order, including requests whose sender has given up.
     pub fn resume(&self) {
         let requests = self.0.faults.lock().holding.take();
         for request in requests.into_iter().flatten() {
@@ -92,8 +92,8 @@ impl Link {
         }
     }
 
-    /// Catches the next request in the network, while its sender loses the connection.
-    /// [`deliver_parked`](Link::deliver_parked) carries it out later.
+    /// Catches the next request until [`deliver_parked`](Link::deliver_parked). Its sender loses the
+    /// connection.
     pub fn park_next_request(&self) {
         self.0.faults.lock().parked = Some(None);
     }
@@ -114,12 +114,12 @@ impl Link {
         self.0.faults.lock().requests
     }
 
-    /// Delays each request by this time: half of it on the way to the store, half on the way back.
+    /// Delays each request by this time, half of it in each direction.
     pub fn delay(&self, delay: Duration) {
         self.0.faults.lock().delay = delay;
     }
 
-    /// Loses the reply to the next request, which is carried out.
+    /// Carries out the next request, and loses the reply.
     pub fn drop_next_reply(&self) {
         self.0.faults.lock().replies_to_drop += 1;
     }
@@ -153,7 +153,7 @@ impl Link {
         self.0.store.end_lease(lease, LostReason::Revoked);
     }
 
-    /// Returns how long the store keeps the client's lease, and each of its nodes, without another renewal.
+    /// Returns how long the store keeps the client's lease, and each of its nodes, without a renewal.
     pub fn lease_left(&self) -> Vec<Duration> {
         let lease = self.0.faults.lock().lease;
         self.0.store.lease_left(lease)
@@ -174,7 +174,7 @@ impl Link {
         self.0.faults.lock().lease = lease;
     }
 
-    /// Fails all requests from now on. Returns whether the client was open.
+    /// Fails all later requests. Returns whether the client was open.
     pub(super) fn close(&self) -> bool {
         let closed = std::mem::replace(&mut self.0.faults.lock().closed, true);
         self.0.caught.notify_waiters();
@@ -186,7 +186,7 @@ impl Link {
         self.0.faults.lock().closed
     }
 
-    /// `Unavailable` if the request was not sent, `OutcomeUnknown` if its reply was lost.
+    /// Returns `Unavailable` for a request that was not sent, and `OutcomeUnknown` for a lost reply.
     pub(super) async fn request<T: Send + 'static>(
         &self,
         kind: &'static str,
@@ -234,7 +234,6 @@ impl Link {
         let Some(requests) = &mut faults.holding else { return Ok(Route::Through(work, faults.delay)) };
         let (reply, answer) = oneshot::channel();
         requests.push_back(Box::new(move || {
-            // The sender may have given up.
             let _ = reply.send(work());
         }));
         drop(faults);

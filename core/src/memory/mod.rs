@@ -1,12 +1,11 @@
 //! The embedded backend: a complete coordinator in this process, with real leases and expiry.
 //!
-//! The store of `memory://` is private to its Coordinator. The store of `memory://name` is shared by all
-//! coordinators in this process that use this name. A store has no background task: it computes expiry on
-//! access and in the timers of the waiters, so handles of one store work on several runtimes. The clock of a
-//! store is chosen when the store is created: the system's clock, or tokio's, which a test can pause (on one
-//! runtime only).
+//! The store of `memory://` is private to its Coordinator. All coordinators in this process that use
+//! `memory://name` share one store. A store has no background task: it computes expiry on access and in the
+//! timers of the waiters, so one store works on several runtimes. Each store is created with a clock: the
+//! system's clock, or tokio's clock, which a test can pause (on one runtime only).
 //!
-//! Its queue is [`decide::queue`](crate::decide::queue), which also checks the Redis scripts in tests.
+//! The queue is [`decide::queue`](crate::decide::queue), with which tests compare the Redis scripts.
 //!
 //! # Testing a service on memory
 //!

@@ -12,16 +12,15 @@ pub(super) fn start(client: &Arc<MemoryClient>) {
     client.link.set_renewal(renewal.abort_handle());
 }
 
-/// Opens a new lease if the current one is lost (LEASE-REOPEN).
+/// LEASE-REOPEN.
 pub(super) fn reopen(client: &Arc<MemoryClient>) -> Result<()> {
     let mut current = client.current.lock();
-    // A close takes this lock after it closes the link: it ends the lease that is opened here, or none is
+    // A close takes this lock after it closes the link. So it ends the lease that is opened here, or none is
     // opened.
     if client.link.is_closed() {
         return Err(Error::closed());
     }
     if current.1.lost().is_none() {
-        // Another join was faster.
         return Ok(());
     }
     let (old, clock) = (current.0, client.store.clock().clone());
@@ -51,7 +50,6 @@ async fn renew(client: Weak<MemoryClient>, id: LeaseId, lease: LeaseWriter) {
                 lease.proven(sent);
             }
             Ok(None) => lease.end(LostReason::Revoked),
-            // A lease is kept as long as it can be.
             Err(error) if error.may_pass() => next = sent + period / 4,
             Err(_) => return,
         }

@@ -24,22 +24,17 @@ pub(super) struct StoreState {
     pub(super) leases: HashMap<LeaseId, Granted>,
     pub(super) last_lease: LeaseId,
     pub(super) live: HashMap<NodeId, Arc<StoredNode>>,
-    /// Nodes whose next wake-up is lost: a fault.
     pub(super) deaf: HashSet<NodeId>,
     pub(super) cells: CellStore<LeaseId>,
-    /// The watches of each cell or queue.
     pub(super) watches: HashMap<Address, Vec<Weak<Notify>>>,
     pub(super) sweeps: Sweeps,
-    /// The state of a queue that its watches were notified of last: each node's sequence number, and whether
-    /// it was admitted.
+    /// The queue as its watches saw it last: sequence numbers, and whether each was admitted.
     pub(super) told: HashMap<Address, Vec<(u64, bool)>>,
-    /// Cells and queues whose next change event is lost: a fault.
     pub(super) deaf_watches: HashSet<Address>,
 }
 
-/// A lease, as the store has it.
 pub(super) struct Granted {
-    /// A renewal renews all of them at one instant, so that the client's one deadline holds for each
+    /// One renewal renews all nodes at one instant, so the client has one deadline for all of them
     /// (LEASE-DEADLINE-PER-NODE).
     pub(super) nodes: HashMap<NodeId, (Address, u64)>,
     ttl: Duration,
@@ -63,15 +58,14 @@ impl Granted {
 }
 
 impl StoreState {
-    /// Wakes the nodes that an operation admitted, and a first waiter that no limit admits any
-    /// more.
+    /// Wakes admitted nodes, and a first waiter whose claim is above the limit.
     pub(super) fn notify(&mut self, address: &Address, admitted: Admissions) {
         self.tell_of_queue(address);
         let unfit = self.queues.get(address).and_then(Queue::unfit_head);
         self.wake(admitted.into_iter().chain(unfit));
     }
 
-    /// The queues of a prefix after the encoded key `after`, in no order.
+    /// Returns the queues of a prefix after the encoded key `after`, unsorted.
     pub(super) fn queues_of(
         &self,
         of: &QueuePrefix,
@@ -80,7 +74,6 @@ impl StoreState {
         self.queues.iter().filter(move |(address, _)| of.contains(address) && address.coded() > after)
     }
 
-    /// Stores the limit of a queue of permits, and wakes the waiters that it admits.
     pub(super) fn set_limit(&mut self, now: Micros, queue: &Address, limit: u32) {
         let admitted = self.queues.entry(queue.clone()).or_default().set_limit(now, limit);
         self.notify(queue, admitted);
@@ -91,13 +84,12 @@ impl StoreState {
             if !self.deaf.remove(&id)
                 && let Some(node) = self.live.get(&id)
             {
-                // Kept for a waiter that does not wait at this instant.
+                // The permit remains for a node that does not wait at this instant.
                 node.woken.notify_one();
             }
         }
     }
 
-    /// Writes a cell under this lease, and notifies its watches of a change.
     pub(super) fn write_cell(
         &mut self,
         now: Micros,
@@ -113,7 +105,6 @@ impl StoreState {
         written
     }
 
-    /// Changes a count in one step (CELL-COUNT).
     pub(super) fn change_count(
         &mut self,
         now: Micros,
@@ -133,18 +124,16 @@ impl StoreState {
         Ok(decided)
     }
 
-    /// Drops the cells that have expired, and notifies their watches.
     pub(super) fn prune_cells(&mut self, now: Micros) {
         for cell in self.cells.prune(now) {
             self.tell(&cell);
         }
     }
 
-    /// Notifies the watches of a cell or queue of a change.
     pub(super) fn tell(&mut self, address: &Address) {
         if !self.deaf_watches.remove(address) {
             let watches = self.watches.get(address).into_iter().flatten();
-            // Kept for a watch that is not asked at this instant.
+            // The permit remains for a watch that is not polled at this instant.
             watches.filter_map(Weak::upgrade).for_each(|watch| watch.notify_one());
         }
     }
@@ -163,7 +152,7 @@ impl StoreState {
         }
     }
 
-    /// Adds a watch of a cell or queue. Returns whether the dropped watches of all were swept.
+    /// Returns whether all dropped watches were swept.
     pub(super) fn add_watch(&mut self, address: &Address, watch: &Arc<Notify>) -> bool {
         let sweeps = self.sweeps.is_due(self.watches.len());
         if sweeps {
@@ -176,7 +165,6 @@ impl StoreState {
         sweeps
     }
 
-    /// Forgets the watches that were dropped.
     pub(super) fn sweep_watches(&mut self) {
         self.watches.retain(|_, watches| {
             watches.retain(|watch| watch.strong_count() > 0);
@@ -185,7 +173,6 @@ impl StoreState {
         self.told.retain(|queue, _| self.watches.contains_key(queue));
     }
 
-    /// Marks a node as left by its owner.
     pub(super) fn left(&mut self, id: NodeId, was_there: bool) {
         if let Some(node) = self.live.get(&id).filter(|_| was_there) {
             node.removed.store(true, Ordering::Release);
@@ -193,7 +180,7 @@ impl StoreState {
         self.forget(id, None);
     }
 
-    /// Forgets a node. It is lost for `reason`, unless its owner has left.
+    /// Forgets a node, which is lost for `reason` if given.
     pub(super) fn forget(&mut self, id: NodeId, reason: Option<LostReason>) {
         self.deaf.remove(&id);
         let Some(node) = self.live.remove(&id) else { return };
@@ -205,7 +192,7 @@ impl StoreState {
         }
     }
 
-    /// Drops the expired nodes of all queues, and wakes as [`notify`](StoreState::notify) does.
+    /// Drops the expired nodes of all queues, and wakes waiters.
     pub(super) fn prune(&mut self, now: Micros) {
         let mut woken = Admissions::new();
         for queue in self.queues.values_mut() {
@@ -218,9 +205,9 @@ impl StoreState {
         watched.iter().for_each(|queue| self.tell_of_queue(queue));
     }
 
-    /// Forgets leases, nodes and queues that have expired, so that dead clients use no memory. A queue is
-    /// forgotten only if a new one would not reuse its sequence numbers. It reads everything, and so runs
-    /// only at renewals and ends of leases.
+    /// Forgets expired leases, nodes and queues, so that dead clients use no memory. A queue is kept as long
+    /// as a new one could reuse its sequence numbers. It reads everything, and so runs only at renewals and
+    /// ends of leases.
     pub(super) fn sweep(&mut self, now: Micros) {
         self.prune(now);
         let Self { queues, live, leases, .. } = self;

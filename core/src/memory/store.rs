@@ -1,4 +1,4 @@
-//! The store and its operations: each runs alone, under one lock.
+//! The store. Each operation runs alone, under one lock.
 
 mod cells;
 
@@ -20,7 +20,7 @@ use crate::decide::queue::{Answer, Micros, Queue, QueueJoin};
 use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::listing::Page;
 
-/// A memory store, shared by its clients. It is dropped with the last client.
+/// A memory store, shared by its clients and dropped with the last of them.
 #[derive(Clone)]
 pub struct Memory(Arc<StoreInner>);
 
@@ -59,7 +59,6 @@ impl Memory {
         Ok(store)
     }
 
-    /// The store of this name, on its clock; a new store on the system's clock.
     pub(super) fn named_or_system(name: &str) -> Self {
         Self::named_or(name, Clock::system)
     }
@@ -80,8 +79,7 @@ impl Memory {
         &self.0.clock
     }
 
-    /// Removes a node from outside, as an operator does. Its hold is lost as `Revoked`. Returns whether the
-    /// node was there.
+    /// Removes a node from outside, so that its hold is lost as `Revoked`. Returns whether the node existed.
     pub fn remove(&self, queue: &Address, sequence: u64) -> bool {
         self.with(|state, now| {
             let Some(nodes) = state.queues.get_mut(queue) else { return false };
@@ -93,8 +91,8 @@ impl Memory {
         })
     }
 
-    /// Deletes everything, as a server that restarts without its data. Clients notice at their next renewal
-    /// or join.
+    /// Deletes everything, as a server that restarts without its data does. Clients notice at their next
+    /// renewal or join.
     pub fn wipe(&self) {
         self.with(|state, _| {
             let StoreState { last_lease, cells, watches, .. } = std::mem::take(state);
@@ -108,14 +106,14 @@ impl Memory {
         self.with(|state, _| MemoryCopy(state.cells.clone()))
     }
 
-    /// Goes back to an earlier copy, as a server that restarts from one. Queues, nodes and leases are gone.
+    /// Returns to an earlier copy, as a server that restarts from one does. Queues, nodes and leases are
+    /// gone.
     pub fn go_back(&self, to: &MemoryCopy) {
         self.wipe();
         self.with(|state, _| state.cells = state.cells.gone_back(&to.0));
     }
 
-    /// Returns the nodes, cells and watches in the store as text, so that a test can check that nothing is
-    /// left.
+    /// Lists nodes, cells and watches as text, so that a test can check that nothing remains.
     pub fn contents(&self) -> Vec<String> {
         self.with(|state, now| {
             state.prune(now);
@@ -139,7 +137,6 @@ impl Memory {
         })
     }
 
-    /// Ends a lease and removes its nodes, which are lost for `reason`.
     pub(super) fn end_lease(&self, lease: LeaseId, reason: LostReason) {
         self.with(|state, now| {
             let nodes = state.leases.remove(&lease).map(|lease| lease.nodes).unwrap_or_default();
@@ -157,7 +154,6 @@ impl Memory {
         });
     }
 
-    /// The remaining time of a lease and of each of its nodes; empty if the lease has ended.
     pub(super) fn lease_left(&self, lease: LeaseId) -> Vec<Duration> {
         self.with(|state, now| {
             let Some(lease) = state.leases.get(&lease) else { return Vec::new() };
@@ -174,7 +170,7 @@ impl Memory {
         })
     }
 
-    /// Renews every node of a lease at one instant. Returns `None` if the lease does not exist any more.
+    /// Renews every node of a lease. Returns `None` if the lease does not exist.
     pub(super) fn renew(&self, id: LeaseId) -> Option<()> {
         self.with(|state, now| {
             state.prune_cells(now);
@@ -197,8 +193,9 @@ impl Memory {
         })
     }
 
-    /// Joins under a lease. `make` creates the node under the store's lock, so that no wake-up comes before
-    /// it exists (QUEUE-INBOX-BEFORE-JOIN), from its sequence number and the number of nodes ahead. Returns `None` if the lease does not exist any more.
+    /// Joins under a lease, or returns `None` if it does not exist. `make` gets the sequence number and the
+    /// number of nodes ahead. It creates the node under the store's lock, so no wake-up comes earlier
+    /// (QUEUE-INBOX-BEFORE-JOIN).
     pub(super) fn join(
         &self,
         lease: LeaseId,
@@ -227,7 +224,6 @@ impl Memory {
         })
     }
 
-    /// Returns whether the node was there.
     pub(super) fn leave(&self, address: &Address, id: NodeId, sequence: u64) -> bool {
         self.with(|state, now| {
             let Some(queue) = state.queues.get_mut(address) else { return false };
@@ -238,7 +234,6 @@ impl Memory {
         })
     }
 
-    /// Returns whether a node was there.
     pub(super) fn abandon(&self, address: &Address, id: NodeId) -> bool {
         self.with(|state, now| {
             let (was_there, admitted) = state.queues.entry(address.clone()).or_default().abandon(now, id);
@@ -248,7 +243,6 @@ impl Memory {
         })
     }
 
-    /// Drops expired nodes, wakes the nodes that this admits, and returns the state of this node.
     pub(super) fn look(&self, address: &Address, id: NodeId, sequence: u64) -> Answer {
         self.with(|state, now| {
             let Some(queue) = state.queues.get_mut(address) else { return Answer::Gone };
@@ -289,7 +283,6 @@ impl Memory {
         })
     }
 
-    /// Turns a writer into a reader, in its place. Returns whether it is a reader now.
     pub(super) fn downgrade(&self, address: &Address, id: NodeId, sequence: u64) -> bool {
         self.with(|state, now| {
             let Some(queue) = state.queues.get_mut(address) else { return false };
@@ -299,7 +292,7 @@ impl Memory {
         })
     }
 
-    /// Replaces a node's data (NODE-DATA). Returns whether the node exists.
+    /// NODE-DATA.
     pub(super) fn write_data(&self, node: &StoredNode, data: &Arc<[u8]>) -> bool {
         self.with(|state, now| {
             let Some(queue) = state.queues.get_mut(&node.queue) else { return false };
@@ -314,7 +307,6 @@ impl Memory {
         })
     }
 
-    /// The keys of a prefix after the encoded key `after`, in order.
     pub(super) fn list_keys(
         &self,
         with: KeysWith,
@@ -342,7 +334,6 @@ impl Memory {
         })
     }
 
-    /// Notifies `watch` of each change of a cell or queue, until it is dropped.
     pub(super) fn watch(&self, address: &Address, watch: &Arc<Notify>) {
         self.with(|state, now| {
             state.add_watch(address, watch);
@@ -352,7 +343,7 @@ impl Memory {
         });
     }
 
-    /// The next instant at which something of a cell or queue may expire, so that its watch looks then.
+    /// Returns the next expiry of a cell or queue, when its watch must look.
     pub(super) fn next_expiry(&self, address: &Address) -> Moment {
         self.with(|state, _| {
             let nodes = state.queues.get(address).into_iter().flat_map(Queue::iter);
@@ -361,22 +352,18 @@ impl Memory {
         })
     }
 
-    /// Drops everything that has expired, which notifies the watches.
     pub(super) fn prune(&self) {
         self.with(|state, now| state.prune(now));
     }
 
-    /// Loses the event of the next change of this cell or queue: a fault.
     pub(super) fn deafen_watches(&self, address: &Address) {
         self.with(|state, _| state.deaf_watches.insert(address.clone()));
     }
 
-    /// A semaphore's stored limit.
     pub(super) fn limit(&self, address: &Address) -> Option<u32> {
         self.with(|state, _| state.queues.get(address).and_then(Queue::limit))
     }
 
-    /// Stores a limit if `expected` is stored, and returns whether it was.
     pub(super) fn set_limit(&self, address: &Address, expected: ExpectedLimit, limit: u32) -> bool {
         self.with(|state, now| {
             let stored = state.queues.get(address).and_then(Queue::limit);
@@ -388,7 +375,6 @@ impl Memory {
         })
     }
 
-    /// Loses the next wake-up of this waiter: a fault.
     pub(super) fn deafen(&self, address: &Address, sequence: u64) -> bool {
         self.with(|state, _| {
             let slot =
@@ -400,7 +386,7 @@ impl Memory {
 
     fn with<T>(&self, work: impl FnOnce(&mut StoreState, Micros) -> T) -> T {
         let mut state = self.0.state.lock();
-        // Read under the lock: the store's time never goes back from one operation to the next.
+        // Read under the lock, so the store's time never goes back between operations.
         let now = micros(self.0.clock.now());
         work(&mut state, now)
     }

@@ -10,7 +10,7 @@ use crate::contracts::{Join, NodeId, NodeWriter};
 
 pub(super) type LeaseId = u64;
 
-/// The client shares it, so the store reports wake-ups and losses without a message.
+/// A node that the store shares with its client, so wake-ups and losses need no message.
 #[derive(Debug)]
 pub(super) struct StoredNode {
     pub(super) queue: Address,
@@ -19,12 +19,11 @@ pub(super) struct StoredNode {
     pub(super) label: Arc<str>,
     pub(super) data: Mutex<Arc<[u8]>>,
     pub(super) joined: Moment,
-    /// A late request of the join must meet a tombstone.
+    /// A second join was sent, so the leave must write a tombstone.
     pub(super) repeated: AtomicBool,
-    /// The node's own leave has removed it, with or without an answer.
+    /// The node's own leave has removed it, even if its answer was lost.
     pub(super) removed: AtomicBool,
     pub(super) state: NodeWriter,
-    /// A node that does not wait now looks when it does.
     pub(super) woken: Notify,
 }
 

@@ -11,7 +11,6 @@ use crate::clock::{Clock, Moment};
 use crate::error::Error;
 use crate::token::Token;
 
-/// A drop before the outcome counts as `dropped`.
 pub(crate) struct SeenAcquisition<'a> {
     meter: &'a Arc<RecipeMeter>,
     key: &'a Arc<str>,

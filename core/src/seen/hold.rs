@@ -11,7 +11,7 @@ use crate::clock::Moment;
 use crate::error::LostReason;
 use crate::token::Token;
 
-/// Each call gets the token, because the node has it already.
+/// Each call gets the token, which the node has, to save memory.
 #[derive(Debug)]
 pub(crate) struct SeenHold {
     meter: Arc<RecipeMeter>,
@@ -22,7 +22,7 @@ pub(crate) struct SeenHold {
 
 #[derive(Debug)]
 enum HoldPhase {
-    /// Boxed, because a client has thousands of holds. The span exists if a subscriber listens.
+    /// Boxed, because a client may have thousands of holds. `None` if no subscriber listens.
     Held(Option<Box<Span>>),
     Released,
     Lost,
@@ -42,7 +42,7 @@ impl SeenHold {
         Self { meter, key, begun, phase }
     }
 
-    /// Only the first call counts. A loss may be known only after the release: [`was_lost`](Self::was_lost).
+    /// Only the first call counts. A loss that a release finds is reported by [`was_lost`](Self::was_lost).
     pub(crate) fn lost(&self, token: Token, reason: LostReason, now: Moment) {
         let Some(span) = self.end(HoldPhase::Lost, now) else { return };
         self.meter.lost(reason);

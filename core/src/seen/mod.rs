@@ -1,16 +1,16 @@
 //! The events and spans of the library in [`tracing`], and its metrics.
 //!
-//! Only this module names them. [`EVENTS`], [`SPANS`] and [`METRICS`] list them all, and the guide has the same tables.
-//! Recipes and backends report through the functions of this module. A `tracing::debug!` elsewhere is a detail for
-//! developers: its text may change with any release.
+//! Recipes and backends report through the functions of this module, so only this module names events, spans
+//! and metrics. [`EVENTS`], [`SPANS`] and [`METRICS`] list them all, and the guide has the same tables. A
+//! `tracing::debug!` elsewhere may change with any release.
 //!
-//! Events and spans have the target [`TARGET`]. A healthy client writes one line at info, when it connects, and nothing for
-//! an acquisition. A warning needs the attention of an operator.
+//! The target is [`TARGET`]. A healthy client writes one line at info, when it connects, and nothing for an
+//! acquisition. A warning needs an operator.
 //!
-//! With the cargo feature `metrics`, the metrics go to the recorder of the [`metrics`](https://docs.rs/metrics) crate; without
-//! it they cost nothing. Install the recorder before the first connect: a client keeps the counters of the recorder that it
-//! finds at their first use. Each label has few values: the backend, the recipe, and an outcome, a reason, a kind, or a phase
-//! or side of a move. A key is never a label; events have the key.
+//! With the cargo feature `metrics`, metrics go to the recorder of the [`metrics`](https://docs.rs/metrics)
+//! crate; otherwise they cost nothing. Install the recorder before the first connect, because a client keeps
+//! the recorder that it finds first. Each label has few values: the backend, the recipe, an outcome, a
+//! reason, a kind, or a phase or side of a move. Keys are in events, never in labels.
 
 mod acquisition;
 mod event;

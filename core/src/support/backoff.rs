@@ -5,25 +5,25 @@ use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 use crate::clock::Clock;
 use crate::contracts::NodeId;
 
-/// The first and the longest pause between retries. Jitter at most doubles a pause.
+/// The first and the longest pause between retries. Jitter at most doubles them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pauses {
     /// The pause before the first retry.
     pub first: Duration,
-    /// The pauses double up to this one.
+    /// The longest pause. The pauses double up to it.
     pub longest: Duration,
 }
 
 impl Pauses {
-    /// Retries within the time of one request or of a close: several fit in.
+    /// Retries within a request or a close, which has time for several.
     pub const IN_REQUEST: Self = Self::of_millis(5, 100);
-    /// Dials of a connection that renews leases: a third of a TTL may be left.
+    /// Dials of a connection that renews leases: a third of a TTL may remain.
     pub const RECONNECT: Self = Self::of_millis(5, 250);
-    /// Requests during an outage. Most outages are short, and half a second is short compared with a lease.
+    /// Requests during an outage. Half a second is short compared with a lease.
     pub const OUTAGE: Self = Self::of_millis(10, 500);
     /// Requests for the master or the map of slots during a failover, which takes seconds.
     pub const FAILOVER: Self = Self::of_millis(100, 1_000);
-    /// Cleanup that no caller waits for, such as one that the server refuses until an operator acts.
+    /// Clean-up that no caller waits for.
     pub const BACKGROUND: Self = Self::of_millis(1_000, 30_000);
 
     /// Returns the pauses before a watch or a registration is made again: at most a quarter of the TTL,
@@ -33,7 +33,7 @@ impl Pauses {
         Self { first, longest: first.max(ttl / 4) }
     }
 
-    /// Returns the same pauses, with a longest pause of at most `longest`.
+    /// Returns pauses of at most `longest`.
     #[must_use]
     pub fn up_to(self, longest: Duration) -> Self {
         Self { longest: longest.min(self.longest).max(self.first), ..self }
@@ -44,14 +44,14 @@ impl Pauses {
     }
 }
 
-/// Returns a random part of a duration, so that clients that wait for one event come one after another.
+/// Returns a random part of a duration, which spreads clients that wait for one event.
 pub(crate) fn random_part(of: Duration) -> Duration {
     let [.., a, b, c, d] = NodeId::random().as_u64().to_be_bytes();
     of.mul_f64(f64::from(u32::from_be_bytes([a, b, c, d])) / f64::from(u32::MAX))
 }
 
-/// An endless sequence of delays that double up to a longest delay. Jitter spreads the clients of a failed
-/// server, which all fail at the same time.
+/// An endless sequence of delays, which double up to a longest one. Jitter spreads the clients of a failed
+/// server.
 #[derive(Debug)]
 pub struct Backoff {
     delays: ExponentialBackoff,
@@ -82,7 +82,7 @@ impl Backoff {
         clock.sleep_until(clock.now() + delay).await;
     }
 
-    /// Starts again with the first delay, after a success.
+    /// Starts again with the first delay.
     pub fn reset(&mut self) {
         *self = Self::new(self.pauses);
     }

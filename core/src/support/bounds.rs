@@ -11,24 +11,22 @@ use tokio::time::{Instant, timeout_at};
 use crate::error::{Error, ErrorKind, Result};
 
 tokio::task_local! {
-    /// The innermost bound counts.
     static BOUND: Bound;
 }
 
 #[derive(Clone)]
 struct Bound {
-    /// `None` for a time without an end.
+    /// `None`: no end.
     until: Option<Instant>,
     noted: Arc<Mutex<Option<Error>>>,
 }
 
-/// Connects to `what` at `hosts` within the connect timeout. A nested call ends at the latest with the outer
-/// deadline, and then returns the error, since it has more details.
+/// Connects to `what` at `hosts` within the connect timeout. A nested call ends with the outer deadline at
+/// the latest, and then its error is returned, which has more details.
 ///
 /// # Errors
-/// * `Unavailable` if `connecting` takes longer than `within`. The cause is the last [noted](note_failure)
-///   failure.
-/// * The errors of `connecting`.
+/// - `Unavailable` after `within`. The cause is the last [noted](note_failure) failure.
+/// - The errors of `connecting`.
 pub async fn connect_within<T>(
     within: Duration,
     what: impl Display,
@@ -42,7 +40,8 @@ pub async fn connect_within<T>(
     let Some(until) = bound.until else { return connecting.await };
     let mut connecting = pin!(timeout_at(until, connecting));
     let in_time = poll_fn(|context| match connecting.as_mut().poll(context) {
-        // An outer bound whose time is over asks this one first, whose own timer may not have rung yet.
+        // An outer bound whose time is over polls this one first, even if the timer of this one has not fired
+        // yet.
         Poll::Pending if Instant::now() >= until => Poll::Ready(None),
         polled => polled.map(std::result::Result::ok),
     });
@@ -57,15 +56,13 @@ pub async fn connect_within<T>(
     Err(Error::new(ErrorKind::Unavailable, failed).because_of(why))
 }
 
-/// Notes why an attempt to connect failed, for the error of [`connect_within`] if the time ends during the
-/// next attempt.
+/// Notes why a try to connect failed, for the error of [`connect_within`].
 pub fn note_failure(error: &Error) {
-    // The task may have no bound.
     let _ = BOUND.try_with(|bound| *bound.noted.lock() = Some(error.clone()));
 }
 
-/// Returns how long a request waits for a connection that another task opens: the connect timeout bounds that
-/// task, and the request timeout leaves time for its error to arrive.
+/// Returns how long a request waits for a connection that another task opens: for the connect timeout, plus
+/// the request timeout, so that the error of that task arrives.
 pub fn opening_bound(connect_timeout: Duration, request_timeout: Duration) -> Duration {
     connect_timeout.saturating_add(request_timeout)
 }
@@ -78,7 +75,6 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// The outer bound begins `earlier`.
     async fn within_another(earlier: Duration, connecting: impl Future<Output = Result<()>>) -> Error {
         let hosts = ["h:1".to_owned()];
         let inner = async {
@@ -95,7 +91,6 @@ mod tests {
             let error = within_another(Duration::from_millis(earlier), pending()).await;
             assert_eq!(error.kind(), ErrorKind::Unavailable);
             assert!(error.to_string().contains("no the inner answered at [\"h:1\"] within 1s"), "{error}");
-            // The timer counts whole milliseconds.
             assert!(begun.elapsed() <= SECOND + Duration::from_millis(1), "{:?}", begun.elapsed());
         }
     }

@@ -6,19 +6,19 @@ use tokio::runtime::Handle;
 use super::SharedTask;
 use crate::error::Result;
 
-/// A caller waits so much longer, to get the error of the close.
+/// The time that a caller waits longer, to get the error of the close.
 const GRACE: Duration = Duration::from_millis(100);
 
-/// Closes a client once, in a separate task. Every caller gets the result. The close continues if a caller
-/// gives up or its runtime ends.
+/// Closes a client once, in a separate task. Every caller gets the result, and the close continues if a
+/// caller gives up or its runtime ends.
 #[derive(Debug, Default)]
 pub struct CloseOnce(OnceLock<SharedTask<Result<()>>>);
 
 impl CloseOnce {
     /// Waits for the close, which the first call starts.
     ///
-    /// `begin` runs at once in the caller: it does the work that must happen even if nothing drives
-    /// `runtime`. The future that it returns runs on `runtime`, and must end within the request timeout.
+    /// `begin` runs at once in the caller, for work that must happen even if nothing drives `runtime`. Its
+    /// future runs on `runtime`, and must end within the request timeout.
     ///
     /// # Errors
     /// * `Unavailable` if the close does not end within the request timeout plus 100 ms.

@@ -7,7 +7,7 @@ use crate::seen::{self, Links};
 use crate::shown::in_millis;
 
 /// Logs the break of a client's connection with its cause, and the repair with its duration, once for each
-/// outage. Shared, so that the logs of all backends use the same words.
+/// outage and in the same words on all backends.
 #[derive(Debug)]
 pub struct LinkLog {
     backend: &'static str,
@@ -17,8 +17,7 @@ pub struct LinkLog {
 }
 
 impl LinkLog {
-    /// Creates the log of an open connection. `host` is the host and port of the server, or a list with
-    /// commas.
+    /// Creates the log of an open connection. `host` is `host:port`, or a list with commas.
     pub fn new(backend: &'static str, host: impl Into<String>) -> Self {
         Self { backend, host: host.into(), links: Links::new(backend), down: Mutex::default() }
     }

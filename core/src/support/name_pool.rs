@@ -1,9 +1,9 @@
-//! *Why names are used again.* etcd's index keeps every key that ever existed until it is compacted, and a
-//! range walks over all of them. With a fresh name for every attempt, each use of a queue would make its
-//! joins slower. And a waiter knows by its reused name which node is ahead, without a listing.
+//! *Why names are used again.* etcd's index keeps every key until it is compacted, and a range walks over all
+//! of them. With fresh names, each use of a queue would make its joins slower. By its reused name a waiter
+//! also knows the node ahead without a listing.
 //!
-//! *Why it is safe.* No request for a free name is still on its way. `docs/protocol/chain.md` has the
-//! argument (CHAIN-FRESH-NAME); the chain model checks it as `reuses`.
+//! *Why it is safe.* No request for a free name is on its way (CHAIN-FRESH-NAME; the chain model checks it as
+//! `reuses`).
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use crate::contracts::{Join, Joined, NodeId};
 use crate::{ErrorKind, LostReason, Result};
 
-/// Remembered queues, and free names in each. Further attempts use their own ids.
+/// The bounds on queues and on free names of a queue. Further attempts use their own ids.
 const QUEUES: usize = 1024;
 const EACH: usize = 256;
 
@@ -23,7 +23,7 @@ pub struct NamePool(Mutex<PoolState>);
 #[derive(Debug, Default)]
 struct PoolState {
     free: HashMap<Box<str>, Vec<NodeId>>,
-    // The name of a current attempt, if it is not the attempt's own id.
+    // The names of current attempts that are not the attempt's own id.
     lent: HashMap<NodeId, NodeId>,
 }
 
@@ -46,13 +46,13 @@ impl NamePool {
         self.0.lock().lent.get(&attempt).copied().unwrap_or(attempt)
     }
 
-    /// Records the answer to the join of an attempt. If its outcome is unknown, the attempt keeps the name to
-    /// repeat or abandon the join. A refused try returns its name to the pool.
+    /// Records the answer to a join. With an unknown outcome, the attempt keeps its name to repeat or abandon
+    /// the join. A refused try frees its name.
     pub fn joined(&self, queue: &str, join: &Join, answer: &Result<Joined>) {
         let over = match answer {
             Ok(_) => true,
             Err(error) => {
-                // If the lease is lost, the server may still have made the node.
+                // If the lease is lost, the server may have made the node.
                 let unknown =
                     matches!(error.kind(), ErrorKind::OutcomeUnknown | ErrorKind::Lost(LostReason::Expired));
                 !join.repeated && !unknown
@@ -72,7 +72,7 @@ impl NamePool {
         self.0.lock().lent.remove(&attempt);
     }
 
-    /// Returns a name to the pool. No node has the name, and no request in flight can create such a node.
+    /// Frees a name, which no node has and no request in flight can create.
     pub fn free(&self, queue: &str, name: NodeId) {
         let mut state = self.0.lock();
         if !state.free.contains_key(queue) {

@@ -3,8 +3,8 @@ use std::future::{pending, ready};
 use futures_util::FutureExt;
 use futures_util::future::{Either, OptionFuture};
 
-/// Waits for this future, or for ever if there is none: for a branch of `tokio::select!`. It is hardly larger
-/// than the future, since each waiter has one.
+/// Waits for this future, or for ever without one: for a branch of `tokio::select!`. It is hardly larger than
+/// the future, since each waiter has one.
 pub fn or_pending<F: Future>(future: Option<F>) -> impl Future<Output = F::Output> {
     OptionFuture::from(future).then(|output| match output {
         Some(output) => Either::Left(ready(output)),

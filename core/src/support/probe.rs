@@ -1,4 +1,4 @@
-//! The kind of server at an address, which the client crates do not report.
+//! The kind of a server, which the client crates do not report.
 
 use std::io;
 use std::pin::pin;
@@ -15,33 +15,33 @@ use crate::clock::Clock;
 use crate::config::Scheme;
 use crate::error::{Error, ErrorKind, Result};
 
-/// The time limit of one question to a server.
+/// The time limit of a question to a server.
 pub const PATIENCE: Duration = Duration::from_millis(750);
 
-/// How long [`stranger`] asks a server that answers nothing.
+/// The time that [`stranger`] spends on a silent server.
 pub const OF_SILENCE: Duration = PATIENCE.saturating_mul(2);
 
 /// A ClientHello of TLS 1.2 (RFC 5246, 7.4.1.2) without extensions. A TLS server of any version answers it
-/// with its own hello or with an alert.
+/// with its hello or an alert.
 const HELLO: &[u8; 64] =
-    // A handshake record of 59 bytes, in it a ClientHello of 55 bytes, with its 32 random ones.
+    // A handshake record of 59 bytes with a ClientHello of 55 bytes, 32 of them random.
     b"\x16\x03\x01\x00\x3b\x01\x00\x00\x37\x03\x03latchwork asks: is this TLS?????\
     \x00\x00\x10\x13\x01\x13\x02\xc0\x2b\xc0\x2c\xc0\x2f\xc0\x30\x00\x9c\x00\x2f\x01\x00";
 
 /// The state of one host of a client.
 #[derive(Debug)]
 pub enum Probed {
-    /// The right kind of server, and it serves.
+    /// It is of the right kind, and serves.
     Serves,
-    /// A server that may serve later, with the reason why it does not serve now.
+    /// It may serve later. The error says why it does not serve now.
     Waits(Error),
 }
 
-/// Probes all hosts at the same time until one of them serves, again and again while a host may serve later:
-/// the caller limits the connect.
+/// Probes all hosts at the same time until one of them serves, and again while a host may serve later. The
+/// caller limits the time.
 ///
 /// # Errors
-/// The most specific error of the hosts if no host may serve later. `Unavailable` is the least specific.
+/// The most specific error of the hosts, if none may serve later. `Unavailable` is the least specific.
 pub async fn find_server<'a, F>(
     hosts: &'a [String],
     clock: &Clock,
@@ -64,7 +64,7 @@ async fn probe_all(mut probes: FuturesUnordered<impl Future<Output = Result<Prob
     loop {
         let next = match &waits {
             None => probes.next().await,
-            // The silent server may have been the leader: the others are asked again without it.
+            // The silent server may have been the leader, so the others are asked again without it.
             Some(_) => timeout(OF_SILENCE, probes.next()).await.unwrap_or(None),
         };
         let Some(probed) = next else { break };
@@ -82,8 +82,8 @@ async fn probe_all(mut probes: FuturesUnordered<impl Future<Output = Result<Prob
 }
 
 /// Sends a greeting to a server, and returns its answer up to `enough`. `None` if the server closes the
-/// connection, as a proxy does if its server is down. `is_own` returns whether an answer shows the kind of
-/// server that `scheme` names.
+/// connection, as a proxy does if its server is down. `is_own` judges whether an answer is of the kind of
+/// `scheme`.
 ///
 /// # Errors
 /// * `WrongServer` if another kind of server answers.
@@ -102,7 +102,7 @@ pub async fn greet(
         if let Ok(answer) = timeout(patience, &mut answer).await {
             break answer;
         }
-        // A server of another kind may wait for more input. A busy one may answer late.
+        // A server of another kind may wait for more input, and a busy one may answer late.
         if let Some(Stranger::Named(saw)) = stranger(host, scheme).await {
             return Err(wrong(&saw));
         }
@@ -129,17 +129,16 @@ pub async fn greet(
     }
 }
 
-/// A server that is not of the kind that the client needs.
+/// A server of another kind than the client needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stranger {
-    /// The name of its kind, for `WrongServer`.
+    /// The name of its kind.
     Named(String),
-    /// It accepts the connection and closes it, as a proxy does if its server is down.
+    /// It closes the connection, as a proxy does if its server is down.
     HangsUp,
 }
 
-/// Asks a server for its kind, without TLS. `None` for a server that may be of the kind that `scheme` names,
-/// and for a server that does not answer.
+/// Asks a server for its kind, without TLS. `None`: it may be of the kind of `scheme`, or it does not answer.
 pub async fn stranger(address: &str, scheme: Scheme<'_>) -> Option<Stranger> {
     let named = |name: String| Some(Stranger::Named(name));
     let known = |name: &str| match (name.eq_ignore_ascii_case(scheme.backend), scheme.tls) {
@@ -151,13 +150,13 @@ pub async fn stranger(address: &str, scheme: Scheme<'_>) -> Option<Stranger> {
         (false, _) => named(name.to_owned()),
     };
     let answer = ask(address, b"PING\r\n", is_whole).await;
-    // A Redis answers +PONG, or an error such as -NOAUTH.
+    // Redis answers +PONG, or an error such as -NOAUTH.
     if let Ok([b'+' | b'-', ..]) = answer.as_deref() {
         return known("Redis");
     }
     // A record (RFC 5246, 6.2.1): an alert or a handshake, of a version 3.x.
     if let Ok([0x15 | 0x16, 3, ..]) = ask(address, HELLO, |answer| answer.len() >= 2).await.as_deref() {
-        // Only a client with TLS sees its kind.
+        // Only a client with TLS sees the kind.
         return match scheme.tls {
             true => None,
             false => named(format!("a TLS server ({}:// asks for TLS)", scheme.with_tls())),
@@ -197,7 +196,7 @@ fn is_end(error: &io::Error) -> bool {
     matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
 }
 
-/// An HTTP answer ends with its connection, others after a line.
+/// An HTTP answer ends with its connection, other answers after a line.
 fn is_whole(answer: &[u8]) -> bool {
     !answer.starts_with(b"HTTP/") && answer.contains(&b'\n')
 }
@@ -208,8 +207,8 @@ async fn ask(address: &str, question: &[u8], enough: impl Fn(&[u8]) -> bool) -> 
     answer.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
-/// Connects, sends a question, and reads the answer up to `enough` or to its end. The answer is empty if the
-/// server closes the connection.
+/// Connects, sends a question, and reads the answer up to `enough` or its end. It is empty if the server
+/// closes the connection.
 ///
 /// # Errors
 /// The errors of the connection.
@@ -220,7 +219,7 @@ pub async fn exchange(
     enough: impl Fn(&[u8]) -> bool,
 ) -> io::Result<Vec<u8>> {
     let mut stream = transport.dial(address).await?;
-    // Some servers write first and close: their text can still be read when this write fails.
+    // Some servers write first and close, and their text is readable even if this write fails.
     let _ = stream.write_all(question).await.and(stream.flush().await);
     let mut answer = Vec::new();
     loop {
@@ -242,7 +241,6 @@ mod tests {
     use super::*;
     use crate::config::Hosts;
 
-    /// The first row that fits the first bytes has the answer.
     async fn server(answers: &'static [(&'static [u8], &'static [u8])]) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("bound").to_string();
@@ -251,7 +249,6 @@ mod tests {
                 let mut question = [0; 4];
                 let read = stream.read_exact(&mut question).await;
                 let answer = answers.iter().find(|(asked, _)| read.is_ok() && question.starts_with(asked));
-                // The client may have gone.
                 let _ = stream.write_all(answer.map_or(b"", |(_, answer)| answer)).await;
             }
         });

@@ -1,8 +1,6 @@
-//! Work that one task does for all callers, such as opening a connection or lease (as Go's package
-//! `singleflight`).
-//!
-//! *Why.* In the future of the first caller, the work would be lost when that caller gives up, and would stop
-//! when nothing polls it.
+//! Work that one task does for all callers, such as opening a connection (as Go's package `singleflight`). In
+//! the future of the first caller it would be lost when that caller gives up, and would stop when nothing
+//! polls it.
 
 use std::time::Duration;
 
@@ -21,7 +19,7 @@ pub struct SingleFlight<T: Clone>(Mutex<Option<SharedTask<T>>>);
 /// A task whose result several callers can wait for.
 #[derive(Clone, Debug)]
 pub struct SharedTask<T: Clone> {
-    // `None` when the task died.
+    // `None` if the task died.
     result: Shared<BoxFuture<'static, Option<T>>>,
     task: AbortHandle,
 }
@@ -36,8 +34,8 @@ impl<T: Clone + Send + Sync + 'static> SingleFlight<T> {
         self.run_if(runtime, || Some(work())).expect("running, or started")
     }
 
-    /// Joins the running work, or starts the future of `work`, if it returns one. `work` is called only if
-    /// nothing runs, and under the lock of this object: it must not use the same object.
+    /// Joins the running work, or starts the future of `work`, if it returns one. `work` runs under the lock
+    /// of this object, so it must not use this object.
     pub fn run_if<F>(&self, runtime: &Handle, work: impl FnOnce() -> Option<F>) -> Option<SharedTask<T>>
     where
         F: Future<Output = T> + Send + 'static,
@@ -76,7 +74,7 @@ where
     /// `Unavailable` if the work takes longer, panicked, or its runtime ended.
     ///
     /// # Cancel safety
-    /// The work continues, also after an error: a later caller gets its result.
+    /// The work continues, even after an error, and a later caller gets its result.
     pub async fn wait_within(self, within: Duration, what: &str) -> Result<T> {
         let why = match tokio::time::timeout(within, self.wait()).await {
             Ok(Some(result)) => return Ok(result),
@@ -120,7 +118,7 @@ mod tests {
         };
         assert!(under_way(&flights).is_none());
         let first = join(1);
-        // The first caller gives up, and its wait is dropped unpolled: the work continues.
+        // The first caller gives up, and the work continues.
         assert_eq!(join(2).wait().now_or_never(), None);
         let also = under_way(&flights).expect("it is under way");
         may_end.notify_one();

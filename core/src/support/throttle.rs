@@ -1,12 +1,9 @@
 //! Bounds a client's requests in flight, so that its renewals go first.
 //!
-//! *Why.* Thousands of tasks share one connection with the renewals of the client. Without a bound, their
-//! requests would delay the next renewal, in the client's queue and in the server's, for longer than a lease
-//! lives. So a request needs a pass. A renewal or proof of contact needs none, and at most [`AT_ONCE`]
-//! requests are before it.
-//!
-//! *A request that is not polled* keeps its pass only for its time limit, because its timer does not end it. After
-//! that the pass goes to the next request.
+//! Thousands of tasks share a connection with the client's renewals. Without a bound their requests would
+//! delay a renewal, in the client and in the server, for longer than a lease lives. So a request needs a
+//! pass, and a renewal or proof of contact does not: at most [`AT_ONCE`] requests are before it. A request
+//! that is not polled keeps its pass only for its time limit.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,12 +14,12 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// The most requests that a client has in flight. They use a slow link well (12,800 requests per second at a round trip
-/// of 10 ms), and delay a renewal only little.
+/// The most requests of a client in flight. They use a slow link well (12,800 requests per second at a round
+/// trip of 10 ms), and delay a renewal little.
 pub const AT_ONCE: usize = 128;
 
-/// Limits the requests that one client has in flight, in first-in, first-out order. Renewals, proofs of contact and the
-/// close of the client are not limited.
+/// Limits a client's requests in flight, first in, first out. Renewals, proofs of contact and the close are
+/// not limited.
 #[derive(Debug)]
 pub struct Throttle {
     most: usize,
@@ -32,14 +29,13 @@ pub struct Throttle {
 #[derive(Debug, Default)]
 struct Turns {
     last: u64,
-    // The requests with a pass: the ends of their time limits, and their numbers.
+    // The ends of the time limits and the numbers of requests with a pass.
     passed: BTreeSet<(Instant, u64)>,
-    // The requests without one, by their numbers.
     waiting: BTreeMap<u64, (Instant, oneshot::Sender<()>)>,
 }
 
 impl Turns {
-    /// Gives the free passes to the requests that wait, including the passes of requests whose time is over.
+    /// Gives free passes, and passes whose time is over, to waiting requests.
     fn hand_on(&mut self, now: Instant, most: usize) {
         while self.passed.first().is_some_and(|(until, _)| *until <= now) {
             self.passed.pop_first();
@@ -53,14 +49,13 @@ impl Turns {
         }
     }
 
-    /// Whether a request gets a pass at once.
     fn is_free(&mut self, now: Instant, most: usize) -> bool {
         self.hand_on(now, most);
         self.waiting.is_empty() && self.passed.len() < most
     }
 }
 
-/// The permission for one request, until it is dropped.
+/// The permission for one request, until the drop.
 #[must_use = "the next request may go when this is dropped"]
 #[derive(Debug)]
 pub struct Pass<'a> {
@@ -75,20 +70,19 @@ impl Drop for Pass<'_> {
         if turns.passed.remove(&(self.until, self.number)) {
             turns.hand_on(Instant::now(), self.throttle.most);
         } else {
-            // It gave up, or its time was over.
             turns.waiting.remove(&self.number);
         }
     }
 }
 
 impl Throttle {
-    /// Creates a throttle for requests of one kind, of which at most this number may be in flight.
+    /// Creates a throttle with at most this number of requests in flight.
     pub fn of(most: usize) -> Self {
         Self { most, turns: Mutex::default() }
     }
 
-    /// Waits for a pass for a request with the time limit `within`. Returns the pass and the remaining time, which is at
-    /// least half of `within`. The pass counts until it is dropped, and at most for `within`.
+    /// Waits for a pass. Returns it with the remaining part of `within`, at least half of it. The pass counts
+    /// until it is dropped, and at most for `within`.
     ///
     /// # Errors
     /// `Unavailable` if no pass is free within half of the time. The request was not sent.
@@ -121,7 +115,7 @@ impl Throttle {
         ))
     }
 
-    /// Gives a request its pass, or puts it after the requests that wait. Then the receiver reports the pass.
+    /// Gives a request a pass, or queues it. Then the receiver reports the pass.
     fn ask(&self, now: Instant, within: Duration) -> (Pass<'_>, Option<oneshot::Receiver<()>>) {
         let (until, mut turns) = (now + within, self.turns.lock());
         turns.last += 1;
@@ -180,7 +174,6 @@ mod tests {
         let throttle = Throttle::default();
         let mut kept = Vec::new();
         for _ in 0..2 * AT_ONCE {
-            // The first half has passes, and the second half waits.
             let mut request =
                 Box::pin(async { (throttle.take(TIME).await, std::future::pending::<()>().await) });
             assert!(request.as_mut().now_or_never().is_none());

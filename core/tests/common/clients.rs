@@ -1,12 +1,11 @@
 use latchwork_core::memory::{self, Link, Memory};
 use latchwork_core::{Clock, Config, Coordinator, Error, ErrorKind, Result, connect};
 
-/// Two clients of a store on Tokio's clock.
 pub(crate) struct Clients {
     pub(crate) store: Memory,
     pub(crate) config: Config,
     pub(crate) client: Coordinator,
-    /// The link of the first client.
+    /// Of the first client.
     pub(crate) link: Link,
     pub(crate) other: Coordinator,
 }
@@ -22,12 +21,11 @@ pub(crate) fn connected_to(store: &Memory) -> (Coordinator, Link) {
     store.connect(&Config::new("memory")).expect("connected")
 }
 
-/// A client of a separate store.
 pub(crate) fn connected() -> (Coordinator, Link) {
     connected_to(&Memory::new(Clock::tokio()))
 }
 
-/// A client of a separate store, connected in the same way as a service.
+/// Connected as a service connects.
 pub(crate) async fn private() -> Coordinator {
     let config = Config::from_url("memory://").expect("a good URL");
     connect(&[memory::connector()], &config).await.expect("connected")

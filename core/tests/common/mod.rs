@@ -1,5 +1,3 @@
-//! Clients on memory, and a memory backend with planted faults.
-
 mod clients;
 
 use std::fmt::Debug;
@@ -60,22 +58,18 @@ pub(crate) trait Plant: Debug + Send + Sync + 'static {
         node.confirm(replicas, within).await
     }
 
-    /// Changes the entries that a listing shows.
     fn list(&self, entries: Vec<QueueEntry>) -> Vec<QueueEntry> {
         entries
     }
 
-    /// Whether the server refuses to write cells.
     fn refuses_cells(&self) -> bool {
         false
     }
 
-    /// Whether the server changes counts itself.
     fn changes_counts(&self) -> bool {
         true
     }
 
-    /// Changes the value that a read shows.
     fn read(&self, cell: Option<VersionedValue>) -> Option<VersionedValue> {
         cell
     }
@@ -93,13 +87,11 @@ struct PlantedNode<P> {
     plant: Arc<P>,
 }
 
-/// A client of a memory store, with this plant, and the client's link.
 pub(crate) fn planted(store: &Memory, config: &Config, plant: &Arc<impl Plant>) -> (Coordinator, Link) {
     let (inner, link) = store.client(config).expect("connected");
     (Coordinator::new(planted_on(inner, plant), config), link)
 }
 
-/// This backend, with this plant.
 pub(crate) fn planted_on(inner: Arc<dyn Backend>, plant: &Arc<impl Plant>) -> Arc<dyn Backend> {
     Arc::new(Planted { inner, plant: Arc::clone(plant) })
 }

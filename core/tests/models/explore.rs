@@ -1,7 +1,5 @@
-//! Two ways to explore a model: every state breadth-first (stateright), or long seeded walks.
-//!
-//! The walks are not stateright's simulation, which ends a run at the first known state. A walk can be
-//! repeated with its seed and number of steps.
+//! Two ways to explore a model: every state (stateright), or long random walks. A walk is repeated with its
+//! seed and number of steps. stateright's own simulation ends a run at the first known state.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -11,76 +9,71 @@ use std::time::Instant;
 
 use stateright::{Checker, HasDiscoveries, Model, Property, Representative};
 
-/// The damage that the models look for. The model must find a planted fault as one of these.
+/// The damage that a model finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Broken {
-    /// Two clients believe that they hold, and their claims exclude each other.
+    /// Two clients with conflicting claims believe that they hold.
     TwoHolders,
-    /// An exclusive holder has a token that is not above all earlier ones.
+    /// A token of an exclusive holder is not above all earlier ones.
     TokenBack,
-    /// A node was admitted although an earlier, unexpired node waits.
+    /// A node was admitted although an earlier node waits and has not expired.
     Overtaken,
     /// A leave removed the node of another attempt.
     ForeignLeave,
     /// One attempt has two nodes.
     TwoNodes,
-    /// A node has no owner any more, and no client will remove it.
+    /// A node has no owner, and no client will remove it.
     Ghost,
-    /// A node is admitted and its client sleeps: no message was lost, and none is on its way to it.
+    /// A node is admitted, and its client sleeps although no message was lost or is on its way.
     Uninformed,
-    /// One departure woke more waiters than the bound.
+    /// A departure woke more waiters than the bound.
     Crowd,
-    /// A fault-free run from here never serves a live waiter, or leaves a node.
+    /// A run without faults from here does not serve a live waiter, or leaves a node.
     Stuck,
-    /// A fault-free run from here serves a live waiter later than the bound.
+    /// A run without faults from here serves a live waiter later than the bound.
     Slow,
     /// A client counts on a node that the server has given up.
     Believes,
     /// A client that saw the loss believes again that it holds.
     Revived,
-    /// A count is not the sum of the applied operations, or its writer got a wrong answer.
+    /// A count is not the sum of the applied operations, or a writer got a wrong answer.
     Miscounted,
-    /// A read shows less than was confirmed, or shown by a read, before it began.
+    /// A read shows less than was confirmed or shown before it began.
     ReadBack,
-    /// Fewer members than a barrier has parties pass it together.
+    /// Fewer members than parties pass a barrier together.
     PassedAlone,
     /// A member waits on after a passage that counted it.
     LeftBehind,
     /// A client works below the layout in the stamp.
     TooOld,
-    /// A plain client works while a move needs it to be away.
+    /// A plain client works during a phase that needs it to be away.
     Outside,
     /// A stamp went back to an earlier layout.
     StampBack,
 }
 
-/// Returns the first damage of the list. A model may judge `only` one kind of damage.
+/// Returns the first damage, or the first of the kind `only`.
 pub(crate) fn damage<const N: usize>(only: Option<Broken>, found: [(bool, Broken); N]) -> Option<Broken> {
     let judged = |broken| only.is_none_or(|only| only == broken);
     found.into_iter().find(|(is_there, broken)| *is_there && judged(*broken)).map(|(_, broken)| broken)
 }
 
-/// A model of a protocol.
 pub(crate) trait Protocol: Clone + Debug + Send + Sync + 'static {
     type State: Clone + Debug + Hash + PartialEq + Send + Sync;
     type Action: Clone + Debug + PartialEq;
 
     fn init_states(&self) -> Vec<Self::State>;
-    /// Adds the possible steps of a state.
     fn actions(&self, state: &Self::State, steps: &mut Vec<Self::Action>);
     fn step(&self, state: &mut Self::State, step: Self::Action);
-    /// The damage in a state, if any.
     fn verdict(&self, state: &Self::State) -> Option<Broken>;
 }
 
-/// Adds a step if it is possible.
 pub(crate) fn offer<S>(steps: &mut Vec<S>, possible: bool, step: S) {
     if possible {
         steps.push(step);
     }
 }
 
-/// A protocol as stateright sees it, with the only property of every model.
 struct Explored<P>(P);
 
 impl<P: Protocol> Model for Explored<P> {
@@ -108,7 +101,7 @@ impl<P: Protocol> Model for Explored<P> {
 
 const SOUND: &str = "nothing is broken";
 
-/// A test for each row: the calls that it makes, each with the test's name as the first argument.
+/// A test for each row. Each of its calls gets the test's name as the first argument.
 macro_rules! tests {
     ($($(#[$about:meta])* $test:ident: $($call:ident($($what:expr),*)),+;)*) => { $(
         $(#[$about])*
@@ -120,23 +113,20 @@ macro_rules! tests {
 }
 pub(crate) use tests;
 
-/// A violation and the steps to it.
 type Found = (Broken, Vec<String>);
 
-/// Whether `LATCHWORK_LONG` asks for larger bounds.
 pub(crate) fn long() -> bool {
     std::env::var_os("LATCHWORK_LONG").is_some_and(|value| value != "0")
 }
 
-/// Visits every state within the model's bounds, breadth-first on one thread, so that the trace is
-/// a shortest one.
+/// Visits every state breadth-first on one thread, so that the trace is a shortest one.
 fn exhaustively<P: Protocol>(name: &str, model: P) -> Option<Found> {
     let begun = Instant::now();
     reported(name, begun, Explored(model).checker().finish_when(HasDiscoveries::Any).spawn_bfs().join())
 }
 
-/// The same, depth-first. Of all states that differ only in the order of the clients, it visits one. That is
-/// sound if the model treats its clients alike. The trace need not be a shortest one.
+/// Visits depth-first one of all states that differ only in the order of the clients. That is sound if the
+/// model treats all clients alike. The trace need not be a shortest one.
 fn up_to_symmetry<P: Protocol<State: Representative>>(name: &str, model: P) -> Option<Found> {
     let begun = Instant::now();
     let checker = Explored(model).checker().symmetry().finish_when(HasDiscoveries::Any);
@@ -161,13 +151,11 @@ fn shown<A: Debug>(trace: &[A]) -> Vec<String> {
     trace.iter().map(|action| format!("{action:?}")).collect()
 }
 
-/// Asserts that every state within the bounds is sound. Several rules share an exploration, which
-/// runs once.
+/// Asserts that every state within the bounds is sound. Several rules share one exploration.
 pub(crate) fn assert_sound<P: Protocol>(name: &str, model: P) {
     sound_once(name, model, exhaustively);
 }
 
-/// The same, if clients are interchangeable.
 pub(crate) fn assert_sound_up_to_symmetry<P: Protocol<State: Representative>>(name: &str, model: P) {
     sound_once(name, model, up_to_symmetry);
 }
@@ -185,12 +173,10 @@ fn sound_once<P: Protocol>(name: &str, model: P, explored: fn(&str, P) -> Option
     }
 }
 
-/// Asserts that the planted fault is found as this damage, and prints the trace.
 pub(crate) fn assert_found_as<P: Protocol>(name: &str, faulty: P, expected: Broken) {
     found_as(name, exhaustively(name, faulty), expected);
 }
 
-/// The same, if clients are interchangeable.
 pub(crate) fn assert_found_up_to_symmetry<P>(name: &str, faulty: P, expected: Broken)
 where
     P: Protocol<State: Representative>,
@@ -204,8 +190,8 @@ fn found_as(name: &str, found: Option<Found>, expected: Broken) {
     assert_eq!(broken, expected, "{name}");
 }
 
-/// Walks `LATCHWORK_STEPS` random steps (by default `steps`) from the seed `LATCHWORK_SEED` (by default from
-/// the time of day). Begins at the first state again after every `run` steps, and when no step is possible.
+/// Walks `LATCHWORK_STEPS` steps (default `steps`) from `LATCHWORK_SEED` (default: the time). After `run`
+/// steps, or if no step is possible, it begins again.
 pub(crate) fn walk<P: Protocol>(name: &str, model: &P, run: usize, steps: usize) {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
     let seed = number("LATCHWORK_SEED").unwrap_or_else(|| {
@@ -227,13 +213,12 @@ pub(crate) fn walk<P: Protocol>(name: &str, model: &P, run: usize, steps: usize)
                 panic!("{name}: {broken:?} with LATCHWORK_SEED={seed}, after\n{}", shown(&trace).join("\n"));
             }
         }
-        // Without this the walk of a model that has no step would never end.
+        // Otherwise the walk of a model without steps would never end.
         assert!(!trace.is_empty(), "{name}: nothing can happen");
     }
 }
 
-/// SplitMix64 (Steele, Lea, Flood 2014): a walk must be the same on every machine and with every
-/// version.
+/// SplitMix64 (Steele, Lea, Flood 2014), so that a walk is the same on every machine and with every version.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -249,7 +234,6 @@ impl Random {
         usize::try_from(self.next() % u64::try_from(bound).expect("fits")).expect("below a usize")
     }
 
-    /// Returns one of the possible steps, or `None` if no step is possible.
     pub(crate) fn step<P: Protocol>(&mut self, model: &P, state: &P::State) -> Option<P::Action> {
         let mut steps = Vec::new();
         model.actions(state, &mut steps);

@@ -1,7 +1,6 @@
-//! The common part of the models [`gather`](crate::gather) and [`quorum`](crate::quorum).
-//!
-//! Tries and leaves arrive in any order, and a hold may be lost while its client waits for another queue. No
-//! message is lost: a lost message only delays a client, as the other models show.
+//! The common part of the models [`gather`](crate::gather) and [`quorum`](crate::quorum). Tries and leaves
+//! arrive in any order, and a hold may be lost while its client waits for another queue. No message is lost,
+//! because that only delays a client.
 
 use crate::explore::{Broken, Protocol, damage, offer};
 
@@ -11,17 +10,15 @@ pub(crate) const QUEUES: usize = 3;
 pub(crate) struct Client<G> {
     pub(crate) gather: G,
     pub(crate) doing: Doing,
-    // The client believes to have these holds.
     pub(crate) holds: [bool; QUEUES],
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Doing {
     Idle,
-    // Tries that have not arrived yet, and whether one was refused.
+    // Tries on their way, and whether one was refused.
     Trying { on_the_way: [bool; QUEUES], refused: bool },
     Waiting(usize),
-    // Only with a fault.
     WaitingInAll,
     Holding,
     Done,
@@ -30,9 +27,7 @@ pub(crate) enum Doing {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct State<G> {
     pub(crate) clients: Vec<Client<G>>,
-    // The clients in each queue.
     pub(crate) queues: [Vec<usize>; QUEUES],
-    // The client and the queue of each leave that is on its way.
     leaves: Vec<(usize, usize)>,
     losses: u8,
 }
@@ -42,7 +37,7 @@ pub(crate) enum Step {
     Proceed(usize),
     TryArrives(usize, usize),
     Admitted(usize, usize),
-    /// The client has waited long. All other queues make a majority.
+    /// The client has waited long, and all other queues make a majority.
     TryOthers(usize),
     Release(usize),
     LeaveArrives(usize),
@@ -66,7 +61,6 @@ impl<G> State<G> {
         Self { clients, queues: Default::default(), leaves: Vec::new(), losses: 0 }
     }
 
-    /// `others` says whether a client may try all other queues at once.
     pub(crate) fn actions(&self, losses: u8, others: impl Fn(usize) -> bool, steps: &mut Vec<Step>) {
         for (number, client) in self.clients.iter().enumerate() {
             match &client.doing {
@@ -102,8 +96,8 @@ impl<G> State<G> {
         waits && self.queues[queue].first() == Some(&client)
     }
 
-    /// After the last try of a client, returns whether all were admitted. `stays` is a fault: a refused
-    /// client stays in the queue.
+    /// After the last try, returns whether all were admitted. With the fault `stays`, a refused client stays
+    /// in the queue.
     pub(crate) fn try_arrives(&mut self, client: usize, queue: usize, stays: bool) -> Option<bool> {
         let free = self.queues[queue].is_empty();
         let now = &mut self.clients[client];
@@ -161,7 +155,6 @@ impl<G> State<G> {
         self.clients[client].holds[queue] = false;
     }
 
-    /// No step is possible any more.
     pub(crate) fn end<P: Protocol<State = Self, Action = Step>>(&self, model: &P) -> Option<Broken> {
         let mut steps = Vec::new();
         model.actions(self, &mut steps);

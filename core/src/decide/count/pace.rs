@@ -1,44 +1,38 @@
-//! How long a client pauses before its next try to change a count by compare-and-set.
+//! The pause of a client before its next compare-and-set of a count (COUNT-PACED).
 //!
-//! *Why.* Each write makes the writes of all other clients fail that are under way. If a thousand clients try again
-//! at once, the server answers a thousand requests for each one that succeeds. So the clients spread their tries
-//! (COUNT-PACED): a client pauses for a random part of a window. The window doubles while tries fail, as in
-//! Ethernet. A client that wrote keeps half of its window, so it does not overtake the clients that pause.
-//!
-//! *A few busy clients* that write again and again need no windows, and a client that pauses would starve next to
-//! them. The records show them: they have made several writes each since the last try. Then the window shrinks.
+//! A client pauses for a random part of a window, which doubles while tries fail, as in Ethernet. After a
+//! write it keeps half of its window, so it does not overtake the clients that pause. If a few busy clients
+//! write again and again, a client that pauses would starve, so its window shrinks.
 
 use std::time::Duration;
 
-/// The refusals in a row after which a client pauses.
 const AT_ONCE: u32 = 2;
-/// The writes of each other writer since the last try, above which these writers are a few busy ones.
+/// Other writers are few and busy if on average each has made this many writes since the last try.
 const BUSY: u64 = 3;
 
-/// What other writers did between two looks at a count.
+/// Writes of other writers between two reads of a count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Others {
-    /// How many of them wrote. A count remembers only the last ones.
+    /// The number of those writers that the count remembers.
     pub writers: usize,
-    /// How often they wrote.
+    /// The number of their writes.
     pub writes: u64,
 }
 
 /// The window of one client and count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pace {
-    // Since the last write that succeeded.
     refusals: u32,
     window: Duration,
 }
 
 impl Pace {
-    /// Returns the time within which the next try is to be sent. Zero: at once, with the last known cell.
+    /// Returns the window of the next try. Zero: try at once, with the last known cell.
     pub fn window(&self) -> Duration {
         self.window
     }
 
-    /// Records a write that was refused after this round trip, because others have written.
+    /// Records a write that was refused because others have written.
     pub fn refused(&mut self, others: Others, round_trip: Duration, longest: Duration) {
         self.refusals += 1;
         if others.writes >= BUSY * others.writers.max(1) as u64 {
@@ -48,7 +42,7 @@ impl Pace {
         }
     }
 
-    /// Records a write that was made after this round trip.
+    /// Records a write that succeeded.
     pub fn written(&mut self, round_trip: Duration) {
         self.refusals = 0;
         self.shrink(round_trip);

@@ -1,33 +1,22 @@
 //! A change that the server decides in one step.
 //!
-//! *Protocol.* The writer sends the operation, and the server decides as [`Count::decide`] does. The request
-//! expects no version, so it succeeds next to any number of other writers' requests. The record of the
-//! operation prevents every further application, also if the request arrives again.
-//!
-//! *Why it is applied at most once.* A request that arrives after another request of its operation finds the
-//! record of this operation, or of its writer's next operation, and changes nothing. If the record was pushed
-//! out, then [`WRITERS`] other writers have written since, so that the list is full and there were more than
-//! [`WRITERS`] writes since the operation was first sent: the request says how often the count had been
-//! written then. A request that does not know it is refused as soon as the list is full.
-//!
-//! *A refusal is final.* A request of an operation that may still be under way
-//! ([`in_doubt`](CountRequest::in_doubt)), and that changes nothing, leaves a record of the number that
-//! follows the operation's: the other request finds that. So a swap that is reported as not made is not made
-//! later.
+//! The server decides as [`Count::decide`] does. A request expects no version, so requests of other writers
+//! do not refuse it. `docs/protocol/cells.md` shows why a late request is not applied again. A request
+//! that changes nothing leaves a record of the next number if another request of its operation may still
+//! arrive (COUNT-REFUSED-FOR-GOOD).
 
 use super::{Change, Changed, Count, Operation, Record, WRITERS};
 
-/// One request to change a count. All requests of one operation have the same first three fields.
+/// A request to change a count. All requests of an operation have the same first three fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CountRequest {
     /// The change.
     pub change: Change,
-    /// The operation. Its writer never gives the next number to another operation.
+    /// The operation. Its writer gives the next number to no other operation.
     pub operation: Operation,
     /// The initial number of the count, if its users agree on one.
     pub initial: Option<u32>,
-    /// A lower bound of the count's writes when the operation was first sent; `None` if its writer did not
-    /// know it.
+    /// A lower bound of the count's writes when the operation was first sent, if its writer knew one.
     pub since: Option<u64>,
     /// Whether another request of this operation may still arrive.
     pub in_doubt: bool,
@@ -45,12 +34,12 @@ pub struct Decided {
 /// The answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CountOutcome {
-    /// The operation was applied, by this request or an earlier one, with this result.
+    /// The operation was applied, by this or an earlier request, with this result.
     Applied(i64),
     /// The operation was not applied and never will be: the sum does not fit, or the value is not the
     /// required one.
     Refused,
-    /// The record of the operation may have been pushed out: nothing was changed.
+    /// Nothing was changed: the record of the operation may have been pushed out.
     Untold,
 }
 
@@ -61,7 +50,7 @@ impl CountRequest {
         self.since.map(|since| since.saturating_add(WRITERS as u64))
     }
 
-    /// Returns the operation of the record that keeps other requests of this operation from being applied.
+    /// Returns the operation of the record that refuses other requests of this operation.
     pub fn fence(&self) -> Operation {
         Operation { number: self.operation.number.saturating_add(1), ..self.operation }
     }
@@ -108,7 +97,6 @@ mod tests {
         CountRequest { change, operation, initial: None, since: Some(0), in_doubt: false }
     }
 
-    /// Sends a request. Returns the server's answer, and changes the count.
     fn sent(count: &mut Count, request: CountRequest) -> CountOutcome {
         let (decided, next) = count.decide(&request);
         *count = next.unwrap_or_else(|| count.clone());
@@ -157,9 +145,7 @@ mod tests {
 
     #[derive(Clone, Copy, Debug)]
     enum Step {
-        /// A writer sends its operation, or sends it again.
         Sends { writer: usize, heard: bool },
-        /// One of the requests that were sent arrives once more.
         Late { which: usize },
     }
 
@@ -193,9 +179,7 @@ mod tests {
     }
 
     proptest! {
-        /// Sixty writers send their operations, and any request may arrive again at any later time. No
-        /// operation is applied twice. An operation that was reported as applied was applied; an operation
-        /// that was reported as refused was not applied, and never is.
+        /// Sixty writers send operations, and any request may arrive again later.
         #[test]
         fn operation_is_applied_once_although_requests_repeat(steps in steps()) {
             let (mut count, mut writers) = (Count::default(), vec![Writer::default(); 60]);
@@ -221,7 +205,6 @@ mod tests {
                     CountOutcome::Untold if !request.in_doubt => {
                         writer.doing = Some(CountRequest { since: Some(decided.writes), ..request });
                     }
-                    // The user gets an unknown outcome.
                     CountOutcome::Untold => writer.doing = None,
                     CountOutcome::Applied(_) => {
                         prop_assert!(applied.contains(&its), "{request:?}");

@@ -1,13 +1,11 @@
-//! Changes of several tasks that one operation makes.
-//!
-//! *Why the answers are the same.* Together the changes are one change, and its result gives each task the result
-//! that it would have had if the changes had been made one after the other, in their order (COUNT-ADDED-UP). Only
-//! additions of one direction are added up: if their sum fits, each partial sum fits.
+//! Changes of several tasks as one operation (COUNT-ADDED-UP). Its result gives each task the result that it
+//! would have had one after the other. Only additions of one direction are added up: if their sum fits, each
+//! partial sum fits.
 
 use super::Change;
 
 impl Change {
-    /// Returns this change and then `next` as one change, if that is possible.
+    /// Returns this change and then `next` as one change, if possible.
     #[must_use]
     pub fn and(self, next: Self) -> Option<Self> {
         match (self, next) {
@@ -19,7 +17,6 @@ impl Change {
         }
     }
 
-    /// Returns the result before this change, if `result` is the result after it.
     fn undone(self, result: i64) -> i64 {
         match self {
             Self::Add(number) => result - number,
@@ -29,7 +26,7 @@ impl Change {
     }
 }
 
-/// Returns the result of each of these changes, if `result` is the result of all together.
+/// Returns the result of each change, if `result` is the result of all together.
 pub fn shares(changes: &[Change], result: i64) -> Vec<i64> {
     let mut after = result;
     let mut shares: Vec<_> = changes
@@ -81,7 +78,6 @@ mod tests {
     }
 
     proptest! {
-        /// The changes one after the other, and all together, have the same results and the same value.
         #[test]
         fn changes_added_up_answer_as_one_after_the_other(
             began in 0_u32..9,
@@ -96,7 +92,7 @@ mod tests {
             for (number, change) in (1..).zip(&changes) {
                 match made(&single, *change, number) {
                     Some(next) => single = next,
-                    // A latch at zero answers zero; a sum that does not fit is refused.
+                    // A latch at zero answers zero, and a sum that does not fit is refused.
                     None if down => {}
                     None => return Ok(()),
                 }

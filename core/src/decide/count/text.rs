@@ -4,7 +4,7 @@ use std::str::FromStr;
 use super::{Count, Operation, Record, WRITERS};
 use crate::error::{Error, ErrorKind};
 
-/// The value, the number of writes, `of` and the initial value if there is one, then the records.
+/// The value, the number of writes, `of` and the initial value if any, then the records.
 impl fmt::Display for Count {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.value, self.writes)?;
@@ -22,7 +22,7 @@ impl fmt::Display for Count {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotACount;
 
-/// The error for a cell that does not hold the count that its user expects.
+/// The error for a cell that is not the expected count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotThisCount {
     /// The cell holds no count.
@@ -31,7 +31,7 @@ pub enum NotThisCount {
     Began {
         /// The stored initial number.
         with: Option<u32>,
-        /// The initial number that the user expects.
+        /// The expected initial number.
         asked: Option<u32>,
     },
 }
@@ -62,7 +62,7 @@ impl From<NotThisCount> for Error {
 }
 
 impl Count {
-    /// Returns the count in the value of a cell; without a cell, the initial count.
+    /// Returns the count in the value of a cell, or the initial count without a cell.
     pub fn in_cell(value: Option<&[u8]>, initial: Option<u32>) -> Result<Self, NotThisCount> {
         let Some(value) = value else {
             return Ok(initial.map_or_else(Self::default, Self::beginning_with));

@@ -1,14 +1,14 @@
 use super::answer::Failure;
 use crate::error::LostReason;
 
-/// How a node's removal ended.
+/// The outcome of a node's removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// The node was there until now.
+    /// This request removed the node.
     Removed,
-    /// The node was not there when the first request came, for this reason.
+    /// The node did not exist when the first request came, for this reason.
     Absent(LostReason),
-    /// The node is gone, and an earlier request without an answer may have removed it.
+    /// The node does not exist, and an earlier request without an answer may have removed it.
     Unsure,
     /// The server refused the removal, or did not confirm it in time.
     Unconfirmed,
@@ -17,38 +17,38 @@ pub enum Outcome {
 /// How an owner ends a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum By {
-    /// By a release: the work under the hold is over.
+    /// A release: the work is over.
     Release,
-    /// By a drop: the work under the hold may still run.
+    /// A drop: the work may still run.
     Drop,
 }
 
-/// When an ended hold is removed from the server.
+/// The time of the removal of an ended hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TakeBack {
-    /// Now. A release waits for the answer.
+    /// Now, and a release waits for the answer.
     Now,
-    /// Now, in the background: the hold was lost before, and no call waits.
+    /// Now, in the background: the hold was lost before.
     Lost,
-    /// In the background, when its least time is over.
+    /// In the background, after its `min_hold`.
     Later,
-    /// One margin after its own client ended it, by the task of its fixed end or by the close.
+    /// One margin after its own client ended it.
     Lingers,
 }
 
-/// The step after one try of a clean-up.
+/// The step after a try of a clean-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AfterTry {
     /// The clean-up has ended.
     Done,
     /// Try again, after a delay.
     Again,
-    /// No call waits any longer, but rare retries continue: the refusal may end while the lease lives.
+    /// Rare retries continue, and no call waits: the refusal may end while the lease lives.
     Insist,
 }
 
 impl AfterTry {
-    /// Decides after one try. `obsolete`: the node has expired on the server.
+    /// Decides after a try. `obsolete`: the node has expired on the server.
     pub fn of(failure: Option<Failure>, obsolete: bool) -> Self {
         match failure {
             None | Some(Failure::Lost(_) | Failure::Closed) => AfterTry::Done,

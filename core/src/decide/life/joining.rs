@@ -1,6 +1,6 @@
 use super::answer::{Advance, Failure, Residue, joins_anew};
 
-/// One attempt, before its node exists. All its joins have one id.
+/// An attempt before its node exists. All its joins have one id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Joining {
     residue: Residue,
@@ -26,7 +26,7 @@ impl Joining {
         if admitted { Advance::Hold } else { Advance::Wait }
     }
 
-    /// Records that the join was a try that was not admitted: the server keeps nothing.
+    /// Records that a try was not admitted: the server keeps nothing.
     pub fn refused(&mut self) -> Advance {
         self.residue = Residue::Nothing;
         Advance::Refused
@@ -46,12 +46,12 @@ impl Joining {
         }
     }
 
-    /// Records that the acquisition ends here, by an error, a deadline or a drop.
+    /// Records the end of the acquisition.
     pub fn give_up(&mut self) -> Residue {
         std::mem::replace(&mut self.residue, Residue::Nothing)
     }
 
-    /// Records that the node has an owner now, which ends it.
+    /// Records that the node has an owner.
     pub fn keep(&mut self) {
         self.residue = Residue::Nothing;
     }

@@ -46,7 +46,6 @@ fn no_client_overtakes_a_waiter() {
     let attempt = QueueJoin { patience: Patience::Try, ..ask(4, Claim::Shared) };
     assert_eq!(queue.join(4, &attempt).0, Answer::Refused);
     assert_eq!(queue.iter().count(), 3);
-    // The writer in the middle leaves: the next reader is admitted.
     assert_eq!(queue.leave(5, id(2), 2), (true, vec![(id(3), 3)]));
 }
 

@@ -1,5 +1,3 @@
-//! Joining.
-
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -13,7 +11,7 @@ use crate::memory::stored_node::StoredNode;
 
 pub(in crate::memory) async fn join(client: &Arc<MemoryClient>, join: &Join) -> Result<Joined> {
     if client.lease().lost().is_some() {
-        // Through the link: an unreachable store grants no lease.
+        // An unreachable store grants no lease, so this is a request too.
         let reopening = Arc::clone(client);
         client.link.request("renew", move || renewal::reopen(&reopening)).await??;
     }
@@ -43,12 +41,12 @@ pub(in crate::memory) async fn join(client: &Arc<MemoryClient>, join: &Join) -> 
         Some((Answer::Waiting { .. }, Some(stored))) => Ok(Joined::Waiting(node(stored))),
         Some((Answer::Refused, _)) => Ok(Joined::Refused),
         Some((Answer::Conflict { stored }, _)) => Err(join.conflict(&stored.into())),
-        // The store does not know our lease: it was ended from outside.
+        // The lease was ended from outside.
         None => {
             lease.end(LostReason::Revoked);
             Err(Error::lost(LostReason::Expired))
         }
-        // The attempt is over: abandoned, or its node hangs on a lease that we lost.
+        // The attempt was abandoned, or its node is on a lost lease.
         Some(_) => Err(Error::lost(LostReason::Expired)),
     }
 }

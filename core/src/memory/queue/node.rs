@@ -17,7 +17,7 @@ use crate::support::no_replicas;
 pub(super) struct MemoryNode {
     stored: Arc<StoredNode>,
     claim: Claim,
-    // Weak: a hold does not keep the client of a dead handle alive.
+    // Weak, so that a hold does not keep a dropped client alive.
     client: Weak<MemoryClient>,
 }
 
@@ -30,7 +30,7 @@ impl MemoryNode {
         self.client.upgrade().ok_or_else(Error::closed)
     }
 
-    /// A node that has left is not lost.
+    /// A node that has left counts as removed, not as lost.
     fn revoked(&self) -> Error {
         let state = &self.stored.state;
         if !self.stored.removed.load(Ordering::Acquire) {

@@ -14,7 +14,6 @@ pub(super) async fn admitted(
     claim: Claim,
 ) -> Result<()> {
     let (state, clock) = (&node.state, node.state.lease().clock());
-    // The store asked for a look.
     let mut told = true;
     loop {
         if let Some(reason) = state.lost() {
@@ -35,7 +34,7 @@ pub(super) async fn admitted(
             Ok(Answer::Waiting { ahead_expires, .. }) => recheck(clock.now() + period, moment(ahead_expires)),
             Ok(Answer::Conflict { stored }) => return Err(claim.outweighs(&stored.into())),
             Ok(_) => {
-                // The check above would have reported the end of the client's lease.
+                // `state.lost()` above would have reported the end of the lease.
                 state.gone(LostReason::Revoked);
                 continue;
             }

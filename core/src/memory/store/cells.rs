@@ -12,7 +12,7 @@ impl Memory {
         self.with_cells(|state, now| state.cells.read(now, cell))
     }
 
-    /// `None`: the lease of an ephemeral cell has ended.
+    /// Returns `None` if the lease of an ephemeral cell has ended.
     pub(in crate::memory) fn write_cell(
         &self,
         lease: LeaseId,
@@ -35,7 +35,7 @@ impl Memory {
         self.with_cells(|state, now| state.change_count(now, cell, request, idle))
     }
 
-    /// CELL-HELD. `None`: the node does not exist.
+    /// CELL-HELD. Returns `None` if the node does not exist.
     pub(in crate::memory) fn write_cell_held(
         &self,
         (queue, id, sequence): (&Address, NodeId, u64),
@@ -52,7 +52,6 @@ impl Memory {
         })
     }
 
-    /// Expired cells are removed before.
     fn with_cells<T>(&self, work: impl FnOnce(&mut StoreState, Micros) -> T) -> T {
         self.with(|state, now| {
             state.prune_cells(now);

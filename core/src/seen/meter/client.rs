@@ -68,7 +68,7 @@ impl Links {
 pub struct Requests(Vec<(&'static str, CounterMetric)>);
 
 impl Requests {
-    /// Creates counters for these kinds, named as in the server's documentation.
+    /// Creates counters for these kinds of requests, named as in the server's documentation.
     pub fn new(backend: &'static str, kinds: impl IntoIterator<Item = &'static str>) -> Self {
         let counter = |kind| (kind, CounterMetric::new(&REQUESTS, &[backend, kind]));
         Self(kinds.into_iter().map(counter).collect())
@@ -86,7 +86,7 @@ impl Requests {
     }
 }
 
-/// Counts the changes whose event was lost, so that only a re-check of the client found them.
+/// Counts changes whose event was lost, so that only a re-check found them.
 #[derive(Debug)]
 pub struct Rechecks {
     backend: &'static str,
@@ -108,7 +108,7 @@ impl Rechecks {
         event::recheck_found(self.backend, "admission");
     }
 
-    /// Counts a re-check of a hold that found it gone.
+    /// Counts a re-check that found a hold gone.
     pub fn found_loss(&self) {
         self.hold.count();
         event::recheck_found(self.backend, "hold");

@@ -6,7 +6,7 @@ use super::table::Metric;
 #[cfg(feature = "metrics")]
 use super::table::{METRICS, MetricKind};
 
-/// The order is that of the metric's names.
+/// In the order of the metric's labels.
 type Values<'a> = &'a [&'static str];
 
 #[derive(Clone, Debug)]
@@ -18,8 +18,8 @@ pub(in crate::seen) struct Gauge(#[cfg(feature = "metrics")] metrics::Gauge);
 #[derive(Clone, Debug)]
 pub(in crate::seen) struct Histogram(#[cfg(feature = "metrics")] metrics::Histogram);
 
-/// Registers name, unit and description of all metrics at the installed recorder. Each connect does this too:
-/// call this function only if the recorder needs the descriptions before the first connect.
+/// Registers name, unit and description of all metrics at the installed recorder. Each connect does this too,
+/// so call it only if the recorder needs the descriptions before.
 pub fn describe() {
     #[cfg(feature = "metrics")]
     metrics::with_recorder(|recorder| {

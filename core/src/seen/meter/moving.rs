@@ -8,12 +8,11 @@ use super::table::{
 };
 use crate::decide::moving::{MovePhase, Side};
 
-/// The client is not a member of its move.
 const AWAY: &str = "away";
 const PHASES: [MovePhase; 5] =
     [MovePhase::Old, MovePhase::BothByOld, MovePhase::BothByNew, MovePhase::New, MovePhase::Done];
 
-/// All series exist from the start. At its end the client is not counted any more.
+/// All series exist from the start. After its end the client does not count.
 #[derive(Debug)]
 pub(crate) struct ParticipantMeter {
     phases: [Gauge; PHASES.len()],
@@ -23,7 +22,6 @@ pub(crate) struct ParticipantMeter {
     acknowledged: Gauge,
     losses: [CounterMetric; 2],
     sides: [&'static str; 2],
-    // `None` after the end.
     shown: Mutex<Option<Shown>>,
 }
 
@@ -35,7 +33,6 @@ struct Shown {
 }
 
 impl ParticipantMeter {
-    /// `sides` has the backends of the old and the new side.
     pub(crate) fn new(backend: &'static str, sides: [&'static str; 2]) -> Self {
         let gauge = |phase| Gauge::new(&MOVE_PARTICIPANTS, &[backend, phase]);
         let away = gauge(AWAY);
@@ -53,7 +50,7 @@ impl ParticipantMeter {
         }
     }
 
-    /// `None` if the client is not a member; `late` until the client has acknowledged the phase.
+    /// `None`: the client is not a member. `late`: it has not acknowledged the phase.
     pub(crate) fn shows(&self, phase: Option<MovePhase>, late: bool, epoch: u16) {
         let now = Shown { phase, late, epoch };
         let mut shown = self.shown.lock();
@@ -91,7 +88,6 @@ impl ParticipantMeter {
         self.sides[at_side(side)]
     }
 
-    /// The hold ended with its lease on this side.
     pub(crate) fn lost(&self, side: Side) {
         self.losses[at_side(side)].count();
     }
@@ -124,7 +120,6 @@ impl OperatorMeter {
     }
 }
 
-/// The drop sets the gauge to zero.
 #[derive(Debug)]
 pub(crate) struct Walk<'a>(&'a OperatorMeter);
 

@@ -27,14 +27,14 @@ pub struct Metric {
     pub name: &'static str,
     /// The kind.
     pub kind: MetricKind,
-    /// The names of the labels; each label has few values.
+    /// The names of the labels, each with few values.
     pub labels: &'static [&'static str],
     /// The description.
     pub help: &'static str,
 }
 
-/// Bounds for the buckets of the histograms, in seconds: from an uncontended acquisition on a near server to
-/// a long hold. Pass them to the exporter, which defines the buckets.
+/// Bounds for the buckets of the histograms, in seconds, to pass to the exporter: from an uncontended
+/// acquisition on a near server to a long hold.
 pub const SECONDS: &[f64] = &[
     0.000_1, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
     60.0, 300.0,

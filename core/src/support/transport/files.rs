@@ -27,7 +27,6 @@ pub(super) struct Contents {
 }
 
 impl Paths {
-    /// Blocks.
     pub(super) fn read(&self) -> Result<Contents> {
         let read = |name, path: &Option<PathBuf>| path.as_deref().map(|path| read(name, path)).transpose();
         Ok(Contents {
@@ -45,7 +44,7 @@ fn read(name: &'static str, path: &Path) -> Result<Vec<u8>> {
 }
 
 impl Contents {
-    /// Blocks while it reads the system's certificates.
+    /// Blocks.
     pub(super) fn load(&self, protocol: Option<&[u8]>) -> Result<Loaded> {
         let provider = Arc::new(ring::default_provider());
         let roots = match &self.ca {
@@ -70,7 +69,7 @@ impl Contents {
 pub(super) struct Loaded {
     config: Arc<ClientConfig>,
     identity: Option<Arc<CertifiedKey>>,
-    /// A server that asked for the certificate has sent an answer, and so accepts it.
+    /// A server that asked for the certificate has answered, and so accepts it.
     pub(super) taken: Arc<AtomicBool>,
 }
 
@@ -94,7 +93,6 @@ fn authorities(pem: &[u8]) -> Result<RootCertStore> {
     Ok(roots)
 }
 
-/// A certificate of the system that cannot be read is left out.
 fn system() -> Result<RootCertStore> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
@@ -120,7 +118,7 @@ fn certificates(name: &'static str, pem: &[u8]) -> Result<Vec<CertificateDer<'st
 
 fn identity(cert: &[u8], key: &[u8], provider: &CryptoProvider) -> Result<CertifiedKey> {
     let chain = certificates("cert", cert)?;
-    // The parser's own error might quote the file.
+    // The parser's error might quote the file.
     let key = PrivateKeyDer::from_pem_slice(key)
         .map_err(|_| Error::invalid("key", "the file contains no PEM private key"))?;
     let key = provider.key_provider.load_private_key(key).map_err(|_| {
@@ -141,7 +139,6 @@ fn identity(cert: &[u8], key: &[u8], provider: &CryptoProvider) -> Result<Certif
     }
 }
 
-/// Records that the server asked.
 #[derive(Debug)]
 struct Identity {
     identity: Option<Arc<CertifiedKey>>,

@@ -1,7 +1,5 @@
-//! TCP, or TLS with the same certificates and errors for all backends.
-//!
-//! Each client has a separate configuration with an explicit provider (`ring`). The process-wide default of
-//! rustls is neither read nor set, so a program may have another default, or none.
+//! TCP, or TLS with the same certificates and errors for all backends. Each client has its own configuration
+//! with an explicit provider (`ring`). The process-wide default of rustls is neither read nor set.
 
 #[cfg(feature = "tls")]
 mod files;
@@ -21,7 +19,7 @@ pub use self::stream::Stream;
 use crate::config::{Config, Hosts, Scheme};
 use crate::error::{Error, Result};
 
-/// Secures the connections of one client. Clones are cheap and share their state.
+/// Secures the connections of one client. Clones share their state.
 #[derive(Clone, Default)]
 pub struct Transport {
     #[cfg(feature = "tls")]
@@ -32,7 +30,7 @@ pub struct Transport {
 
 impl Transport {
     /// Creates the transport of a configuration. `protocol` is the protocol inside of TLS (ALPN), if the
-    /// server needs it.
+    /// server needs one.
     ///
     /// # Errors
     /// `InvalidArgument` naming `tls` if the build has no TLS, or `server_name` if it is not a host name or
@@ -54,7 +52,7 @@ impl Transport {
         Err(no_tls(&config.backend))
     }
 
-    /// Returns a transport for another server of this client, with separate [failures](Self::failure).
+    /// Returns a transport for another server of this client, with its own [failures](Self::failure).
     #[must_use]
     pub fn apart(&self) -> Self {
         #[cfg(feature = "tls")]
@@ -69,7 +67,7 @@ impl Transport {
         self.tls.is_some()
     }
 
-    /// Reads the certificate files for the first time, so that a mistake in them is an error of the connect.
+    /// Reads the certificate files, so that a mistake in them is an error of the connect.
     ///
     /// # Errors
     /// * `InvalidArgument` naming `ca`, `cert` or `key` if a file cannot be used.
@@ -84,11 +82,11 @@ impl Transport {
 
     /// Starts TLS, if it is used, on a connection to `host` (a name or an address, without a port).
     ///
-    /// It reads changed files again. While they do not match (a new certificate whose key is not written
-    /// yet), it uses the last files that matched.
+    /// It reads changed files again. If they do not match (a new certificate whose key is not written yet),
+    /// it uses the last files that matched.
     ///
     /// # Errors
-    /// The errors of the connection and the handshake: [`failure`](Self::failure) explains them.
+    /// The errors of the connection and the handshake, which [`failure`](Self::failure) explains.
     ///
     /// # Cancel safety
     /// The connection is closed.
@@ -115,11 +113,11 @@ impl Transport {
         self.secure(stream, host.trim_start_matches('[').trim_end_matches(']')).await
     }
 
-    /// Returns why TLS failed since the last connection that worked, which the error of the client crate does
-    /// not contain. Servers that are dialled at the same time need [separate](Self::apart) transports.
+    /// Returns why TLS has failed since the last connection that worked, which the error of the client crate
+    /// does not contain. Servers that are dialled at the same time need [separate](Self::apart) transports.
     ///
-    /// A server that demands a client certificate reports this only after its part of the handshake, so
-    /// perhaps only when the first answer is missing.
+    /// A server that demands a client certificate reports this after its part of the handshake, perhaps only
+    /// by a missing first answer.
     pub fn failure(&self) -> Option<Error> {
         #[cfg(feature = "tls")]
         if let Some(tls) = &self.tls {

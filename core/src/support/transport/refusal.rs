@@ -8,7 +8,6 @@ use crate::error::{Error, ErrorKind};
 pub(super) struct Peer<'a> {
     pub(super) expected: &'static str,
     pub(super) host: &'a str,
-    /// The server asked for a client certificate.
     pub(super) asked: bool,
     pub(super) shows_certificate: bool,
     /// A server of this client has accepted the certificate.
@@ -16,7 +15,8 @@ pub(super) struct Peer<'a> {
 }
 
 impl Peer<'_> {
-    /// The connection ended without data after its handshake. `None` if TLS does not seem to be the cause.
+    /// Judges a connection that ended without data after its handshake. `None` if TLS does not seem to be the
+    /// cause.
     pub(super) fn refusal(&self, error: Option<&io::Error>) -> Option<Error> {
         let said = error.and_then(|error| error.get_ref()?.downcast_ref::<TlsError>());
         let refusal = match said {
@@ -28,9 +28,9 @@ impl Peer<'_> {
             ),
             Some(TlsError::NoApplicationProtocol) => self.wrong("a TLS server that speaks another protocol"),
             Some(TlsError::InvalidMessage(_)) => self.wrong("a server that does not speak TLS"),
-            // A server that does not get the required certificate often closes the connection before its
-            // alert is read. If a server has accepted the certificate before, this is an outage: the server
-            // is down and its TLS proxy is up, or the server is just stopping.
+            // A server that misses the required certificate often closes the connection before its alert is
+            // read. If a server has accepted the certificate before, this is an outage: the server is down
+            // behind a running TLS proxy, or it is just stopping.
             _ if self.asked && !self.taken => {
                 self.unwanted("the server closed the connection after it asked for a client certificate")
             }
@@ -59,7 +59,6 @@ impl Peer<'_> {
                 );
                 Error::wrong_server(self.expected, "a server whose certificate has another name", &what)
             }
-            // `BadSignature`: the issuer has the same name as a trusted one.
             CertificateError::UnknownIssuer | CertificateError::BadSignature => misconfigured(
                 "no trusted authority has signed the server's certificate: give the authority's certificate as `ca`",
             ),

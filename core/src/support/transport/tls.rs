@@ -28,8 +28,7 @@ struct TlsParts {
     paths: Paths,
     server_name: Option<ServerName<'static>>,
     protocol: Option<&'static [u8]>,
-    // Kept while the files are the same, because it remembers sessions, which a server resumes in fewer
-    // steps.
+    // Kept while the files are the same, because it has sessions, which a server resumes in fewer steps.
     loaded: Mutex<Option<(Contents, Loaded)>>,
 }
 
@@ -114,7 +113,6 @@ impl TlsParts {
 #[derive(Debug)]
 pub(super) struct TlsStream {
     stream: tokio_rustls::client::TlsStream<TcpStream>,
-    // `None` after the first answer.
     first: Option<First>,
 }
 
@@ -122,9 +120,7 @@ pub(super) struct TlsStream {
 struct First {
     shared: Arc<TlsParts>,
     met: Arc<Mutex<Option<Error>>>,
-    // The server has asked for a client certificate.
     asked: Arc<AtomicBool>,
-    // A server has accepted the certificate.
     taken: Arc<AtomicBool>,
     host: String,
 }
@@ -136,7 +132,6 @@ impl First {
         }
     }
 
-    /// The connection ended before the server sent data.
     fn failed(&self, error: Option<&io::Error>) {
         let peer = Peer {
             expected: self.shared.expected,
@@ -162,8 +157,8 @@ impl TlsStream {
         }
     }
 
-    /// The error of a write reports only that the server has closed; the reason is in the data that the
-    /// server sent before.
+    /// The error of a failed write only reports that the server has closed. Its reason is in earlier data of
+    /// the server.
     fn written<T>(&mut self, context: &mut Context<'_>, answer: io::Result<T>) -> io::Result<T> {
         if let Err(error) = &answer
             && self.first.is_some()

@@ -1,14 +1,11 @@
-//! The model of a barrier, over [`Passage`], the code that runs.
+//! The model of a barrier, over [`Passage`] (the BARRIER- rules).
 //!
 //! Clients enter a barrier of two, once or twice each. A client reads the cell, then the queue, then writes
-//! the passage that follows from them. Between these steps, other clients take theirs. A client looks after its
-//! join only if enough nodes were ahead, and again only if clients may die or lose leases. Members die or give up
-//! at any instant; a dead member stays in the queue until its lease ends. A member that is done gives its
-//! place back, and then deletes the cell if the queue is empty, or lets the next members enter. A waiting member
-//! may lose its lease: its node stays in the queue until the server ends the lease, and the member joins again.
-//! In a mixed model the last client takes the barrier for one of three. A state is broken if fewer than two
-//! members pass together, if a member passes that no passage has counted, if a passage counts a member that waits
-//! on after it, or if two live members wait and no step is possible any more.
+//! the next passage, each in a separate step. It looks after its join only if enough nodes were ahead, and
+//! again only if clients may die or lose leases. Their nodes then stay in the queue until the server ends the
+//! lease. In a mixed model the last client uses the barrier as one of three. A state is broken if fewer than
+//! two members pass together, if a member passes uncounted or still waits after a passage that counted it, or
+//! if two live members wait and no step is possible.
 
 mod rules;
 mod steps;
@@ -18,16 +15,16 @@ use latchwork_core::backend::decide::barrier::Passage;
 use crate::explore::{Broken, Protocol, offer};
 
 pub(super) const PARTIES: u32 = 2;
-/// The number of the last client in a mixed model.
+/// The parties of the last client in a mixed model.
 pub(super) const OTHERS: u32 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Fault {
-    /// CELL-CAS: the passage is written without a comparison of the version.
+    /// CELL-CAS: a passage is written without a comparison of the version.
     ComparesNothing,
-    /// BARRIER-DELETE-UNDER-VERSION: the last member deletes the cell without a comparison of the version.
+    /// BARRIER-DELETE-UNDER-VERSION: the cell is deleted without a comparison of the version.
     DeletesBlindly,
-    /// BARRIER-COUNT-BEHIND: all members in the queue are counted, also the members that have passed.
+    /// BARRIER-COUNT-BEHIND: members that have passed count again.
     CountsThePassed,
     /// BARRIER-COUNT-MEMBERS: each node counts as a member. A member joins again at once.
     CountsNodes,
@@ -50,48 +47,38 @@ pub(super) struct Barrier {
     pub(super) clients: usize,
     pub(super) rounds: u8,
     pub(super) deaths: u8,
-    /// How often a waiting member may lose its lease.
     pub(super) losses: u8,
     pub(super) emptied: bool,
-    /// Whether the last client has another number of parties.
     pub(super) mixed: bool,
     pub(super) fault: Option<Fault>,
 }
 
-/// The cell and its version.
 pub(super) type Cell = Option<(u8, u64, u64, u32)>;
 
 fn passage(cell: Cell) -> Passage {
     cell.map_or_else(Passage::default, |(_, passed, left, parties)| Passage { passed, left, parties })
 }
 
-/// A node in the queue: its number, and its client.
+/// A number in the queue, and a client.
 pub(super) type Node = (u64, usize);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Doing {
     Outside,
-    /// Waits with this number, and whether it is about to look.
+    /// The flag: it is about to look.
     Waiting(u64, bool),
-    /// Has read the cell.
     HasCell(u64, Cell),
-    /// Has read the cell and the queue.
     HasBoth(u64, Cell, Vec<Node>),
-    /// Has lost its lease while it waited with this number.
+    /// It has lost its lease while it waited.
     Lost(u64),
-    /// The same, after a read of the cell.
     LostCell(u64, Cell),
-    /// Has also seen that its old node is gone.
+    /// It has seen that its old node is gone.
     Gone(u64, Cell),
-    /// Has passed, and is still in the queue.
     Passed(u64),
-    /// Has given its place back, and checks whether the barrier is empty.
+    /// It has given its place back, and checks whether the barrier is empty.
     Leaves,
-    /// The same, after a read of the cell.
     LeavesCell(Cell),
-    /// Has also read the queue.
     LeavesBoth(Cell, Vec<Node>),
-    /// Has found another number of parties in use.
     Refused(u64),
     Dead,
 }
@@ -101,15 +88,15 @@ pub(super) struct State {
     cell: Cell,
     versions: u8,
     queue: Vec<Node>,
-    // The numbers of nodes on leases that clients have lost.
+    // Numbers of nodes on lost leases.
     dead: Vec<u64>,
     last: u64,
     clients: Vec<(Doing, u8)>,
-    // Every passage: the last number before it, its last number, and how many clients it counts too few.
+    // Of each passage: the last number before it, its last number, and the number of clients that it counts
+    // too few.
     passages: Vec<(u64, u64, u32)>,
-    // The clients that a passage has counted, and that have not passed yet.
+    // Clients that a passage has counted, and that have not passed yet.
     owed: Vec<usize>,
-    // A client has passed that no passage has counted.
     uncounted: bool,
     deaths: u8,
     losses: u8,
@@ -117,10 +104,8 @@ pub(super) struct State {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// A client takes its next step from here.
     Goes(usize, Doing),
     Dies(usize),
-    /// A waiting member loses its lease.
     Loses(usize),
     /// The server ends a lost lease.
     Expires(usize),
@@ -185,8 +170,6 @@ impl Protocol for Barrier {
     }
 
     fn verdict(&self, state: &State) -> Option<Broken> {
-        // A passage counts as many clients as there are parties, and members that passed before do not count
-        // again.
         let mut highest = 0;
         for (_, to, missing) in &state.passages {
             if *to <= highest || *missing > 0 || state.uncounted {
@@ -206,7 +189,6 @@ impl Protocol for Barrier {
             (Doing::Outside, rounds) => *rounds >= self.rounds,
             (Doing::Dead, _) => true,
             (Doing::Waiting(_, looks), _) => {
-                // A member that finds another number of parties acts.
                 waits(who) && !looks && passage(state.cell).parties == self.parties(who)
             }
             _ => false,

@@ -1,5 +1,3 @@
-//! Runs the model of a barrier: it is sound without a fault, and finds every planted one.
-
 use super::{Barrier, Fault};
 use crate::explore::{Broken, assert_found_as, assert_sound, tests};
 
@@ -57,7 +55,6 @@ tests! {
         assert_found_as(emptied(Barrier { fault: Some(Fault::LeavesSilently), ..rounds() }), Broken::Stuck);
 }
 
-/// Larger bounds: tier 2.
 mod larger {
     use super::*;
 

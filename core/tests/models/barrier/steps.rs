@@ -1,5 +1,3 @@
-//! The steps of the clients.
-
 use latchwork_core::backend::NodeId;
 use latchwork_core::backend::decide::barrier::{Disagreement, Passage, Place};
 
@@ -26,12 +24,10 @@ impl Barrier {
         queue.iter().map(place).collect()
     }
 
-    /// Whether a waiting member may look again at any time.
     pub(super) fn rechecks(&self) -> bool {
         self.deaths > 0 || self.losses > 0 || self.mixed
     }
 
-    /// The passage that follows from the reads of a client.
     pub(super) fn next(&self, cell: Cell, queue: &[Node], leaves: bool) -> Option<Passage> {
         let (now, numbers) = (passage(cell), || queue.iter().map(|(number, _)| *number));
         let emptied = now.emptied(numbers()).filter(|_| self.emptied);
@@ -40,7 +36,6 @@ impl Barrier {
         }
         if self.fault == Some(Fault::CountsThePassed) {
             let all = Passage { passed: 0, left: 0, ..now }.next(false, self.places(queue));
-            // `passed` never goes back.
             return all.filter(|all| all.passed > now.passed).or_else(|| {
                 let behind = numbers().filter(|number| *number > now.passed).last();
                 behind.filter(|_| queue.len() >= PARTIES as usize).map(|passed| Passage { passed, ..now })
@@ -49,7 +44,7 @@ impl Barrier {
         emptied.unwrap_or(now).next(self.emptied, self.places(queue)).or(emptied)
     }
 
-    /// Writes a passage over the cell that was read. Returns whether it was written.
+    /// Returns whether the cell was still as read.
     fn writes(&self, state: &mut State, cell: Cell, next: Passage, queue: &[Node]) -> bool {
         let is_as_read = cell == state.cell || self.fault == Some(Fault::ComparesNothing);
         if is_as_read {
@@ -63,7 +58,6 @@ impl Barrier {
         is_as_read
     }
 
-    /// Notes a passage from this listing.
     fn counts(&self, state: &mut State, before: u64, next: Passage, queue: &[Node]) {
         let last = |client| queue.iter().rev().find(|node| node.1 == client).map_or(0, |node| node.0);
         let is_counted = |client: &usize| {
@@ -89,7 +83,6 @@ impl Barrier {
         Doing::Waiting(state.last, looks)
     }
 
-    /// Whether a member at this number has passed.
     pub(super) fn has_passed(&self, state: &State, who: usize, number: u64) -> bool {
         let now = passage(state.cell);
         now.passed >= number && now.parties == self.parties(who)
@@ -99,7 +92,6 @@ impl Barrier {
         state.owed.retain(|owed| *owed != who);
     }
 
-    /// A member acts on the cell and the queue that it has read.
     fn acts(&self, state: &mut State, who: usize, number: u64, cell: Cell, queue: &[Node]) -> Doing {
         let (now, parties) = (passage(cell), self.parties(who));
         let next = if now.parties == parties {
@@ -146,7 +138,7 @@ impl Barrier {
         };
     }
 
-    /// A member that has lost its lease.
+    /// The steps of a member that has lost its lease.
     fn returns(&self, state: &mut State, who: usize, doing: Doing) -> Doing {
         match doing {
             Doing::Lost(number) if self.has_passed(state, who, number) => {
@@ -171,7 +163,7 @@ impl Barrier {
         }
     }
 
-    /// A member that has left deletes the cell after the last one, or lets the next members enter.
+    /// The steps of a member that has left.
     fn leaves(&self, state: &mut State, cell: Cell, queue: &[Node]) -> Doing {
         if queue.is_empty() {
             if cell == state.cell || self.fault == Some(Fault::DeletesBlindly) {

@@ -30,7 +30,6 @@ impl Client {
         }
     }
 
-    /// Equal situations become equal states.
     pub(super) fn idle(&mut self) {
         let Self { alive, valid, expired, number, free_names, last_turn, view, .. } = *self;
         *self = Self { alive, valid, expired, number, free_names, last_turn, view, ..Self::new(self.claim) };
@@ -77,8 +76,8 @@ impl State {
         }
     }
 
-    /// ZooKeeper, CHAIN-OWN-HISTORY. The distance in transactions shows that the counter is of the same
-    /// directory: another directory would have had to be created, and others would have had to join there.
+    /// CHAIN-OWN-HISTORY. The distance in transactions shows that the counters are of one directory: before a
+    /// join in another one, the directory must be created and others must join.
     fn come_back(&mut self, model: &Chain, index: usize) {
         if !model.returns {
             return;
@@ -106,7 +105,6 @@ impl State {
                 return;
             }
         }
-        // etcd creates again under the same key.
         self.create_answered(model, index);
     }
 
@@ -126,7 +124,6 @@ impl State {
             }
             None => return self.clients[index].phase = Phase::Out,
         };
-        // The listing may be old (CHAIN-OWN-NODE-AND-DEADLINE).
         let lax = model.has(Fault::NoDeadline) || model.has(Fault::NoOwnNode);
         if !client.valid && !lax {
             return self.clients[index].phase = Phase::Out;
@@ -142,7 +139,7 @@ impl State {
             Standing::Behind { watch, sole } => {
                 let seen = nodes[watch];
                 let watches_nothing = self.sleeps_on_its_inbox(model, index);
-                // etcd watches from the revision after the listing's.
+                // etcd watches from the revision after the listing.
                 self.clients[index].phase = match model.server {
                     _ if watches_nothing => Phase::Sleeping(Watch::Nothing),
                     Server::Etcd if !model.has(Fault::ArmingIgnoresAbsence) => {
@@ -162,16 +159,14 @@ impl State {
     pub(super) fn arm(&mut self, model: &Chain, index: usize) {
         let Phase::Arming { seen, sole } = self.clients[index].phase else { return };
         if model.server == Server::Etcd {
-            // With the fault, the watch starts "now".
             self.clients[index].view = self.views.len() - 1;
         }
         let view = &self.views[self.clients[index].view];
         let trusted = sole && model.trusts_sole(self.clients[index].claim);
-        // The client reads its own node before the watched one.
         if self.misses_own(model, index, self.clients[index].view, trusted) {
             return self.clients[index].phase = Phase::Out;
         }
-        // On ZooKeeper a downgraded node has another name. The fault looks for its counter.
+        // On ZooKeeper a downgraded node has another name. The fault compares the counter only.
         let by_name = model.server == Server::ZooKeeper && !model.has(Fault::ArmingIgnoresContent);
         let as_seen = match view.find(seen.sequence).filter(|node| !by_name || node.claim == seen.claim) {
             None if model.has(Fault::ArmingIgnoresAbsence) => true,
@@ -186,8 +181,7 @@ impl State {
         };
     }
 
-    /// A client watches its own node if it may be admitted without listing again: no other node is ahead, or
-    /// it relies on announced releases.
+    /// A client watches its own node if an event may admit it without a listing.
     fn misses_own(&self, model: &Chain, index: usize, view: usize, sole: bool) -> bool {
         let watched = match sole {
             true => !model.has(Fault::OwnUnwatched),
@@ -203,7 +197,6 @@ impl State {
         self.views[client.view + 1..].iter().any(|view| view.told == Some(sequence))
     }
 
-    /// The client's server shows one more change.
     pub(super) fn advance(&mut self, model: &Chain, index: usize) {
         let (old, new) = (self.clients[index].view, self.clients[index].view + 1);
         let limit_changed = self.views[old].limit != self.views[new].limit;
@@ -217,13 +210,13 @@ impl State {
                 let trusted = sole && model.trusts_sole(client.claim);
                 let (before, after) = (find(old, sequence), find(new, sequence));
                 let moved = before.is_some_and(|node| Some(node) != after);
-                // On ZooKeeper a downgrade is a delete and a create in one transaction.
+                // On ZooKeeper a downgrade deletes and creates a node in one transaction.
                 let renamed = after.map(|node| node.claim) != before.map(|node| node.claim);
                 let deleted = after.is_none() || renamed && model.server == Server::ZooKeeper;
                 let told = model.trusts_told() && self.views[new].told == Some(sequence);
                 if told || moved && (after.is_none() || !model.has(Fault::WakeOnDeleteOnly)) {
                     let admits = trusted || model.has(Fault::EventAdmits);
-                    // The released node was admitted, so no node before it remained.
+                    // The released node was admitted, so no node before it remains.
                     let phase = if told || deleted && admits { Phase::Holding } else { Phase::Listing };
                     (next, woken) = (phase, true);
                 }
@@ -231,7 +224,7 @@ impl State {
                     next = Phase::Out;
                 }
             }
-            // ZooKeeper's watch on children also reports joins. etcd's watch leaves puts out.
+            // ZooKeeper's watch on children reports joins too. etcd's watch filters out puts.
             Phase::Sleeping(Watch::Head) => {
                 let fires = departed || (children && model.server == Server::ZooKeeper);
                 if fires || (limit_changed && !model.has(Fault::HeadIgnoresLimit)) {
@@ -255,7 +248,6 @@ impl State {
         } else {
             self.clients[index].phase = next;
         }
-        // CHAIN-LIMIT-CHANGE-MARKS-HOLDERS: also without a follower.
         if limit_changed && client.phase == Phase::Holding && !model.has(Fault::LimitMarksNobody) {
             self.clients[index].owes_mark = true;
         }
@@ -318,13 +310,12 @@ impl Chain {
         if self.returns && number > 1 { Claim::Exclusive } else { self.claims[index] }
     }
 
-    /// The departure of the only node ahead admits a reader without another listing, and a writer only if no
-    /// departure can be a downgrade.
+    /// CHAIN-SOLE-AHEAD: no departure may be a downgrade, except for a reader.
     fn trusts_sole(&self, claim: Claim) -> bool {
         self.has(Fault::SoleDespiteDowngrade) || claim == Claim::Shared || self.is_exclusive()
     }
 
-    /// Announced releases admit without another listing only if the released node was admitted alone.
+    /// CHAIN-ANNOUNCED-RELEASE: only of a node that was admitted alone.
     pub(super) fn trusts_told(&self) -> bool {
         self.tells && (self.is_exclusive() || self.has(Fault::ReaderTells))
     }

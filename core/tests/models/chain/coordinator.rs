@@ -47,7 +47,6 @@ impl State {
                 let word = self.word(model, index);
                 match self.say(model, word) {
                     true => self.clients[index].end(),
-                    // The other branch of the transaction reads the successor.
                     false => self.look_behind(model, index),
                 }
             }
@@ -70,8 +69,8 @@ impl State {
                 let client = &mut self.clients[index];
                 (client.phase, client.owes_mark) = (Phase::Leaving, false);
                 client.name_burnt |= !model.has(Fault::NameFreedEarly);
-                // On ZooKeeper a path names one incarnation. In another directory the counter may come again
-                // but not the name: a leave without an answer uses the name up.
+                // On ZooKeeper a path names one incarnation. In another directory the counter may come again,
+                // but not the name, because a leave without an answer uses the name up.
                 let late = match step {
                     Step::TellLate(_) => Late::Tell(self.attempt(index), self.clients[index].sequence),
                     _ => self.late_leave(model.reuses && model.server == Server::Etcd, index),
@@ -96,7 +95,6 @@ impl State {
         }
     }
 
-    /// Failures, and steps of an operator or of the server.
     fn happens(&mut self, model: &Chain, step: Step) {
         match step {
             Step::Deadline(index) => {
@@ -145,7 +143,6 @@ impl State {
         }
     }
 
-    /// A departure bounds the clients that it may wake.
     pub(super) fn change(&mut self, model: &Chain, change: impl FnOnce(&mut View)) {
         let old = self.leader().clone();
         let same = View { told: None, said: None, woken: 0, most_woken: u8::MAX, ..old.clone() };
@@ -179,7 +176,7 @@ impl State {
         self.clients.iter_mut().for_each(|client| client.view -= oldest);
     }
 
-    /// etcd may find the node again. `None` when the attempt is over.
+    /// etcd may find the node again. Returns `None` if the attempt is over.
     pub(super) fn create(&mut self, model: &Chain, by: Attempt, name: u8) -> Option<u8> {
         let client = &self.clients[usize::from(by.client)];
         if client.expired || self.tombstones.contains(&by) {
@@ -228,7 +225,6 @@ impl State {
         });
     }
 
-    /// Removes any node of this name, without a condition.
     pub(super) fn erase(&mut self, model: &Chain, by: Attempt, name: u8) {
         if self.leader().named(by.client, name).any(|node| node.by != by) {
             self.broken = Some(Broken::ForeignLeave);

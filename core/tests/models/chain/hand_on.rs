@@ -1,13 +1,12 @@
-//! Release notices on etcd (CHAIN-HAND-ON; `docs/protocol/etcd-fast-path.md`).
+//! Release notices on etcd (CHAIN-HAND-ON).
 //!
 //! Here a node that joins after two others relies on a notice from its predecessor, and a node that joins
-//! after another gives notices. With `relies` the node has no other watch, so a waiter that only another
+//! after one other gives notices. With `relies` the node has no other watch, so a waiter that only another
 //! watch would wake counts as asleep.
 
 use super::{Attempt, Behind, Chain, Client, Fault, Phase, Server, State, Step};
 
 impl State {
-    /// The join's answer says how many nodes are in the queue.
     pub(super) fn take_place(&mut self, model: &Chain, index: usize) {
         let others = self.leader().nodes.len() - 1;
         let client = &mut self.clients[index];
@@ -28,7 +27,7 @@ impl State {
         Word { by: self.attempt(index), own: client.sequence, behind: client.behind, next }
     }
 
-    /// `false` when a comparison fails.
+    /// Returns `false` if a comparison of the transaction fails.
     pub(super) fn say(&mut self, model: &Chain, word: Word) -> bool {
         let Word { own, behind, next, .. } = word;
         let there = |sequence: u8| self.leader().find(sequence).is_some();
@@ -38,7 +37,6 @@ impl State {
             Behind::Nobody(last) if last == self.last || model.has(Fault::NobodyUncompared) => None,
             Behind::Node(_) | Behind::Nobody(_) => return false,
         };
-        // A newer node may have its name (CHAIN-FRESH-NAME).
         if !there(own) {
             return false;
         }
@@ -52,7 +50,7 @@ impl State {
         true
     }
 
-    /// `true` for "next".
+    /// Returns `true` for the notice "next".
     pub(super) fn hears(&self, index: usize, view: usize) -> Option<bool> {
         let (to, next) = self.views[view].said?;
         (to == self.clients[index].sequence).then_some(next)
@@ -78,7 +76,6 @@ impl State {
         }
     }
 
-    /// The client watches only its inbox, and the inbox is empty.
     pub(super) fn sleeps_on_its_inbox(&self, model: &Chain, index: usize) -> bool {
         let client = &self.clients[index];
         model.relies && client.relies && !self.spoken_to.contains(&client.sequence)
@@ -91,12 +88,11 @@ impl Chain {
         self.hands && client.speaks && !client.unknown
     }
 
-    /// The node was admitted, and the client writes no tombstone.
     pub(super) fn may_tell(&self, client: &Client) -> bool {
         self.trusts_told() && (client.entered || self.has(Fault::AbandonedIsTold)) && !client.unknown
     }
 
-    /// The node may still exist, or a late request may still create it (LEASE-CLEAN-UP-AFTER-LOSS,
+    /// The node may still exist, or a late request may create it (LEASE-CLEAN-UP-AFTER-LOSS,
     /// CHAIN-TOMBSTONE-FOR-UNKNOWN-JOIN).
     pub(super) fn gives_back(&self, client: &Client) -> bool {
         let admitted = self.hands && client.entered;

@@ -5,7 +5,6 @@ use super::{Chain, Phase, State};
 use crate::explore::{Broken, damage};
 
 impl State {
-    /// Judges the clients that believe they hold.
     pub(super) fn holders(&self, model: &Chain) -> Option<Broken> {
         let mut holders = Vec::new();
         for client in self.clients.iter().filter(|client| client.believes()) {
@@ -23,7 +22,6 @@ impl State {
         None
     }
 
-    /// Judges the leader's nodes.
     pub(super) fn nodes(&self, model: &Chain) -> Option<Broken> {
         let nodes = &self.leader().nodes;
         nodes.iter().enumerate().find_map(|(place, node)| {

@@ -1,4 +1,5 @@
-//! The model of a chain: nodes in create order, and clients that list and watch.
+//! The model of a chain (the CHAIN- rules), over `decide::chain`: nodes in create order, and clients that
+//! list and watch. It has no time: deadlines and expiries are steps.
 
 mod client;
 mod coordinator;
@@ -18,7 +19,7 @@ use crate::explore::Broken;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) enum Server {
-    /// A server may lag the leader, but shows at least the changes that its client has seen.
+    /// A server may lag behind the leader, but not behind what its client has seen.
     #[default]
     ZooKeeper,
     /// Reads are linearizable. A request without an answer may be carried out at any later time.
@@ -28,86 +29,85 @@ pub(crate) enum Server {
 /// Each fault names the rule that it breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Fault {
-    /// CHAIN-OWN-NODE-AND-DEADLINE.
+    /// CHAIN-OWN-NODE-AND-DEADLINE: the client does not check its deadline.
     NoDeadline,
     /// CHAIN-OWN-NODE-AND-DEADLINE: the client checks neither its deadline nor its own node.
     NoOwnNode,
-    /// CHAIN-EVENT-LISTS-AGAIN.
+    /// CHAIN-EVENT-LISTS-AGAIN: each event admits.
     EventAdmits,
     /// CHAIN-SOLE-AHEAD: an absence at arming admits, although others were ahead.
     AbsenceAdmits,
-    /// CHAIN-SOLE-AHEAD: a client that is admitted without listing again does not watch its own node.
+    /// CHAIN-SOLE-AHEAD: a client with only one node ahead does not watch its own node.
     OwnUnwatched,
-    /// CHAIN-ANNOUNCED-RELEASE: the same, only for clients with others ahead.
+    /// CHAIN-ANNOUNCED-RELEASE: a client with others ahead does not watch its own node.
     OwnUnwatchedBehindOthers,
-    /// CHAIN-ANNOUNCED-RELEASE.
+    /// CHAIN-ANNOUNCED-RELEASE: a waiter that gives up announces too.
     AbandonedIsTold,
     /// CHAIN-ANNOUNCED-RELEASE: clients watch the lowest node.
     ToldByTheLowest,
     /// CHAIN-ANNOUNCED-RELEASE: readers too announce and trust releases.
     ReaderTells,
-    /// CHAIN-ANNOUNCED-RELEASE: a write announces the release, and others write too.
+    /// CHAIN-ANNOUNCED-RELEASE: any write of the node is an announcement.
     WriteIsTold,
-    /// CHAIN-ANNOUNCED-RELEASE: a release that a lost connection kept back admits, before the client knows
-    /// what happened to its own node.
+    /// CHAIN-ANNOUNCED-RELEASE: a release that a lost connection delayed admits.
     MissedReleaseAdmits,
-    /// CHAIN-HAND-ON.
+    /// CHAIN-HAND-ON: a waiter that gives up says "next".
     GivingUpSaysNext,
-    /// CHAIN-HAND-ON: the leave does not compare that the notified node exists.
+    /// CHAIN-HAND-ON: the leave does not compare that the successor exists.
     SaidToTheGone,
     /// CHAIN-HAND-ON: the notice goes to the last node of the queue.
     SaidOverOthers,
-    /// CHAIN-HAND-ON.
+    /// CHAIN-HAND-ON: the client does not check its deadline after a notice.
     ToldIgnoresDeadline,
-    /// CHAIN-HAND-ON: a leave without a successor does not compare that no node has joined since the listing.
+    /// CHAIN-HAND-ON: a leave without a successor does not compare that no node has joined.
     NobodyUncompared,
     /// CHAIN-OWN-HISTORY: the last node may be in another directory.
     DirectoryUnproved,
-    /// CHAIN-OWN-HISTORY: the last node was still waiting.
+    /// CHAIN-OWN-HISTORY: the last node only waited.
     ReturnOfAWaiter,
     /// CHAIN-OWN-HISTORY: the last node was a reader's.
     ReturnOfAReader,
-    /// CHAIN-ARM-THEN-LOOK.
+    /// CHAIN-ARM-THEN-LOOK: an absence is not noticed.
     ArmingIgnoresAbsence,
-    /// CHAIN-ARM-THEN-LOOK: content is a mark or a downgrade.
+    /// CHAIN-ARM-THEN-LOOK: a mark or a downgrade is not noticed.
     ArmingIgnoresContent,
-    /// CHAIN-LOST-WATCH-LISTS-AGAIN.
+    /// CHAIN-LOST-WATCH-LISTS-AGAIN: a waiter whose watch was lost sleeps on.
     LostWatchIgnored,
-    /// CHAIN-READER-WATCHES-WRITER.
+    /// CHAIN-READER-WATCHES-WRITER: a reader watches the first writer.
     ReadersWatchFirstWriter,
-    /// CHAIN-READER-WATCHES-WRITER.
+    /// CHAIN-READER-WATCHES-WRITER: a reader watches its predecessor.
     ReadersWatchPredecessor,
-    /// CHAIN-PERMITS-HEAD-AND-MARKS.
+    /// CHAIN-PERMITS-HEAD-AND-MARKS: each waiter watches the lowest node.
     PermitsWatchLowest,
-    /// CHAIN-PERMITS-HEAD-AND-MARKS.
+    /// CHAIN-PERMITS-HEAD-AND-MARKS: each waiter, also the head, watches its predecessor.
     PermitsWatchPredecessor,
-    /// CHAIN-PERMITS-HEAD-AND-MARKS.
+    /// CHAIN-PERMITS-HEAD-AND-MARKS: no admitted node is marked.
     NoMarks,
-    /// CHAIN-LIMIT-CHANGE-MARKS-HOLDERS.
+    /// CHAIN-LIMIT-CHANGE-MARKS-HOLDERS: the head does not wait for the limit.
     HeadIgnoresLimit,
-    /// CHAIN-LIMIT-CHANGE-MARKS-HOLDERS.
+    /// CHAIN-LIMIT-CHANGE-MARKS-HOLDERS: a change of the limit causes no marks.
     LimitMarksNobody,
-    /// CHAIN-MARK-GUARDED.
+    /// CHAIN-MARK-GUARDED: a mark may create a node.
     MarkUnguarded,
-    /// CHAIN-SYNC-AFTER-UNKNOWN-CREATE.
+    /// CHAIN-SYNC-AFTER-UNKNOWN-CREATE: a plain listing decides after an unknown create.
     PlainListing,
-    /// CHAIN-TOMBSTONE-FOR-UNKNOWN-JOIN.
+    /// CHAIN-TOMBSTONE-FOR-UNKNOWN-JOIN: a leave writes no tombstone.
     NoTombstone,
-    /// CHAIN-TOMBSTONE-FOR-UNKNOWN-JOIN: an attempt whose node was found again leaves no tombstone.
+    /// CHAIN-TOMBSTONE-FOR-UNKNOWN-JOIN: an attempt whose node was found again leaves none.
     NoTombstoneOnceFound,
-    /// CHAIN-FRESH-NAME: a client deletes its one name without a condition.
+    /// CHAIN-FRESH-NAME: a client has one name, and deletes it without a condition.
     NamePerClient,
-    /// CHAIN-FRESH-NAME: a name is free before its node's first leave, which has no condition, has an answer.
+    /// CHAIN-FRESH-NAME: a name is free before its node's first leave has an answer.
     NameFreedEarly,
     /// CHAIN-FRESH-NAME: a name is free before its node's leave is confirmed.
     NameFreedUnconfirmed,
     /// CHAIN-FRESH-NAME: a second leave has no condition.
     SecondLeaveUnguarded,
-    /// CHAIN-DOWNGRADE-IN-PLACE.
+    /// CHAIN-DOWNGRADE-IN-PLACE: the reader joins at the tail.
     DowngradeAtTail,
-    /// CHAIN-DOWNGRADE-IN-PLACE.
+    /// CHAIN-DOWNGRADE-IN-PLACE: a downgrade wakes no waiter.
     WakeOnDeleteOnly,
-    /// CHAIN-SOLE-AHEAD on ZooKeeper, where a downgrade looks like a departure.
+    /// CHAIN-SOLE-AHEAD: a departure admits although it may be a downgrade.
     SoleDespiteDowngrade,
 }
 
@@ -126,42 +126,37 @@ pub(crate) struct Chain {
     pub(crate) limits: Vec<u32>,
     pub(crate) attempts: u8,
     pub(crate) unknowns: u8,
-    /// Clients crash, or lose their lease.
     pub(crate) failures: u8,
     pub(crate) reconnects: u8,
     pub(crate) downgrades: u8,
-    /// An operator removes waiters' nodes.
+    /// An operator removes nodes of waiters.
     pub(crate) removals: u8,
-    /// A name is used again when its join and its first leave were answered. On etcd that leave has no
-    /// condition.
+    /// A name is used again after an answered join and first leave. On etcd that leave has no condition.
     pub(crate) reuses: bool,
-    /// ZooKeeper: CHAIN-OWN-HISTORY. An empty directory may be removed, so that its counter starts again.
+    /// ZooKeeper: CHAIN-OWN-HISTORY. An empty directory may be removed, so that its counter begins again.
     /// From its second attempt on, a client claims exclusively.
     pub(crate) returns: bool,
     /// ZooKeeper, exclusive claims only: CHAIN-ANNOUNCED-RELEASE.
     pub(crate) tells: bool,
     /// etcd, exclusive claims only: CHAIN-HAND-ON.
     pub(crate) hands: bool,
-    /// A client that relies on such a notice has no other watch.
+    /// A client that relies on a notice has no other watch.
     pub(crate) relies: bool,
     pub(crate) fault: Option<Fault>,
-    /// `None` judges all damage.
     pub(crate) only: Option<Broken>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Node {
-    /// The create revision or czxid, which names this incarnation.
     sequence: u8,
     by: Attempt,
-    /// The number of the name among its client's names.
     name: u8,
     claim: Claim,
     marked: bool,
     birth: Birth,
 }
 
-/// The directory's counter and the transaction at the creation. Known only with `returns`.
+/// Known only with `returns`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Birth {
     counter: u8,
@@ -172,9 +167,9 @@ struct Birth {
 struct View {
     nodes: Vec<Node>,
     limit: u32,
-    /// The step to this version announced the release of this node.
+    /// The node whose release the step to this view announced.
     told: Option<u8>,
-    /// etcd: the step to this version notified this node; whether it is the next.
+    /// etcd: the node that was notified, and whether it is the next.
     said: Option<(u8, bool)>,
     woken: u8,
     most_woken: u8,
@@ -183,7 +178,6 @@ struct View {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Watch {
     Node { sequence: u8, sole: bool },
-    // Any departure, or the limit.
     Head,
     Nothing,
 }
@@ -193,23 +187,19 @@ enum Phase {
     Idle,
     Unknown,
     Listing,
-    // ZooKeeper: another read sets the watch.
     Arming { seen: Node, sole: bool },
     Sleeping(Watch),
-    // etcd: the "next" notice is not processed yet.
+    // etcd: the notice "next" is not processed yet.
     Told,
     Holding,
     Leaving,
-    // Its lease is over, or its node is gone.
     Out,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Client {
     alive: bool,
-    /// The client's deadline has not passed.
     valid: bool,
-    /// The server has ended the lease.
     expired: bool,
     phase: Phase,
     number: u8,
@@ -220,40 +210,36 @@ struct Client {
     free_names: u32,
     sequence: u8,
     birth: Birth,
-    /// The node was admitted. Known only with `returns`, `tells` or `hands`.
+    /// It was admitted. Known only with `returns`, `tells` or `hands`.
     entered: bool,
-    /// The last node of the client was admitted exclusively and has left.
+    /// The client's last node, if it was admitted exclusively and has left.
     last_turn: Option<Birth>,
-    /// etcd: the successor may rely on this client's notice.
+    /// etcd: the client's leave gives a notice.
     speaks: bool,
-    /// etcd: the client relies on its predecessor's notice.
     relies: bool,
     behind: Behind,
     claim: Claim,
-    /// The client's watches have reported up to this view.
     view: usize,
     owes_mark: bool,
-    /// etcd: a join of this attempt had an unknown outcome.
+    /// etcd: a join of this attempt has an unknown outcome.
     unknown: bool,
-    /// The client believes although its lease is over, by a fault of CHAIN-OWN-NODE-AND-DEADLINE.
+    /// The client believes after its deadline, by a fault.
     phantom: bool,
 }
 
-/// As its client has read it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Behind {
     #[default]
     Unknown,
     Node(u8),
-    /// This node joined last.
+    /// The number of the node that joined last.
     Nobody(u8),
 }
 
-/// The request may be carried out although the client no longer awaits it.
+/// A request that may still be carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Late {
     Create(Attempt, u8),
-    /// These three name one incarnation.
     Delete(Attempt, u8),
     Tell(Attempt, u8),
     Say(Word),
@@ -264,7 +250,6 @@ pub(crate) enum Late {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct State {
-    /// From the oldest view that a client still sees.
     views: Vec<View>,
     clients: Vec<Client>,
     late: BTreeSet<Late>,
@@ -279,7 +264,7 @@ pub(crate) struct State {
     reconnects: u8,
     downgrades: u8,
     removals: u8,
-    // The rest is for the judge.
+    // Only for the judge:
     largest_limit: u32,
     highest_token: u8,
     broken: Option<Broken>,
@@ -288,7 +273,7 @@ pub(crate) struct State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Join(usize),
-    /// On ZooKeeper the create was carried out, or never will be.
+    /// ZooKeeper: whether the create was carried out.
     JoinUnknown(usize, bool),
     Resolve(usize),
     List(usize),
@@ -299,14 +284,11 @@ pub(crate) enum Step {
     MarkLate(usize),
     Leave(usize),
     LeaveLate(usize),
-    /// The leave announces the release.
     Tell(usize),
     TellLate(usize),
     LookBehind(usize),
-    /// The leave notifies the successor.
     Say(usize),
     SayLate(usize),
-    /// The second leave is carried out later.
     LeaveTwice(usize),
     Land(Late),
     Deadline(usize),
@@ -314,11 +296,8 @@ pub(crate) enum Step {
     Expire(usize),
     Reconnect(usize),
     Downgrade(usize),
-    /// Another program writes the node, with the fault `WriteIsTold`.
     Write(usize),
-    /// An operator removes a node that is not admitted.
     Remove(usize),
-    /// The empty directory is removed.
     Collect,
     SetLimit,
 }
@@ -346,7 +325,6 @@ impl View {
         self.nodes.retain(|node| !gone(node));
     }
 
-    /// `None` if the view has no such node.
     fn admits(&self, sequence: u8) -> Option<bool> {
         let own = self.nodes.iter().position(|node| node.sequence == sequence)?;
         let listed: Vec<Listed> = self.nodes.iter().map(Node::listed).collect();

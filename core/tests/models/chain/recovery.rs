@@ -1,12 +1,12 @@
-//! From every state, a fault-free run: all late requests arrive, every view catches up, and every client
-//! takes its due steps. No admitted client may sleep while no holder releases. Then all holders release,
-//! again and again: every waiter must be served, and no node may remain. The run has no timers, so a client
-//! that only a timer would wake counts as asleep.
+//! A run without faults from a state: all late requests arrive, all views catch up, and every client takes
+//! its steps. No admitted client may be asleep. Then the holders release one by one: every waiter must be
+//! served, and no node may remain. The run has no timers, so a client that only a timer would wake counts as
+//! asleep.
 
 use super::{Chain, Client, Phase, State, Step};
 use crate::explore::Broken;
 
-/// More steps than any fault-free run of a few clients takes.
+/// More steps than any such run of a few clients takes.
 const FOREVER: usize = 400;
 
 pub(super) fn verdict(model: &Chain, state: &State) -> Option<Broken> {

@@ -28,7 +28,6 @@ fn renaming(server: Server, attempts: u8, unknowns: u8) -> Chain {
     Chain { attempts, unknowns, reuses: true, ..two(server) }
 }
 
-/// The limit becomes two.
 fn limited(limit: u32, claims: &[Claim]) -> Chain {
     Chain { limit, limits: vec![2], ..on(Etcd, claims) }
 }
@@ -41,7 +40,6 @@ fn handed() -> Chain {
     Chain { hands: true, ..three(Etcd) }
 }
 
-/// The smallest bounds in which a client comes back to the queue.
 fn returning() -> Chain {
     Chain { attempts: 2, returns: true, ..two(ZooKeeper) }
 }
@@ -60,7 +58,7 @@ fn found_if_long(name: &str, fault: Fault, bounds: Chain, found_as: Broken) {
     }
 }
 
-/// Without the fault the exploration finds nothing.
+/// Also asserts that the bounds are sound without the fault.
 fn planted(name: &str, fault: Fault, bounds: Chain, found_as: Broken) {
     found(name, fault, bounds.clone(), found_as);
     assert_sound(name, bounds);
@@ -86,21 +84,16 @@ tests! {
         found(NoOwnNode, Chain { failures: 1, ..two(Etcd) }, TwoHolders);
     on_zookeeper_the_own_node_in_a_listing_is_not_enough:
         planted(NoDeadline, Chain { failures: 1, ..two(ZooKeeper) }, Believes);
-    /// The node may be gone when the client reads the notice.
     the_deadline_is_checked_after_a_notice:
         planted(ToldIgnoresDeadline, Chain { failures: 1, ..handed() }, Believes);
     an_event_that_admits_makes_two_holders: planted(EventAdmits, three(ZooKeeper), TwoHolders);
-    /// Such a client must learn of its own removal before the departure that would admit it.
     a_client_that_is_admitted_without_listing_watches_its_own_node:
         planted(OwnUnwatched, Chain { removals: 1, ..two(ZooKeeper) }, Believes),
         planted(OwnUnwatched, Chain { removals: 1, ..two(Etcd) }, Believes);
-    /// The counter admits a client that comes back before any other has joined, if the directory is the same
-    /// one and all nodes before its last one have left.
     the_next_counter_admits_only_behind_an_own_turn_in_the_same_directory:
         planted(DirectoryUnproved, returning(), TwoHolders),
         planted(ReturnOfAWaiter, returning(), TwoHolders),
         planted(ReturnOfAReader, Chain { claims: vec![R, R], ..returning() }, TwoHolders);
-    /// The successor may have had any number of nodes ahead at its listing.
     an_announced_release_admits_its_immediate_follower_only:
         planted(AbandonedIsTold, told(), TwoHolders),
         planted(ToldByTheLowest, told(), TwoHolders),
@@ -110,13 +103,12 @@ tests! {
         found_if_long(OwnUnwatchedBehindOthers, four(Chain { removals: 1, ..told() }), TwoHolders),
         planted(MissedReleaseAdmits, Chain { removals: 1, reconnects: 1, ..told() }, Believes),
         found(MissedReleaseAdmits, Chain { removals: 1, reconnects: 1, ..told() }, TwoHolders);
-    /// A leave of an admitted node admits its successor, if both exist in the transaction.
     a_release_notice_admits_the_first_node_behind_an_admitted_one:
         planted(GivingUpSaysNext, handed(), TwoHolders),
         planted(SaidOverOthers, four(Chain { relies: true, ..handed() }), TwoHolders),
         planted(SaidToTheGone, Chain { removals: 1, ..handed() }, Believes),
         found_if_long(SaidToTheGone, four(Chain { removals: 1, ..handed() }), TwoHolders);
-    /// Also if a waiting node before it gives up.
+    /// A waiting node ahead that gives up says "look".
     a_node_that_relies_on_a_notice_gets_one:
         planted(NobodyUncompared, four(Chain { relies: true, ..handed() }), Uninformed);
     arming_on_what_has_left_sleeps_for_ever:
@@ -152,19 +144,18 @@ tests! {
         planted(NoTombstoneOnceFound, Chain { unknowns: 1, ..two(Etcd) }, Ghost);
     one_name_per_client_lets_a_stale_delete_remove_the_newer_node:
         planted(NamePerClient, Chain { attempts: 2, unknowns: 1, ..two(Etcd) }, ForeignLeave);
-    /// A delete needs no condition if only its answer frees the name. Every other delete needs one.
+    /// A delete needs no condition only if its answer frees the name.
     a_name_is_used_again_only_when_nothing_that_lands_later_can_touch_it:
         planted(NameFreedEarly, renaming(Etcd, 3, 1), ForeignLeave),
         planted(SecondLeaveUnguarded, renaming(Etcd, 3, 1), ForeignLeave);
-    /// On ZooKeeper a node is found again by its name, so a node that is leaving must not have the same name.
+    /// ZooKeeper finds a node again by its name, so a node that still leaves must not have the same name.
     a_name_is_used_again_only_when_its_node_is_gone:
         planted(NameFreedUnconfirmed, renaming(ZooKeeper, 2, 2), TwoHolders);
     a_downgrade_at_the_tail_admits_a_writer_beside_the_reader:
         planted(DowngradeAtTail, Chain { downgrades: 1, ..two(ZooKeeper) }, TwoHolders);
     readers_that_wake_on_deletes_only_sleep_through_a_downgrade:
         planted(WakeOnDeleteOnly, Chain { downgrades: 1, ..on(Etcd, &[W, R]) }, Uninformed);
-    /// On ZooKeeper a downgrade deletes the write node, which looks like the departure of the only node
-    /// ahead.
+    /// On ZooKeeper a downgrade deletes the write node, which looks like a departure.
     a_departure_that_is_a_downgrade_does_not_admit_without_listing_again:
         planted(SoleDespiteDowngrade, Chain { downgrades: 1, ..two(ZooKeeper) }, TwoHolders);
 }
@@ -216,7 +207,7 @@ fn long_walks() {
                 unknowns: 8,
                 failures: 2,
                 reconnects: 5,
-                // Then the departure of the only node ahead admits without another listing.
+                // Without downgrades, CHAIN-SOLE-AHEAD admits.
                 downgrades: if shared { 6 } else { 0 },
                 reuses: true,
                 returns: server == ZooKeeper && !permits,

@@ -49,7 +49,7 @@ impl Chain {
         let etcd = self.server == Server::Etcd;
         match client.phase {
             Phase::Idle => {
-                // Clients with equal claims are interchangeable, so their first attempts come in order.
+                // Clients with equal claims are interchangeable, so they begin in order.
                 let in_turn = client.number > 0
                     || index == 0
                     || self.claims[index - 1] != self.claims[index]
@@ -84,11 +84,10 @@ impl Chain {
         offer(steps, speaks, Step::LookBehind(index));
         offer(steps, says, Step::Say(index));
         // A full server accepts only this leave, without a notice. After it the successor watches this node,
-        // but not with `relies`.
+        // except with `relies`.
         offer(steps, !speaks || !self.relies, Step::Leave(index));
         let tells = self.may_tell(client);
         offer(steps, tells, Step::Tell(index));
-        // The outcome of an unknown create is read first.
         let made = !client.unknown && client.phase != Phase::Unknown;
         if may_be_unknown && client.phase != Phase::Leaving && made && (etcd || self.reuses || self.tells) {
             steps.push(Step::LeaveLate(index));

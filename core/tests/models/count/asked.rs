@@ -1,9 +1,9 @@
-//! The model of a count that the server itself changes.
+//! The model of a count that the server itself changes, over [`Count`]. Its steps are those of
+//! `src/recipes/count_request.rs`.
 //!
-//! The rest of a client (`src/recipes/count_request.rs`) is stated here. Two writers have two operations
-//! each, one of them a swap. A request may arrive after its writer has continued, a reply may be lost, and an
-//! operation may be given up at any instant. A state is broken if an operation was applied twice, or its
-//! writer got a wrong answer.
+//! Two writers have two operations each, one of them a swap. A request may arrive after its writer has
+//! continued, a reply may be lost, and an operation may be given up at any instant. A state is broken if an
+//! operation was applied twice, or if its writer got a wrong answer.
 
 use latchwork_core::backend::decide::count::request::{CountOutcome, CountRequest, Decided};
 use latchwork_core::backend::decide::count::{Change, Count, Operation};
@@ -13,11 +13,11 @@ use crate::explore::{Broken, Protocol};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Fault {
-    /// COUNT-ONE-NUMBER.
+    /// COUNT-ONE-NUMBER: a repeated request counts as another operation.
     CountsAgain,
-    /// COUNT-ENDED-STAYS-ENDED.
+    /// COUNT-ENDED-STAYS-ENDED: a request of an ended operation is applied.
     TakesTheEnded,
-    /// COUNT-REFUSED-FOR-GOOD.
+    /// COUNT-REFUSED-FOR-GOOD: a refused request leaves no record.
     RefusesForNow,
 }
 
@@ -81,7 +81,7 @@ impl Asking {
             later.filter(|later| self.fault == Some(Fault::TakesTheEnded) && *later > 2 * sent.number);
         let number = ended.map_or(2 * sent.number + again, |later| later + 2);
         let operation = Operation { writer: sent.writer as u64, number };
-        // The swap fits after one add of the second writer.
+        // The swap fits after one add of the other writer.
         let change = match (sent.writer, sent.number) {
             (0, 1) => Change::Swap { from: 1, to: 5 },
             _ => Change::Add(1),

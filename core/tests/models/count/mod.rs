@@ -1,10 +1,10 @@
-//! The model of a count in a cell: counters, ids and latches.
+//! The model of a count in a cell, over [`Count`]. Its steps are those of
+//! `src/recipes/count_cell.rs`.
 //!
-//! [`Count`] is the code that runs; the rest of a client (`src/recipes/count_cell.rs`) is stated here. Two
-//! writers apply two operations each. A request may arrive at any time, also after its writer got an unknown
-//! outcome; a reply may be lost; an operation may be given up at any instant; another client may delete the
-//! cell. A state is broken if an operation was applied twice to one incarnation of the cell, if its writer
-//! got an answer that does not match its outcome, or if the value is not the sum of the applied operations.
+//! Two writers apply two operations each. A request may arrive after its writer got an unknown outcome, a
+//! reply may be lost, an operation may be given up at any instant, and another client may delete the cell. A
+//! state is broken if an operation was applied twice to one incarnation of the cell, if its writer got a
+//! wrong answer, or if the value is not the sum of the applied operations.
 
 mod asked;
 mod rules;
@@ -25,7 +25,7 @@ pub(super) enum Fault {
     CountsAgain,
     /// CELL-CAS: the server does not compare the version.
     ComparesNothing,
-    /// COUNT-KEEPS-RECORDS: a write keeps only the writer's own record.
+    /// COUNT-KEEPS-RECORDS: a write keeps only its own record.
     KeepsOwnRecord,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Counting {
     pub(super) fault: Option<Fault>,
 }
 
-/// No version occurs twice, also across deletions.
+/// A version never occurs again, even after a deletion.
 type Cell = Option<(u8, String)>;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -49,9 +49,7 @@ struct Request {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Doing {
-    /// It looks at its last read of the cell, or sends its request.
     Idle,
-    /// Its request is on the way.
     Asks,
     Done,
 }
@@ -60,7 +58,7 @@ enum Doing {
 struct Writer {
     number: u64,
     seen: Cell,
-    // The number of writes of the cell before the first request without an answer.
+    // The writes of the cell before the first request without an answer.
     since: Option<u64>,
     doing: Doing,
 }
@@ -70,11 +68,9 @@ pub(super) struct State {
     cell: Cell,
     versions: u8,
     writers: Vec<Writer>,
-    // Requests on their way, with or without a waiting writer.
     requests: Vec<Request>,
-    // The operations that this incarnation of the cell contains.
+    // The operations in this incarnation of the cell.
     applied: Vec<(usize, u64)>,
-    // A writer got a wrong outcome.
     misled: bool,
     unknown: u8,
     given_up: u8,
@@ -83,17 +79,13 @@ pub(super) struct State {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Looks, and then sends a request or is done.
     Asks(usize),
-    /// The request of this place arrives. If its writer waits, it gets the reply, or the reply is lost.
+    /// The flag: its writer gets the reply, if it waits.
     Arrives(usize, bool),
-    /// The writer gets an unknown outcome; the request may arrive later.
+    /// The writer gets an unknown outcome. The request may arrive later.
     Doubts(usize),
-    /// The request is lost on its way.
     Vanishes(usize),
-    /// The operation's future is dropped, and the next one begins.
     GivesUp(usize),
-    /// Another client deletes the cell.
     Deletes,
 }
 
@@ -101,7 +93,6 @@ fn count(cell: &Cell) -> Count {
     cell.as_ref().map_or_else(Count::default, |(_, text)| text.parse().expect("a count"))
 }
 
-/// Adds the possible steps of writers and of requests, also of requests that no writer awaits.
 fn steps_of(
     writers: impl Iterator<Item = Doing>,
     requests: impl Iterator<Item = bool>,
@@ -145,13 +136,11 @@ impl Counting {
     fn asks(&self, state: &mut State, who: usize) {
         let Writer { number, seen, since, .. } = state.writers[who].clone();
         let now = count(&seen);
-        // A retry looks like a separate operation.
         let again = if self.fault == Some(Fault::CountsAgain) && since.is_some() { 10 } else { 0 };
         let operation = Operation { writer: who as u64, number: number + again };
         if let Some(first) = since.filter(|_| self.fault != Some(Fault::ForgetsItsDoubt)) {
             match now.told(operation, first) {
                 Told::Applied(_) => return Self::is_applied(state, who),
-                // The outcome stays unknown.
                 Told::Nothing => return state.writers[who].begins_next(),
                 Told::NotApplied => {}
             }
@@ -167,7 +156,6 @@ impl Counting {
         state.writers[who].doing = Doing::Asks;
     }
 
-    /// The operation ends; its writer believes that it was applied.
     fn is_applied(state: &mut State, who: usize) {
         let writer = &mut state.writers[who];
         state.misled |= state.deletions == 0 && !state.applied.contains(&(who, writer.number));
@@ -231,7 +219,6 @@ impl Protocol for Counting {
             Step::Vanishes(place) => drop(state.requests.remove(place)),
             Step::GivesUp(who) => {
                 state.given_up += 1;
-                // The next operation reads first.
                 state.writers[who].seen.clone_from(&state.cell);
                 state.writers[who].begins_next();
             }

@@ -1,6 +1,5 @@
-//! A simulation of a fleet that changes one count at once, on a server that compares versions (COUNT-PACED).
-//!
-//! [`Pace`] is the code that runs. The server answers one request after the other. Times are in microseconds.
+//! A simulation of clients that change one count at once, over [`Pace`], on a server that compares versions
+//! (COUNT-PACED). The server answers one request after the other. Times are in microseconds.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -10,19 +9,16 @@ use latchwork_core::backend::decide::count::{Others, Pace};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-/// The time of a request in the network, each way, and at the server.
+/// The time of a request in the network, in each direction.
 const WAY: u64 = 250;
 const SERVICE: u64 = 200;
-/// An operation gives up after this time.
 const TTL: u64 = 10_000_000;
 
-/// A client with one change.
 #[derive(Clone, Default)]
 struct Changes {
     pace: Pace,
-    /// The number of writes that its next write expects; `None`: it reads first.
+    /// The number of writes that its next write expects. Without one, it reads first.
     expects: Option<usize>,
-    /// The number of writes at its last look.
     looked: usize,
     sent: u64,
 }
@@ -30,10 +26,9 @@ struct Changes {
 struct Fleet {
     takes_turns: bool,
     clients: Vec<Changes>,
-    // Arrivals of requests at the server.
     arrivals: BinaryHeap<Reverse<(u64, usize)>>,
     is_free_at: u64,
-    // The writer of each write.
+    // The client of each write.
     written: Vec<usize>,
     requests: usize,
     dice: StdRng,
@@ -46,7 +41,7 @@ impl Fleet {
         Self { takes_turns, clients, arrivals, is_free_at: 0, written: Vec::new(), requests: 0, dice }
     }
 
-    /// Returns how many clients have succeeded within a TTL, and after how many requests.
+    /// Returns how many clients have succeeded within a TTL, and the requests of all.
     fn run(mut self) -> (usize, usize) {
         while let Some(Reverse((at, client))) = self.arrivals.pop().filter(|Reverse((at, _))| *at < TTL) {
             self.arrives(at, client);
@@ -75,7 +70,6 @@ impl Fleet {
             None => Duration::ZERO,
         };
         client.looked = writes;
-        // After a pause it reads again.
         client.expects = pause.is_zero().then_some(writes);
         client.sent = answered + u64::try_from(pause.as_micros()).expect("short");
         self.arrivals.push(Reverse((client.sent + WAY, number)));

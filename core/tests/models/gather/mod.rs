@@ -1,7 +1,6 @@
-//! The model of several locks that are acquired as one.
-//!
-//! Three clients acquire two or three of three locks once each, every client in a different order. A state is
-//! broken if clients wait and no step is possible any more.
+//! The model of several locks that are acquired as one, over [`Gather`] (the GATHER- rules). Three clients
+//! acquire two or three of three locks once, each in another order. A state is broken if clients wait and no
+//! step is possible, or if a client counts on a lock that it does not hold.
 
 mod rules;
 
@@ -14,9 +13,9 @@ type State = queues::State<Gather>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Fault {
-    /// GATHER-CANONICAL-ORDER.
+    /// GATHER-CANONICAL-ORDER: a client waits in the order in which it was given the locks.
     GivenOrder,
-    /// GATHER-TRY-WHOLE.
+    /// GATHER-TRY-WHOLE: a client keeps the locks of a failed try.
     KeepsTried,
     /// GATHER-LOSS-BEGINS-AGAIN: after a loss, the client waits only for the lost lock.
     KeepsAfterLoss,
@@ -24,14 +23,12 @@ pub(super) enum Fault {
 
 #[derive(Clone, Debug)]
 pub(super) struct Locks {
-    /// The locks of each client, in the order in which it was given them.
     pub(super) given: [&'static [usize]; 3],
     pub(super) losses: u8,
     pub(super) fault: Option<Fault>,
 }
 
 impl Locks {
-    /// The client waits in this order.
     fn order(&self, client: usize) -> Vec<usize> {
         let given = self.given[client];
         if self.fault == Some(Fault::GivenOrder) {
@@ -47,7 +44,6 @@ impl Locks {
         match now.gather.next() {
             Next::TryAll => now.tries(|lock| order.contains(&lock)),
             Next::Done => now.doing = Doing::Holding,
-            // A fault keeps it.
             Next::WaitFor(place) if now.holds[order[place]] => now.gather.admitted(),
             Next::WaitFor(place) => state.wait_for(client, order[place]),
         }

@@ -1,8 +1,9 @@
-//! The model of a hold: its life from the first join until the server has nothing of it.
+//! The model of a hold, over [`Life`] and [`Joining`], from the first join until the server has nothing of it
+//! (the HOLD- rules, LEASE-LOST-IS-FINAL).
 //!
 //! The network loses, delays and reorders requests, the lease ends, an operator removes the node, and the
-//! owner drops its futures at any instant. The model checks that no node remains without an owner, that a
-//! release reports the truth, and that a loss is final. It has no time: a deadline is only the event that the
+//! owner drops its futures at any instant. A state is broken if a node remains without an owner, if a release
+//! reports something wrong, or if a loss is revised. The model has no time: a deadline is the event that the
 //! lease ends.
 
 mod rules;
@@ -17,17 +18,15 @@ use crate::ttl_of;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Fault {
-    /// A dropped attempt is forgotten although its join has no answer.
+    /// A dropped attempt without an answer is forgotten.
     UnknownForgotten,
-    /// A dropped attempt is forgotten although its join made a node.
+    /// A dropped attempt with a node is forgotten.
     NodeForgotten,
-    /// A dropped release does not continue in the background.
     ReleaseForgotten,
-    /// A failed try ends the clean-up.
     TriedOnce,
-    /// A try of a leave is not recorded in the life.
+    /// A leave is not recorded in the life.
     TryUncounted,
-    /// A join has no answer.
+    /// The clean-up after an unanswered join writes no tombstone.
     NoTombstone,
     LossUnseen,
 }
@@ -61,7 +60,6 @@ pub(super) enum Reply {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 enum Client {
     Joining(Joining),
-    /// In the queue, held, or leaving.
     Node(Life),
     Abandoning,
     #[default]
@@ -80,7 +78,6 @@ enum Hand {
 enum Release {
     #[default]
     None,
-    /// Its caller waits for the answer.
     Awaited,
     Answered(Outcome),
 }
@@ -88,9 +85,7 @@ enum Release {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct State {
     client: Client,
-    // The number of the awaited request.
     awaited: Option<u8>,
-    // Requests and replies on their way, by number.
     requests: Vec<(u8, Request)>,
     replies: Vec<(u8, Reply)>,
     sent: u8,
@@ -113,12 +108,9 @@ pub(super) enum Step {
     Hear(usize),
     LoseRequest(usize),
     LoseReply(usize),
-    /// The request is still on its way.
     TimeOut,
-    /// The request was certainly not sent.
     Refuse(Request),
     Admit,
-    /// The guard, the acquisition or the release is dropped.
     Drop,
     Release,
     Operator,
@@ -162,7 +154,6 @@ impl State {
 
     fn serve(&mut self, request: Request, admitted: bool) -> Option<Reply> {
         Some(match request {
-            // No node is made on a lease that has ended.
             Request::Join if !self.lease => return None,
             Request::Join if self.tombstone => Reply::Buried,
             Request::Join => {
@@ -251,7 +242,6 @@ impl State {
         }
     }
 
-    /// The admission may be lost already.
     fn hold(&mut self, model: &Hold) {
         let seen = self.seen();
         if let Client::Node(life) = &mut self.client
@@ -268,7 +258,6 @@ impl State {
     fn drop_future(&mut self, model: &Hold) {
         let ends_hold = self.is_held();
         match (&mut self.client, self.release) {
-            // The release continues in the background, which sends a new request.
             (Client::Node(_), Release::Awaited) => {
                 self.release = Release::None;
                 self.awaited = None;
@@ -281,7 +270,6 @@ impl State {
         }
     }
 
-    /// The first loss stays.
     fn look(&mut self, model: &Hold) {
         let seen = self.seen();
         let lease = seen.lease.filter(|_| model.fault != Some(Fault::LossUnseen));
@@ -324,7 +312,7 @@ impl Protocol for Hold {
         }
         match (&state.client, state.release) {
             (_, Release::Awaited) if state.awaited.is_some() => steps.push(Step::Drop),
-            // A second call waits for the end that the first began.
+            // A second call waits for the end that the first one began.
             (Client::Node(life), Release::None) if life.phase() == Phase::Ending => steps.push(Step::Release),
             _ => {}
         }

@@ -1,9 +1,9 @@
-//! The model of the clients' registry and of raising a layout, over [`Stamp`].
+//! The model of the registry of clients and of raising a layout, over [`Stamp`] (CLIENT-REGISTER-FIRST,
+//! CLIENT-READ-AGAIN, the LAYOUT- rules).
 //!
-//! Clients of several builds register, read the stamp, work, lose their registration, come back, and leave.
-//! An operator reads, announces, lists and settles in separate steps, and may stop for good after any of
-//! them. A state is broken if a registered client works below the layout in the stamp, or if the stamp goes
-//! back.
+//! Clients of several builds register, read the stamp, work, lose their registration, come back and leave. An
+//! operator reads, announces, lists and settles in separate steps, and may stop after any of them. A state is
+//! broken if a registered client works below the layout in the stamp, or if the stamp goes back.
 
 mod rules;
 
@@ -13,15 +13,15 @@ use crate::explore::{Broken, Protocol, offer};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Fault {
-    /// CLIENT-REGISTER-FIRST.
+    /// CLIENT-REGISTER-FIRST: a client reads the stamp before it registers.
     ReadsFirst,
-    /// CLIENT-READ-AGAIN.
+    /// CLIENT-READ-AGAIN: a client that comes back does not read the stamp.
     TrustsWhatItRead,
-    /// LAYOUT-ANNOUNCE-FIRST.
+    /// LAYOUT-ANNOUNCE-FIRST: the clients are listed before the announcement.
     ListsFirst,
-    /// LAYOUT-TWO-STEPS.
+    /// LAYOUT-TWO-STEPS: an announced layout is in force.
     RaisesAtOnce,
-    /// LAYOUT-UNDER-VERSION.
+    /// LAYOUT-UNDER-VERSION: the stamp is written without a comparison of its version.
     ComparesNothing,
 }
 
@@ -29,40 +29,31 @@ pub(super) enum Fault {
 pub(super) struct Layouts {
     /// The layout of each client's build.
     pub(super) clients: Vec<u32>,
-    /// How often each client connects.
     pub(super) rounds: u8,
     pub(super) losses: u8,
     /// The layout of each operator's build.
     pub(super) operators: Vec<u32>,
-    /// How often each operator calls.
     pub(super) calls: u8,
     pub(super) fault: Option<Fault>,
 }
 
-/// The stamp has a version.
 type Cell = Option<(u8, Stamp)>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Doing {
     Outside,
-    /// The client has read the stamp, and is not registered.
     Early(Admission),
     Registered,
-    /// The client has found no stamp.
     Stamps(Stamp),
     Works,
-    /// The client works until it learns that its registration is lost.
     Away,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Raising {
     Idle,
-    /// The operator has read this stamp, and writes that one.
     Writes(Cell, Stamp),
-    /// The operator has read its announcement.
     Lists(Cell),
-    /// The operator has listed too.
     Settles(Cell, Stamp),
 }
 
@@ -73,7 +64,6 @@ pub(super) struct State {
     clients: Vec<(Doing, u8)>,
     losses: u8,
     operators: Vec<(Raising, u8)>,
-    // The highest layout that was ever in force.
     highest: u32,
 }
 
@@ -158,7 +148,6 @@ impl Layouts {
                 if unchanged || self.fault == Some(Fault::ComparesNothing) && read.is_some() {
                     state.write(stamp);
                 }
-                // The other operators read again.
                 ends = unchanged && matches!(doing, Raising::Settles(..)) && stamp.layout < own;
                 Raising::Idle
             }
@@ -189,7 +178,6 @@ impl Protocol for Layouts {
                 _ => steps.push(Step::Client(who)),
             }
         }
-        // Bounds the writes of a stamp.
         let writes = state.versions < 7;
         let calls = |(_, (_, calls)): &(usize, &(Raising, u8))| *calls < self.calls && writes;
         steps.extend(state.operators.iter().enumerate().filter(calls).map(|(who, _)| Step::Operator(who)));

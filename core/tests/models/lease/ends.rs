@@ -1,7 +1,7 @@
 //! A hold that its own client ends, by a fixed end or by a close (LEASE-MARGIN-BEFORE-LEAVE). Work begins
-//! while the client holds, and lasts at most a margin, also if the guard is dropped. No other client can hold
-//! during the work, and one can soon afterwards. There is no waiter: the next client can hold as soon as the
-//! server ends the node.
+//! during the hold and lasts at most a margin, even if the guard is dropped. No other client may hold during
+//! the work, and one must be able to soon after it. The next client holds as soon as the server ends the
+//! node.
 
 use std::time::Duration;
 
@@ -17,7 +17,6 @@ pub(super) enum Fault {
     AtTheEnd,
     /// A guard that is dropped after the fixed end leaves at once.
     ByTheDrop,
-    /// The leave follows the report of the loss at once.
     ClosesAtOnce,
     /// The loss is reported a margin late, with the leave.
     ClosesUntold,
@@ -30,13 +29,12 @@ pub(super) enum Fault {
 #[derive(Clone, Debug)]
 pub(super) struct Ends {
     pub(super) ttl: u8,
-    /// Counted from the join.
     pub(super) end: u8,
     pub(super) ticks: u8,
     pub(super) fault: Option<Fault>,
 }
 
-/// Zero of every clock, and the time when the join was sent.
+/// Zero of every clock, and the time of the join.
 const BASE: u8 = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -55,13 +53,13 @@ enum Guard {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct State {
     now: u8,
-    /// The server ends the node at this instant. `None` after a leave.
+    /// The end of the node. `None` after a leave.
     server: Option<u8>,
     deadline: Moment,
     renew_at: Moment,
     net: Option<Message>,
     guard: Guard,
-    /// When the close began, and when it leaves.
+    /// The start of the close, and the time of its leave.
     close: Option<(Moment, Moment)>,
     /// The end of the work.
     deed: Moment,
@@ -76,9 +74,7 @@ pub(super) enum Step {
     Release,
     Drop,
     Close,
-    /// The close leaves.
     Closed,
-    /// The task of the fixed end leaves.
     Leave,
     Tick,
 }
@@ -128,7 +124,7 @@ impl State {
         [left.then_some(Step::Leave), closed.then_some(Step::Closed)].into_iter().flatten()
     }
 
-    /// Whether another client can hold a margin after the last end, without a fault.
+    /// Returns whether another client can hold a margin after the last end, in a run without faults.
     fn is_given_back_in_time(&self, model: &Ends) -> bool {
         let mut run = Self { net: None, ..self.clone() };
         let end = model.fixed_end();
@@ -137,7 +133,6 @@ impl State {
         while !leaves(&run) && run.local() < model.given_back_at(last) {
             run.now += 1;
         }
-        // An expired node needs no leave.
         leaves(&run) || !run.there() || run.deadline < last
     }
 }
@@ -178,7 +173,6 @@ impl Protocol for Ends {
         let (held, idle) = (state.believes(self), !state.is_at_it());
         offer(steps, held && idle, Step::Begin);
         let over = state.guard == Guard::Alive && state.is_over(self);
-        // The owner knows when its work is over.
         offer(steps, idle && (held || over), Step::Release);
         offer(steps, over, Step::Drop);
         offer(steps, held && state.net.is_none() && state.local() >= state.renew_at, Step::Renew);

@@ -1,4 +1,4 @@
-//! The model of the lease: how long a client may count itself alive.
+//! Models of the time during which a client may count itself alive (the LEASE- rules).
 
 mod ends;
 mod nodes;

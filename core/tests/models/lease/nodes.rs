@@ -1,5 +1,5 @@
-//! Two nodes of one client on Redis expire separately, and are renewed in batches. Requests and replies may
-//! be late, lost or reordered. The client must never count on a node that the server has ended.
+//! Two nodes of one client on Redis, which expire separately and are renewed in batches. Requests and replies
+//! may be late, lost or reordered. The client must not count on a node that the server has ended.
 
 use latchwork_core::Moment;
 use latchwork_core::backend::decide::{renewal_period, valid_until};
@@ -9,13 +9,13 @@ use crate::{moment, ttl_of};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Fault {
-    /// LEASE-DEADLINE-PER-NODE.
+    /// LEASE-DEADLINE-PER-NODE: an answer about one node extends both deadlines.
     LeaseWide,
-    /// LEASE-CLOCK-COUNTS-SLEEP.
+    /// LEASE-CLOCK-COUNTS-SLEEP: the client's clock stops while the machine sleeps.
     MonotonicClock,
-    /// LEASE-REMOVAL-IS-REPORTED.
+    /// LEASE-REMOVAL-IS-REPORTED: the client ignores that a node is gone.
     GoneIgnored,
-    /// LEASE-LOST-IS-FINAL.
+    /// LEASE-LOST-IS-FINAL: a reply after the deadline counts.
     LateReplies,
 }
 
@@ -24,11 +24,9 @@ pub(super) enum Fault {
 pub(super) struct Nodes {
     pub(super) ttl: u8,
     pub(super) ticks: u8,
-    /// Ticks that the client's machine may sleep.
     pub(super) sleeps: u8,
-    /// A failover, an operator or an eviction removes nodes.
     pub(super) forgets: u8,
-    /// A forgotten node is judged at once, before an answer reports it.
+    /// A forgotten node counts at once, before an answer reports it.
     pub(super) strict: bool,
     pub(super) fault: Option<Fault>,
 }
@@ -43,7 +41,6 @@ const IN_FLIGHT: usize = 3;
 pub(super) enum Message {
     Join { node: usize, sent: u8 },
     Renew { nodes: Which, sent: u8 },
-    // The nodes of the request, and the nodes that the server has.
     Reply { asked: Which, there: Which, sent: u8 },
 }
 
@@ -52,7 +49,6 @@ struct Own {
     joined: bool,
     deadline: Moment,
     renew_at: Moment,
-    /// The client saw the loss, so it is final.
     seen: bool,
     gone: bool,
 }
@@ -75,7 +71,6 @@ pub(super) enum Step {
     Renew(Which),
     Deliver(Message),
     Lose(Message),
-    /// `is_held()` is called.
     Look(usize),
     Forget(usize),
     Tick,
@@ -113,7 +108,6 @@ impl State {
     fn deliver(&mut self, model: &Nodes, message: Message) {
         match message {
             Message::Join { node, sent } => {
-                // Another node is not in this model.
                 if self.server[node].is_none() && !self.forgotten[node] {
                     self.server[node] = Some(self.now + model.ttl);
                     let asked = std::array::from_fn(|other| other == node);
@@ -155,8 +149,7 @@ impl State {
         }
     }
 
-    /// Whether the client knows within a third of the TTL that a forgotten node is gone
-    /// (LEASE-REMOVAL-IS-REPORTED), without a fault.
+    /// LEASE-REMOVAL-IS-REPORTED: within a third of the TTL, in a run without faults.
     fn reported_in_time(&self, model: &Nodes) -> bool {
         let mut run = self.clone();
         for _ in 0..=model.ttl.div_ceil(3) {

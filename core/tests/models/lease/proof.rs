@@ -1,5 +1,5 @@
-//! A ZooKeeper session at a follower (LEASE-PROOF-BY-EARLIER-WRITE). The follower itself answers pings, and
-//! reports contacts to its leader only with the answers to the leader's pings.
+//! A ZooKeeper session at a follower (LEASE-PROOF-BY-EARLIER-WRITE). The follower answers pings itself, and
+//! reports contacts only in its answers to the leader's pings.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub(super) enum Fault {
     CloserThanPings,
 }
 
-/// ZooKeeper's tickTime is four ticks of the model, and a ping comes every second tick.
+/// A tickTime of ZooKeeper is four ticks of the model, and each second tick has a ping.
 #[derive(Clone, Debug)]
 pub(super) struct Session {
     pub(super) ttl: u8,
@@ -47,12 +47,11 @@ enum Request {
 pub(super) struct State {
     now: u8,
     lag: u8,
-    /// The follower's offset within the ping period.
+    /// The follower's offset in the ping period.
     phase: u8,
     link: bool,
-    /// A contact that the leader does not know yet.
+    /// The leader does not know the last contact.
     touched: bool,
-    /// The leader ends the session at this instant.
     expires: u8,
     request: Option<(Request, u8)>,
     proof: ContactProof,
@@ -96,7 +95,7 @@ impl State {
     }
 
     fn tick(&mut self, ttl: u8) {
-        // The answer to a ping at this tick carries the contacts before it.
+        // The answer to a ping at this tick carries the earlier contacts.
         if self.link && self.alive() && self.touched && (self.now + self.phase).is_multiple_of(PING) {
             self.expires = self.now + ttl;
             self.touched = false;
@@ -127,7 +126,6 @@ impl Protocol for Session {
     }
 
     fn actions(&self, state: &State, steps: &mut Vec<Step>) {
-        // Later steps cannot break the state.
         if !state.believes() {
             return;
         }
@@ -161,8 +159,8 @@ impl Protocol for Session {
                 let _ = state.proof.acknowledged(moment(sent), state.local());
             }
             Step::Cut => state.link = false,
-            // The client's new follower asks the leader to continue the session, which is a touch. So a
-            // failover only extends a lease (LEASE-REMOVAL-IS-REPORTED).
+            // The new follower asks the leader to continue the session, which is a touch. So a failover only
+            // extends a lease.
             Step::Failover => {
                 state.failovers += 1;
                 (state.link, state.touched, state.request) = (true, false, None);
@@ -180,7 +178,6 @@ impl Protocol for Session {
     }
 }
 
-/// All requests are answered at once.
 #[test]
 fn a_healthy_session_is_kept() {
     let model = Session { ttl: 12, ticks: u8::MAX, slow: 0, failovers: 0, fault: None };

@@ -1,5 +1,3 @@
-//! Runs the models of the lease: they are sound without a fault, and find every planted one.
-
 use super::ends::Fault::{AtTheEnd, ByTheDrop, ClosesAtOnce, ClosesOverTheDropped, ClosesUntold, Stays};
 use super::ends::{self, Ends};
 use super::nodes::Fault::{GoneIgnored, LateReplies, LeaseWide, MonotonicClock};
@@ -52,8 +50,7 @@ tests! {
     a_deadline_of_the_whole_lease_outlives_the_older_node: planted(LeaseWide, two_nodes(), Believes);
     a_clock_that_does_not_count_sleep_believes_too_long:
         planted(MonotonicClock, Nodes { sleeps: 2, ..two_nodes() }, Believes);
-    /// No client can prevent this, and the fencing token is the answer to it. The next test shows that
-    /// a renewal reports it.
+    /// No client can prevent this: the fencing token is the answer.
     a_failover_that_forgets_cannot_be_known_at_once:
         assert_found_as(Nodes { forgets: 1, strict: true, ..two_nodes() }, Believes);
     a_renewal_reports_a_forgotten_node:

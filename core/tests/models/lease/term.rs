@@ -1,6 +1,6 @@
-//! An etcd lease whose renewals a deposed leader answers too (LEASE-RENEWAL-IN-ONE-TERM). A member that has not learned of
-//! the next term sends renewals to the leader of the term that it knows. The client counts with core's
-//! `renewal_counts`.
+//! An etcd lease whose renewals a deposed leader may answer (LEASE-RENEWAL-IN-ONE-TERM), over
+//! `renewal_counts`. A member that does not know the next term sends renewals to the leader of the term that
+//! it knows.
 
 use latchwork_core::Moment;
 use latchwork_core::backend::decide::{renewal_counts, valid_until};
@@ -10,7 +10,7 @@ use crate::{moment, ttl_of};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Fault {
-    /// An answer to a renewal counts without a read.
+    /// A renewal counts without a read.
     Unconfirmed,
     /// A read of any term confirms a renewal.
     ByAnyTerm,
@@ -18,7 +18,6 @@ pub(super) enum Fault {
     ReadBefore,
 }
 
-/// The bounds, in ticks of the model.
 #[derive(Clone, Debug)]
 pub(super) struct Term {
     pub(super) ttl: u8,
@@ -43,14 +42,14 @@ enum Renewal {
         to: u8,
         term: u8,
     },
-    /// A leader has renewed the lease, as far as that leader knows. The answer shows a term.
+    /// A leader has renewed the lease, as far as it knows.
     Answered {
         sent: u8,
         term: u8,
     },
 }
 
-/// A read that a quorum has confirmed, and its member has not answered yet.
+/// A quorum has confirmed the read, and its member has not answered yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Read {
     from: u8,
@@ -59,11 +58,8 @@ struct Read {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct State {
     now: u8,
-    /// The leader of each term, from term 1 on. The last one is the leader.
     leaders: Vec<u8>,
-    /// The term that each member knows.
     known: [u8; MEMBERS as usize],
-    /// The instant at which the leader ends the lease.
     expires: u8,
     renewal: Option<Renewal>,
     read: Option<Read>,
@@ -89,7 +85,7 @@ impl State {
         self.leaders.len() as u8
     }
 
-    /// Whether this member, or the leader that it knows, answers renewals: a leader that has learned of a later
+    /// Returns whether the leader that this member knows answers renewals. A leader that knows of a later
     /// term does not.
     fn renews(&self, member: u8) -> bool {
         let known = self.known[usize::from(member)];
@@ -124,7 +120,6 @@ impl Protocol for Term {
     }
 
     fn actions(&self, state: &State, steps: &mut Vec<Step>) {
-        // After the client counts its lease as lost, no later step can break the state.
         if !state.believes() {
             return;
         }
@@ -168,7 +163,7 @@ impl Protocol for Term {
                 }
             }
             Step::GiveUp => (state.renewal, state.read) = (None, None),
-            // The member has applied everything up to the first entry of the leader's term.
+            // The member has applied everything up to the leader's first entry of its term.
             Step::Confirm(from) => {
                 state.known[usize::from(from)] = state.term();
                 state.read = Some(Read { from });
@@ -203,7 +198,6 @@ impl Protocol for Term {
     }
 }
 
-/// A lease whose renewals and reads are answered at once outlives ten TTLs and its elections.
 #[test]
 fn a_lease_of_a_healthy_cluster_is_kept() {
     let model = Term { ttl: 12, ticks: u8::MAX, elections: 3, fault: None };

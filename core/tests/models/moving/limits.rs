@@ -1,13 +1,10 @@
 //! The model of a semaphore's stored limit during a move, over
-//! [`values`](latchwork_core::backend::decide::moving::values), the code that decides when no limit may
-//! change.
+//! [`values`](latchwork_core::backend::decide::moving::values) (MIGRATE-LIMITS).
 //!
-//! Participants store limits on the sides of their phase, each write a separate step. They learn of a stage
-//! late, and acknowledge it in a separate step. Operators copy before *both*, copy again while no participant
-//! stores a limit, compare, and write the next stage; each of their requests is a step. An operator that
-//! sleeps or dies takes no step. Each stored limit is a new one.
-//!
-//! A state is broken if the side of the tokens has a limit that a later one had replaced.
+//! Participants store limits, each a new one, on the sides of their phase, one write for each step. They
+//! learn of a stage late, and acknowledge it in a separate step. Operators copy before *both*, copy again
+//! while no participant stores a limit, compare, and write the next stage. A state is broken if the side of
+//! the tokens has a limit that a later one had replaced.
 
 use latchwork_core::backend::decide::moving::values::{ValuesAt, WholeStage, WholeStep};
 use latchwork_core::backend::decide::moving::{MovePhase, Side, Stage, Way};
@@ -16,39 +13,34 @@ use crate::explore::{Broken, Protocol, assert_found_as, assert_sound, long};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Fault {
-    /// The operator copies nothing.
     CopiesNothing,
-    /// It writes without a comparison with the stored limit.
+    /// A copy is written without a comparison with the stored limit.
     Overwrites,
-    /// It reads the limit of the source before the limit that it writes over.
+    /// An operator reads the limit of the source before the limit that it writes over.
     ReadsTheSourceFirst,
-    /// It does not read the stage again before it writes.
+    /// An operator does not read the stage again before it writes.
     LooksNotAgain,
-    /// A participant acknowledges the stage in which values are copied while it still stores a limit.
+    /// A participant acknowledges the stage of the copy while it stores a limit.
     AcknowledgesAtOnce,
 }
 
 #[derive(Clone, Debug)]
 struct Limits {
     begins: WholeStage,
-    /// The limits of the old side and of the new side.
     limits: [u8; 2],
-    /// How many limits each participant stores.
     sets: Vec<u8>,
     operators: usize,
-    /// How often the stage is written.
     writes: u8,
     fault: Option<Fault>,
 }
 
-/// A stage, and which write it was.
+/// A stage, and the number of its write.
 type Read = (u8, WholeStage);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Setter {
     Idle,
-    /// It began by this stage, and has written `written` sides. `before`: a bit for each limit that was
-    /// completely stored when it began.
+    /// It began by this stage. `before` has a bit for each limit that was completely stored at that time.
     Sets {
         limit: u8,
         by: Read,
@@ -57,7 +49,7 @@ enum Setter {
     },
 }
 
-/// The limits that were read on both sides, and whether the stage was read again since.
+/// The limits that an operator has read, and whether it has read the stage again since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Pair {
     target: Option<u8>,
@@ -70,7 +62,7 @@ const UNREAD: Pair = Pair { target: None, source: None, looked: false };
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Operator {
     Idle,
-    /// It copies after this stage was written, and then continues.
+    /// It copies, and then writes the next stage.
     Copies {
         read: Read,
         next: WholeStage,
@@ -91,14 +83,13 @@ enum Operator {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct State {
     stage: Read,
-    // The limits of the old side and of the new side.
     limits: [u8; 2],
     // The stage that each participant knows, and the version that it has acknowledged.
     known: Vec<Read>,
     acknowledged: Vec<u8>,
     setters: Vec<Setter>,
     sets: Vec<u8>,
-    // A bit for each limit that is completely stored, and for each that a later one has replaced.
+    // Bits of the limits that are completely stored, and that a later one has replaced.
     ended: u16,
     replaced: u16,
     next_limit: u8,
@@ -123,7 +114,7 @@ impl State {
         &mut self.limits[usize::from(side == Side::New)]
     }
 
-    /// Reads the limits of both sides, one in each call. Returns whether both are read.
+    /// Reads one limit for each call. Returns whether both are read.
     fn reads(&mut self, pair: &mut Pair, from: Side, source_first: bool) -> bool {
         match (pair.target, pair.source) {
             (Some(_), Some(_)) => return true,
@@ -134,7 +125,6 @@ impl State {
         false
     }
 
-    /// Writes a stage over this one, if the cell still has it.
     fn writes(&mut self, read: Read, next: WholeStage) -> Option<Read> {
         if self.stage != read {
             return None;
@@ -270,7 +260,7 @@ impl Protocol for Limits {
             setters: vec![Setter::Idle; self.sets.len()],
             sets: vec![0; self.sets.len()],
             ended: bit(stands),
-            // The other side's limit is of an earlier use, if it differs.
+            // A different limit on the other side is of an earlier use.
             replaced: other.map(|limit| bit(*limit)).sum(),
             next_limit: 3,
             operators: vec![Operator::Idle; self.operators],
@@ -320,7 +310,7 @@ impl Protocol for Limits {
     }
 }
 
-/// From *old*; the new side has a limit of an earlier use.
+/// From *old*. The new side has a limit of an earlier use.
 fn there() -> Limits {
     Limits {
         begins: WholeStage::before(0),
@@ -332,7 +322,6 @@ fn there() -> Limits {
     }
 }
 
-/// The way back, from *new*.
 fn back() -> Limits {
     let stage = Stage { phase: MovePhase::New, epoch: 1 };
     Limits { begins: WholeStage { stage, values: ValuesAt::New }, limits: [1, 1], ..there() }

@@ -1,15 +1,12 @@
 //! The model of a move between two coordinators under live locks, over
-//! [`moving`](latchwork_core::backend::decide::moving), the code that decides it.
+//! [`moving`](latchwork_core::backend::decide::moving) (the MIGRATE- rules of holds, tokens and stages).
 //!
 //! One mutex is on two coordinators, each a queue with a counter. Participants register on the old one, read
-//! the phase, acquire, hold, release and acknowledge. Each of these is a separate step, and so are the join
-//! and the leave of each queue. A lease is lost in two steps, first to its client and then on the server. In
-//! a crash both happen at once, because the client's own belief ends with it. Acknowledgements are written
-//! twice, the second time late. Operators go forward and back; they read and list in one step, and write in
-//! another. A dead operator takes no further step, which every state allows.
-//!
-//! A state is broken if two clients believe that they hold, if a token is not above all earlier ones, or if a
-//! client waits on one side for another that waits on the other side for it.
+//! the phase, acquire, hold, release and acknowledge, with a separate step for each join and leave. A lease
+//! is lost first to its client and then on the server; a crash is both at once. Acknowledgements may be
+//! written again, late. Operators go forward and back: they read and list in one step, and write in another.
+//! A state is broken if two clients believe that they hold, if a token is not above all earlier ones, or if
+//! two clients wait for each other on different sides.
 
 mod ends;
 mod gate;
@@ -36,7 +33,7 @@ pub(super) enum Fault {
     SkipsPhases,
     /// MIGRATE-REGISTER-THEN-READ: a participant reads before it registers.
     ReadsFirst,
-    /// MIGRATE-ACK-COVERS-HOLDS: a participant acknowledges, whichever holds it has.
+    /// MIGRATE-ACK-COVERS-HOLDS: a participant acknowledges without regard to its holds.
     AcknowledgesAtOnce,
     /// MIGRATE-DECIDE-AT-END: an acquisition completes by the phase in which it began.
     DecidesAtStart,
@@ -48,14 +45,14 @@ pub(super) enum Fault {
     KeptWhileOneLives,
     /// MIGRATE-TOKEN-SWITCH-PHASE: there is only one phase on both sides.
     SwitchesWithTheNewSide,
-    /// MIGRATE-TOKEN-SWITCH-PHASE: on both sides, an acquisition completes by the phase that it read before
+    /// MIGRATE-TOKEN-SWITCH-PHASE: an acquisition on both sides completes by the phase that it read before
     /// its admission.
     TrustsWhatItRead,
     /// MIGRATE-EPOCH-RISES: the epoch does not rise on the way back.
     KeepsTheEpoch,
     /// MIGRATE-ACK-NAMES-VERSION: an acknowledgement names only the phase.
     NamesThePhase,
-    /// MIGRATE-CANONICAL-ORDER: a participant that has the new side waits for the old one.
+    /// MIGRATE-CANONICAL-ORDER: a participant with a place on the new side waits for the old one.
     KeepsTheNewSide,
     /// MIGRATE-COMPARE-AND-SET: an operator writes the stage without a comparison.
     ComparesNothing,
@@ -66,25 +63,20 @@ pub(super) struct Moving {
     pub(super) participants: usize,
     /// All participants have registered and read when the move begins.
     pub(super) registered: bool,
-    /// How often each participant acquires.
     pub(super) rounds: u8,
-    /// How often leases are lost.
     pub(super) losses: u8,
-    /// How many acknowledgements are written a second time, late.
+    /// The number of acknowledgements that are written again, late.
     pub(super) repeats: u8,
     pub(super) operators: usize,
-    /// How often the phase is written.
     pub(super) writes: u8,
     pub(super) fault: Option<Fault>,
 }
 
-/// A participant's number.
 type Id = u8;
 
-/// The content of an acknowledgement.
 type Ack = (u8, MovePhase);
 
-/// One coordinator: the queue of the mutex, with each node's sequence number.
+/// The queue of the mutex on one coordinator, with sequence numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Server {
     queue: Vec<(Id, u8)>,
@@ -110,12 +102,12 @@ impl Server {
     }
 }
 
-/// The entries of a participant on the old side.
+/// A participant's entries on the old side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Member {
     registered: bool,
     acknowledged: Option<Ack>,
-    // The acknowledgement that will arrive a second time.
+    // The acknowledgement that will arrive again.
     late: Option<Ack>,
 }
 
@@ -131,7 +123,6 @@ enum Work {
 struct Client {
     // The leases on which it counts.
     live: Sides,
-    // The stage that it read last, with its version.
     read: Option<(u8, Stage)>,
     work: Work,
     rounds: u8,
@@ -145,9 +136,8 @@ pub(super) struct State {
     new: Server,
     members: Vec<Member>,
     clients: Vec<Client>,
-    // The stage that each operator has checked and writes next, with the version that it read.
+    // The stage that each operator writes next, and the version that it has read.
     operators: Vec<Option<(u8, Stage)>>,
-    // The highest token.
     highest: Option<(u16, u8)>,
     losses: u8,
     repeats: u8,
@@ -163,14 +153,13 @@ pub(super) enum Step {
     LateAcknowledgement(Id),
     LeavesTheGroup(Id),
     Begins(Id),
-    /// The participant takes the next step of its acquisition.
     Acquires(Id),
     /// Its hold joins the new side.
     Extends(Id),
     /// Its hold releases the nodes that the phase does not need.
     Trims(Id),
     Releases(Id),
-    /// The participant gives back a node without a hold.
+    /// It gives back a node without a hold.
     GivesBack(Id, Side),
     Loses(Id, Side),
     Expires(Id, Side),
@@ -202,7 +191,6 @@ impl State {
         &mut self.clients[usize::from(who)]
     }
 
-    /// Whether the participant counts on its lease there.
     fn live_mut(&mut self, who: Id, side: Side) -> &mut bool {
         let live = &mut self.client_mut(who).live;
         match side {
@@ -215,21 +203,20 @@ impl State {
         &mut self.members[usize::from(who)]
     }
 
-    /// The sides on which the participant is admitted, if it counts on the lease there.
+    /// The sides on which the participant is admitted and counts on its lease.
     fn holding(&self, who: Id) -> Holding {
         let live = self.client(who).live;
         let first = |side| live.has(side) && self.server(side).first() == Some(who);
         Holding { on: Sides { old: first(Side::Old), new: first(Side::New) } }
     }
 
-    /// The sides on which it has a node.
     fn places(&self, who: Id) -> Sides {
         Sides { old: self.old.has(who), new: self.new.has(who) }
     }
 }
 
 impl Representative for State {
-    /// The participants, sorted by their state. Nothing in the model depends on their numbers.
+    /// The participants, sorted by their state. The model does not depend on their numbers.
     fn representative(&self) -> State {
         let place = |server: &Server, who| server.queue.iter().position(|(of, _)| *of == who);
         let is = |who: &Id| {
@@ -258,8 +245,7 @@ impl Moving {
         self.fault == Some(fault)
     }
 
-    /// Reads and lists in one step. The order of the two reads does not matter, because acknowledgements name
-    /// the version.
+    /// Reads and lists in one step. The order does not matter, because acknowledgements name the version.
     fn checks(&self, state: &mut State, operator: usize, way: Way) {
         let State { version, stage, .. } = *state;
         let registered = state.members.iter().filter(|member| member.registered);
@@ -304,7 +290,7 @@ impl Protocol for Moving {
         let read = self.registered.then_some((0, stage));
         let client = Client { live: Sides::BOTH, read, work: Work::Idle, rounds: 0 };
         let member = Member { registered: self.registered, ..Member::default() };
-        // The old side's numbers are higher: a token without an epoch would go back.
+        // The old side's numbers are higher, so a token without an epoch would go back.
         let server = |next| Server { queue: Vec::new(), next };
         vec![State {
             version: 0,
@@ -355,7 +341,6 @@ impl Protocol for Moving {
     }
 }
 
-/// Whether the first client on each side waits on the other side for the other one.
 fn circle(old: &Server, new: &Server) -> Option<Broken> {
     let (on_old, on_new) = (old.first()?, new.first()?);
     let each_waits = on_old != on_new && old.has(on_new) && new.has(on_old);

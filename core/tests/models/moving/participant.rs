@@ -1,11 +1,8 @@
-//! The steps of one participant.
-
 use latchwork_core::backend::decide::moving::{AcquireNext, MovePhase, Side, Sides, may_acknowledge};
 
 use super::{Fault, Id, Member, Moving, State, Step, Work};
 
 impl Moving {
-    /// Adds the possible next steps of a participant, with its losses.
     pub(super) fn steps_of(&self, state: &State, who: Id, steps: &mut Vec<Step>) {
         let (client, member) = (state.client(who), state.members[usize::from(who)]);
         let places = state.places(who);
@@ -181,7 +178,6 @@ impl Moving {
             _ => {}
         }
         if side == Side::Old && !keeps_on {
-            // It registers, and reads again.
             client.read = None;
         }
     }

@@ -1,12 +1,10 @@
-//! Runs the model of a move: it is sound without a fault, and finds every planted one.
-
 use super::{Fault, Moving};
 use crate::explore::{
     Broken, assert_found_as, assert_found_up_to_symmetry, assert_sound, assert_sound_up_to_symmetry, long,
     walk,
 };
 
-/// Two participants that acquire once, and one operator that goes forward and back.
+/// Two participants that acquire once, and one operator.
 fn two() -> Moving {
     Moving {
         participants: 2,
@@ -20,12 +18,10 @@ fn two() -> Moving {
     }
 }
 
-/// The same, but the participants register at any time.
 fn coming() -> Moving {
     Moving { registered: false, ..two() }
 }
 
-/// The same with three participants.
 fn three() -> Moving {
     Moving { participants: 3, ..two() }
 }
@@ -54,7 +50,7 @@ fn three_participants_hold_one_by_one_while_a_move_goes_on() {
     }
 }
 
-/// Bounds that only the long tier explores to their end: a fault is found early.
+/// Only the long tier explores these bounds to their end. A fault is found early.
 #[test]
 fn planted_faults_are_found_up_to_symmetry() {
     for (fault, expected) in
@@ -130,7 +126,6 @@ fn migrate_canonical_order() {
     planted("moving: keeps the new side", bounds, Fault::KeepsTheNewSide, Broken::Stuck);
 }
 
-/// Larger bounds: tier 2.
 mod larger {
     use super::*;
 

@@ -49,7 +49,7 @@ impl Owners {
             if !writes && !reads && state.late.is_empty() {
                 return Some(Broken::Ghost);
             }
-            // Other owners' readers wait for a writer that no longer writes.
+            // Readers of other owners wait for a writer that no longer writes.
             if !writes && reads && node.mode == Mode::Exclusive && !node.turning {
                 return Some(Broken::Stuck);
             }

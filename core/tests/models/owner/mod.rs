@@ -1,9 +1,7 @@
-//! The model of an owner: tasks of one owner come, join, are never polled again, are dropped, downgrade,
-//! release, and lose their holds, in every order.
-//!
-//! A leave and a downgrade arrive later, in any order. Bounds: three tasks acquire four times in all (five
-//! with `LATCHWORK_LONG=1`), none more than twice; one loss; one task is dropped while it waits. A task that
-//! is never polled takes no step.
+//! The model of an owner, over its ledger (the OWNER- rules). Tasks of one owner come, join, are never polled
+//! again, are dropped, downgrade, release and lose their holds, in every order. Leaves and downgrades arrive
+//! later. Bounds: three tasks acquire four times in all (five with `LATCHWORK_LONG=1`), none more than twice;
+//! one loss; one dropped waiter.
 
 mod judge;
 #[allow(dead_code, reason = "the model uses a part of the ledger")]
@@ -18,25 +16,24 @@ const TASKS: usize = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Fault {
-    /// OWNER-GUARD-CARRIES-GENERATION.
+    /// OWNER-GUARD-CARRIES-GENERATION: a release counts for the current generation.
     NoGeneration,
-    /// OWNER-RELEASE-REMOVES-ENTRY.
+    /// OWNER-RELEASE-REMOVES-ENTRY: the entry remains until the leave is carried out.
     LateRemoval,
-    /// OWNER-ONE-ACQUISITION.
+    /// OWNER-ONE-ACQUISITION: each task begins an acquisition.
     TwoAcquisitions,
-    /// OWNER-ACQUIRES-IN-BACKGROUND: a dropped waiter is still counted.
+    /// OWNER-ACQUIRES-IN-BACKGROUND: a dropped waiter still counts.
     SilentDrop,
-    /// OWNER-ACQUIRES-IN-BACKGROUND: it runs in the future of the first task.
+    /// OWNER-ACQUIRES-IN-BACKGROUND: the acquisition is in the future of the first task.
     NotInTheBackground,
     /// OWNER-ACQUIRES-IN-BACKGROUND: an acquisition without waiters continues.
     Unstopped,
-    /// OWNER-ACQUIRES-IN-BACKGROUND: another acquisition begins before the clean-up.
+    /// OWNER-ACQUIRES-IN-BACKGROUND: the next acquisition begins before the clean-up.
     GoneAtOnce,
-    /// OWNER-ACQUIRES-IN-BACKGROUND: readers wait for a writing node without a writer.
+    /// OWNER-ACQUIRES-IN-BACKGROUND: a writing node is acquired for readers only.
     WritesForReaders,
-    /// OWNER-LOSS-CLEARS-ENTRY.
+    /// OWNER-LOSS-CLEARS-ENTRY: a task enters a lost hold.
     LossUnseen,
-    /// The node is not downgraded after the last writer.
     NoDowngrade,
 }
 
@@ -51,7 +48,6 @@ type NodeId = u8;
 struct Node {
     id: NodeId,
     generation: Generation,
-    // The task that began the acquisition.
     began: usize,
     mode: Mode,
     admitted: bool,
@@ -63,8 +59,8 @@ struct Node {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Task {
     Idle,
-    // The acquisition may be admitted before the task knows it. Without `counted`, its mode is not enough for
-    // the task, which only waits for its end.
+    // The acquisition may be admitted before the task knows it. Without `counted`, the task only waits for
+    // its end.
     Waiting { mode: Mode, generation: Generation, woken: bool, counted: bool },
     Holding { mode: Mode, generation: Generation, node: NodeId },
 }
@@ -78,15 +74,12 @@ struct State {
     made: NodeId,
     losses: u8,
     drops: u8,
-    // This task is never polled again.
     kept: Option<usize>,
-    // A guard was made on a lost node.
     revived: bool,
-    // Releases that reach the ledger late, with the fault `LateRemoval`.
+    // Releases that reach the ledger late, by a fault.
     late: Vec<(Generation, Mode, NodeId)>,
 }
 
-/// The model needs a hash.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Book(Ledger<(), NodeId>);
 
@@ -99,12 +92,10 @@ impl std::hash::Hash for Book {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Enter(usize, Mode),
-    /// A woken task looks.
     Look(usize),
-    /// The task is never polled again.
     Keep(usize),
     Admit(NodeId),
-    /// The background task finds that no task waits.
+    /// No task waits for it any more.
     Stop(NodeId),
     Drop(usize),
     Release(usize),
@@ -267,7 +258,6 @@ impl Protocol for Owners {
                 Task::Idle => {}
                 Task::Waiting { woken, .. } => {
                     offer(steps, *woken && state.kept != Some(task), Step::Look(task));
-                    // Without the fault, the model has such orders anyway.
                     let unpolled = self.has(Fault::NotInTheBackground);
                     offer(steps, unpolled && state.kept.is_none(), Step::Keep(task));
                     offer(steps, state.drops == 0, Step::Drop(task));
@@ -278,7 +268,6 @@ impl Protocol for Owners {
                 }
             }
         }
-        // No other node of this owner may be ahead.
         let first = state.nodes.iter().find(|node| !node.lost).filter(|node| !node.admitted && !node.leaving);
         steps.extend(first.filter(|node| self.goes_on(state, node)).map(|node| Step::Admit(node.id)));
         for node in &state.nodes {
@@ -302,7 +291,6 @@ impl Protocol for Owners {
             Step::Keep(task) => state.kept = Some(task),
             Step::Admit(id) => {
                 let Some(generation) = state.change(id, |node| node.admitted = true) else { return };
-                // No task waits any more.
                 if !state.ledger.0.acquired(&(), generation, id) && !self.has(Fault::Unstopped) {
                     state.leave(id);
                 }

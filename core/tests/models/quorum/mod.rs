@@ -1,5 +1,5 @@
-//! [`order`]: clients that wait for members never wait for each other for ever. [`validity`]: no two clients
-//! believe at one instant that they hold, also after a server forgot its data.
+//! [`order`]: clients never wait for each other for ever. [`validity`]: no two clients believe at one instant
+//! that they hold.
 
 mod order;
 mod rules;

@@ -1,7 +1,6 @@
-//! The model of clients that acquire a majority.
-//!
-//! Three clients acquire two of three members once each. Each client may leave one member out, which it
-//! cannot reach. A state is broken if two clients hold, or if clients wait and no step is possible any more.
+//! The model of clients that acquire a majority, over [`MajorityGather`] (QUORUM-TRY-WHOLE,
+//! QUORUM-WAIT-IN-ORDER). Three clients acquire two of three members once. Each client may be unable to reach
+//! one member. A state is broken if two clients hold, or if clients wait and no step is possible.
 
 use latchwork_core::backend::decide::quorum::{MajorityGather, NextStep, majority};
 
@@ -15,17 +14,16 @@ type State = queues::State<MajorityGather>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Fault {
-    /// QUORUM-TRY-WHOLE: an acquisition waits in all queues.
+    /// QUORUM-TRY-WHOLE: an acquisition waits in all queues at once.
     JoinsAll,
-    /// QUORUM-TRY-WHOLE.
+    /// QUORUM-TRY-WHOLE: a client keeps the members of a failed try.
     KeepsTried,
-    /// QUORUM-WAIT-IN-ORDER.
+    /// QUORUM-WAIT-IN-ORDER: each client has its own order.
     OwnOrder,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Members {
-    /// The member that each client cannot reach.
     pub(super) left_out: [Option<usize>; CLIENTS],
     pub(super) losses: u8,
     pub(super) fault: Option<Fault>,
@@ -80,7 +78,6 @@ impl Members {
         }
     }
 
-    /// Returns the members that a try of all others would acquire, if they make a majority.
     fn others(&self, state: &State, client: usize) -> Option<Vec<usize>> {
         let Doing::Waiting(awaited) = state.clients[client].doing else { return None };
         let free = |member: &usize| {

@@ -4,7 +4,7 @@ use super::validity::Fault::{AnyAnswer, AnyIncarnation, CountsAtOnce, FromArriva
 use super::validity::{self, Servers};
 use crate::explore::{Broken, assert_found_as, assert_sound, long, tests};
 
-/// One client reaches all members, one leaves out the first, one the last.
+/// One client reaches all members, one not the first, one not the last.
 fn of_three() -> Members {
     Members { left_out: [None, Some(0), Some(2)], losses: 1, fault: None }
 }
@@ -13,13 +13,12 @@ fn all_reach_all() -> Members {
     Members { left_out: [None; order::CLIENTS], losses: 0, fault: None }
 }
 
-/// No server starts again.
 fn renewed() -> Servers {
     let (until, messages) = if long() { (5, 2) } else { (4, 1) };
     Servers { ttls: [3, 3], until, reach: [&[0, 1, 2]; 2], messages, ..Servers::default() }
 }
 
-/// The server that both majorities share forgets.
+/// The server that both majorities share forgets its data.
 fn forgetful() -> Servers {
     let until = if long() { 6 } else { 5 };
     let bounds = Servers { ttls: [4, 2], until, reach: [&[0, 1], &[1, 2]], ..Servers::default() };

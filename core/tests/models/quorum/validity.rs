@@ -1,11 +1,10 @@
-//! The model of the holders of a majority, by the clock.
+//! The model of the holders of a majority by the clock, over `decide::quorum` and [`Trial`] (QUORUM-VALIDITY,
+//! QUORUM-AMNESIA, QUORUM-SAME-MEMORY).
 //!
-//! Two clients with different TTLs join three servers and renew there; requests and replies are late. A
+//! Two clients with different TTLs join three servers and renew there, with late requests and replies. A
 //! server expires a hold a TTL after the request arrived. A server that starts again has forgotten its holds,
-//! and perhaps its marker. A state is broken if both clients believe that they hold.
-//!
-//! No client releases: a hold ends with its time. Reads of a marker take no time; a server may start again
-//! between such a read and a join.
+//! and perhaps its marker. A state is broken if both clients believe that they hold. No client releases.
+//! Reads of a marker take no time, and a server may start again between such a read and a join.
 
 use latchwork_core::Moment;
 use latchwork_core::backend::decide::quorum::{majority, valid_for};
@@ -20,39 +19,36 @@ const CLIENTS: usize = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Fault {
-    /// QUORUM-VALIDITY.
+    /// QUORUM-VALIDITY: deadlines count from the arrival of answers.
     FromArrival,
     /// QUORUM-VALIDITY: the last answer of any member counts for all.
     AnyAnswer,
-    /// QUORUM-AMNESIA.
+    /// QUORUM-AMNESIA: a server without a ripe marker counts.
     CountsAtOnce,
     /// QUORUM-AMNESIA: a client waits for its own TTL only.
     OwnTtl,
-    /// QUORUM-AMNESIA: a marker that has survived counts, although other data were lost.
+    /// QUORUM-AMNESIA: a marker counts that survived a loss of other data.
     AnyIncarnation,
-    /// QUORUM-SAME-MEMORY.
+    /// QUORUM-SAME-MEMORY: an answer of any incarnation counts.
     LooksOnce,
 }
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Servers {
-    /// The TTL of each client, in ticks.
     pub(super) ttls: [u8; CLIENTS],
     pub(super) until: u8,
-    /// The servers that each client asks.
     pub(super) reach: [&'static [usize]; CLIENTS],
     pub(super) restarts: u8,
     pub(super) restarted: &'static [usize],
-    /// A server starts again only while the first client holds, and the second client begins then.
+    /// A server starts again only while the first client holds, and then the second client begins.
     pub(super) late: bool,
-    /// The bound on messages on their way.
     pub(super) messages: usize,
     pub(super) fault: Option<Fault>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Server {
-    // The holder, and when its hold expires.
+    // The holder, and the expiry of its hold.
     hold: Option<(usize, u8)>,
     incarnation: u8,
     marker: Option<Marker>,
@@ -70,7 +66,6 @@ struct Message {
     client: usize,
     server: usize,
     sent: u8,
-    // The incarnation that admitted the request.
     answer: Option<u8>,
 }
 
@@ -91,7 +86,6 @@ pub(super) enum Step {
     Join(usize, usize),
     Arrives(usize),
     Answered(usize),
-    /// Whether the marker survives.
     Restart(usize, bool),
 }
 
@@ -111,7 +105,6 @@ impl Servers {
 
     fn holds(&self, state: &State, client: usize) -> bool {
         let left = state.clients[client].iter().map(|member| member.deadline.since(moment(state.now)));
-        // Enough members for a majority have ever answered.
         let known = || state.clients[client].iter().filter(|member| member.deadline > Moment::PAST).count();
         let left = match self.has(Fault::AnyAnswer) {
             true => left.max().filter(|_| known() >= majority(MEMBERS)),
@@ -125,7 +118,7 @@ impl Servers {
         let State { servers, clients, markers, .. } = state;
         let (server, member) = (&mut servers[server], &mut clients[client][server]);
         let running = (!self.has(Fault::AnyIncarnation)).then(|| name(server.incarnation));
-        // The read and the write are one step: a refused write is the same as another order of the steps.
+        // The read and the write are one step: a refused write equals another order of the steps.
         for _ in 0..3 {
             let stored = server.marker.clone().map(|marker| Marker {
                 terms: if self.has(Fault::OwnTtl) { terms.clone() } else { marker.terms.clone() },

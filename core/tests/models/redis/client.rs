@@ -7,11 +7,10 @@ use crate::{TICK, ttl_of};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Phase {
     Idle,
-    // `false` for a try.
     Joining { wait: bool },
     Waiting,
     Holding,
-    // `None` ends the whole attempt and writes a tombstone.
+    // Without a sequence number, it ends the attempt with a tombstone.
     Leaving { sequence: Option<u64> },
 }
 
@@ -23,15 +22,12 @@ pub(crate) struct Client {
     pub(crate) number: u8,
     pub(crate) sequence: u64,
     pub(crate) deadline: Moment,
-    /// The client renews or looks again at this instant.
     pub(crate) look_at: Moment,
     renew_at: Moment,
-    /// Joins of this attempt without an answer.
     unanswered: u8,
     pub(crate) repeats: u8,
     /// QUEUE-INBOX-BEFORE-JOIN.
     latched: Option<u64>,
-    /// Ticks that the client's clock has lost.
     pub(crate) lag: u8,
 }
 
@@ -56,7 +52,6 @@ impl Client {
         Self { alive: false, ..Self::new() }
     }
 
-    /// Equal situations become equal states.
     pub(crate) fn idle(&mut self) {
         *self = Self { alive: self.alive, number: self.number, lag: self.lag, ..Self::new() };
     }

@@ -7,7 +7,6 @@ use crate::explore::Broken::{Ghost, TwoNodes, Uninformed};
 use crate::explore::{Broken, damage};
 
 impl State {
-    /// Judges the clients that believe they hold.
     pub(super) fn holders(&self, model: &Redis) -> Option<Broken> {
         let believers = (0..self.clients.len()).filter(|&index| self.believes(index));
         let mut holders = Vec::new();
@@ -25,7 +24,6 @@ impl State {
         believers.into_iter().any(old).then_some(Broken::TokenBack)
     }
 
-    /// Judges the server's nodes.
     pub(super) fn nodes(&self, model: &Redis) -> Option<Broken> {
         let nodes = self.server.nodes();
         let now = self.server_time();

@@ -1,4 +1,5 @@
-//! The model of the Redis queue: clients, and a network that delays, loses and reorders.
+//! The model of the Redis queue, over `decide::queue` (the QUEUE- rules, LEASE-DEADLINE-FROM-SEND,
+//! LEASE-MARGIN-COVERS-DRIFT): clients, and a network that delays, loses and reorders.
 
 mod client;
 mod judge;
@@ -21,41 +22,41 @@ use server::{Second, Server};
 /// Each fault names the rule that it breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Fault {
-    /// QUEUE-DROP-ACT-ADMIT.
+    /// QUEUE-DROP-ACT-ADMIT: an expired node is dropped only if it is the first.
     PruneFirstOnly,
     /// QUEUE-DROP-ACT-ADMIT: a node that fits with the holders overtakes waiters.
     AgainstHoldersOnly,
-    /// LEASE-DEADLINE-FROM-SEND.
+    /// LEASE-DEADLINE-FROM-SEND: deadlines count from the arrival of replies.
     FromArrival,
-    /// LEASE-MARGIN-COVERS-DRIFT.
+    /// LEASE-MARGIN-COVERS-DRIFT: there is no margin.
     NoMargin,
-    /// QUEUE-LATE-REPLY-REVIVES-NOTHING.
+    /// QUEUE-LATE-REPLY-REVIVES-NOTHING: late replies count, and a renewal names only the id.
     LateRepliesAndNamesById,
     /// QUEUE-MESSAGE-ADMITS-ONE-ATTEMPT: a hand-off message counts as a renewal.
     HandOffRenews,
-    /// QUEUE-MESSAGE-ADMITS-ONE-ATTEMPT: a hand-off message of the queue admits any waiting attempt.
+    /// QUEUE-MESSAGE-ADMITS-ONE-ATTEMPT: a hand-off message admits any waiting attempt of the queue.
     HandOffByQueueOnly,
-    /// QUEUE-INBOX-BEFORE-JOIN.
+    /// QUEUE-INBOX-BEFORE-JOIN: a message before the join's reply is dropped.
     NoLatch,
-    /// QUEUE-ADMISSION-KEEPS-EXPIRY.
+    /// QUEUE-ADMISSION-KEEPS-EXPIRY: an admission extends the expiry.
     AdmissionExtends,
     /// QUEUE-ID-PER-ATTEMPT: a join always adds a node.
     NoLookUpById,
-    /// QUEUE-ID-PER-ATTEMPT: no tombstone can be kept, and a leave names the id.
+    /// QUEUE-ID-PER-ATTEMPT: all attempts have one id, so there is no tombstone.
     OneIdForAllAttempts,
-    /// QUEUE-LEAVE-NAMES-NODE.
+    /// QUEUE-LEAVE-NAMES-NODE: a leave names only the client.
     LeaveByClient,
-    /// QUEUE-TOMBSTONE-FOR-UNKNOWN-JOIN.
+    /// QUEUE-TOMBSTONE-FOR-UNKNOWN-JOIN: a leave writes no tombstone.
     NoTombstone,
-    /// QUEUE-RENEWAL-IS-RECHECK: the answer does not admit a waiter.
+    /// QUEUE-RENEWAL-IS-RECHECK: the answer of a renewal admits no waiter.
     RenewalTellsNothing,
     /// QUEUE-RENEWAL-IS-RECHECK: a renewal neither drops expired nodes nor admits.
     RenewDoesNotPrune,
-    /// QUEUE-LOOK-AT-EXPIRY.
+    /// QUEUE-LOOK-AT-EXPIRY: a waiter looks only at its renewals.
     LooksAtRenewalsOnly,
-    /// QUEUE-NOTIFY-ALL-ADMITTED.
+    /// QUEUE-NOTIFY-ALL-ADMITTED: only leaves send messages.
     OnlyLeavesPublish,
-    /// QUEUE-CLAMP-EXPIRY.
+    /// QUEUE-CLAMP-EXPIRY: expiries are not clamped.
     NoClamp,
 }
 
@@ -63,28 +64,22 @@ pub(crate) enum Fault {
 pub(crate) struct Redis {
     pub(crate) claims: Vec<Claim>,
     pub(crate) limit: u32,
-    /// The TTL in ticks.
     pub(crate) ttl: u8,
     pub(crate) ticks: u8,
-    /// How often each client joins.
     pub(crate) attempts: Vec<u8>,
-    /// The repeats of a join, and of a leave.
     pub(crate) repeats: u8,
     /// A client sends only while fewer messages are on their way.
     pub(crate) in_flight: usize,
     pub(crate) losses: u8,
     pub(crate) crashes: u8,
-    /// Ticks that one client's clock may lose.
     pub(crate) slow: u8,
-    /// Ticks that the server's clock may step back.
     pub(crate) back: u8,
     pub(crate) tries: bool,
     pub(crate) fault: Option<Fault>,
-    /// `None` judges all damage.
     pub(crate) only: Option<Broken>,
 }
 
-/// Zero of every clock. A clock never reads less than its origin.
+/// Zero of every clock.
 const BASE: u8 = 32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -99,7 +94,7 @@ pub(crate) enum Message {
     Renew { by: Attempt, sequence: u64, sent: u8 },
     Leave { by: Attempt, sequence: u64 },
     Abandon { by: Attempt },
-    // `at` is the client's clock at the send of the request.
+    // `at`: the client's clock when it sent the request.
     Answer { to: Attempt, asked: Asked, at: u8, told: Told },
     Left { to: Attempt },
     HandOff { to: Attempt, sequence: u64 },
@@ -129,7 +124,7 @@ pub(crate) enum Asked {
     Renew { sequence: u64 },
 }
 
-/// `ahead` is the number of ticks that the node ahead has left.
+/// `ahead`: the ticks that the node ahead has left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Told {
     Admitted { sequence: u64 },
@@ -143,13 +138,13 @@ pub(crate) struct State {
     now: u8,
     back: u8,
     server: Server,
-    /// Sorted, so that states that differ only in history are one state.
+    /// Sorted, so that states that differ only in history are equal.
     net: Vec<Message>,
     clients: Vec<Client>,
     losses: u8,
     crashes: u8,
     slow: u8,
-    // The rest is for the judge.
+    // Only for the judge:
     made: Vec<(u64, Attempt)>,
     highest_token: u64,
     broken: Option<Broken>,
@@ -187,7 +182,6 @@ impl Redis {
         self.fault == Some(fault)
     }
 
-    /// The second queue has the server's faults.
     fn server(&self) -> Server {
         use Fault::*;
         match self.fault {

@@ -1,11 +1,10 @@
-//! From every state, a fault-free run: every message arrives in its own tick, no client fails, and holders
-//! release at once. Every waiter must be served within one TTL, and no node may remain.
+//! A run without faults from a state: every message arrives in its tick, and holders release at once. Every
+//! waiter must be served within one TTL, and no node may remain.
 
 use super::client::Phase;
 use super::{Redis, State};
 use crate::explore::{Broken, damage};
 
-/// In TTLs.
 const FOREVER: u8 = 5;
 
 pub(super) fn verdict(model: &Redis, state: &State) -> Option<Broken> {
@@ -20,11 +19,10 @@ pub(super) fn verdict(model: &Redis, state: &State) -> Option<Broken> {
         }
         let idle = state.clients.iter().all(|client| client.phase == Phase::Idle);
         if idle && !wants.contains(&true) {
-            // The next renewal of any client notices that the clock stepped back. From then on the wait takes
-            // one more TTL (QUEUE-CLAMP-EXPIRY).
+            // The next renewal of any client notices the step back. From then on the wait takes one more TTL
+            // (QUEUE-CLAMP-EXPIRY).
             let noticed = if model.back > 0 { model.ttl.div_ceil(3) } else { 0 };
             let slow = ticks > model.ttl + noticed;
-            // Any request makes the server clamp expiries.
             let nobody = latchwork_core::backend::NodeId::from_bytes([u8::MAX; 16]);
             let _ = state.server.renew(state.server_time(), nobody, 0);
             state.now += model.ttl;
@@ -38,7 +36,6 @@ pub(super) fn verdict(model: &Redis, state: &State) -> Option<Broken> {
 }
 
 impl State {
-    /// Returns whether a step was due in this tick.
     fn act(&mut self, model: &Redis, wants: &mut [bool]) -> bool {
         let mut acted = false;
         while let Some(&message) = self.net.first() {
@@ -54,7 +51,6 @@ impl State {
             match client.phase {
                 Phase::Idle if *wants => self.join(index, true),
                 Phase::Idle => continue,
-                // The network is empty, so a missing answer was lost.
                 Phase::Joining { .. } => self.join_again(index),
                 Phase::Leaving { .. } => self.leave_again(index),
                 Phase::Holding => {

@@ -7,7 +7,6 @@ use crate::explore::Broken::{
 };
 use crate::explore::{assert_found_as, assert_sound, long, tests, walk};
 
-/// Tests add failures.
 fn small() -> Redis {
     Redis { claims: vec![W, W], ttl: 3, attempts: vec![1; 3], in_flight: 3, ..Redis::default() }
 }
@@ -16,7 +15,6 @@ fn three(bounds: Redis) -> Redis {
     Redis { claims: vec![W, W, W], in_flight: 2, ..bounds }
 }
 
-/// The first client acquires again.
 fn again(bounds: Redis) -> Redis {
     Redis { attempts: vec![2, 1], ..bounds }
 }
@@ -30,13 +28,13 @@ fn found(name: &str, fault: Fault, bounds: Redis, found_as: Broken) {
     assert_found_as(name, Redis { fault: Some(fault), only: Some(found_as), ..bounds }, found_as);
 }
 
-/// Without the fault the exploration finds nothing.
+/// Also asserts that the bounds are sound without the fault.
 fn planted(name: &str, fault: Fault, bounds: Redis, found_as: Broken) {
     found(name, fault, bounds.clone(), found_as);
     assert_sound(name, bounds);
 }
 
-/// The bounds have more than half a million states: only the long tier visits them all without the fault.
+/// More than half a million states: only the long tier visits them all without the fault.
 fn among_many(name: &str, fault: Fault, bounds: Redis, found_as: Broken) {
     found(name, fault, bounds.clone(), found_as);
     if long() {
@@ -105,7 +103,7 @@ fn long_walks() {
 mod larger {
     use super::*;
 
-    /// Has all kinds of failure together, within bounds that can be searched to the end.
+    /// All kinds of failure, within bounds that can be searched to the end.
     fn two() -> Redis {
         let time = if long() { 3 } else { 2 };
         again(Redis { ttl: time, ticks: time, losses: 1, crashes: 1, in_flight: 2, ..small() })

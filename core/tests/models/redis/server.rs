@@ -1,5 +1,3 @@
-//! Core's own queue, or a second, plain queue in which faults can be planted.
-
 use std::collections::BTreeSet;
 
 use latchwork_core::backend::decide::fits;
@@ -37,7 +35,6 @@ impl Server {
         }
     }
 
-    /// Abandons the attempt without a sequence number.
     pub(crate) fn leave(&mut self, now: Micros, id: NodeId, sequence: Option<u64>) -> Admissions {
         match (self, sequence) {
             (Server::Core(queue), Some(sequence)) => queue.leave(now, id, sequence).1,
@@ -62,7 +59,8 @@ impl Default for Server {
     }
 }
 
-/// Has every rule in its plainest form. Without a fault it answers as core does.
+/// A second queue, with each rule in its plainest form, for planted faults. Without a fault it answers as core
+/// does.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Second {
     pub(crate) fault: Option<Fault>,
@@ -128,7 +126,7 @@ impl Second {
         (answer, without(told, id))
     }
 
-    /// Removes that node, or without a sequence number all nodes of the attempt.
+    /// Without a sequence number, removes the attempt's node.
     fn leave(&mut self, now: Micros, id: NodeId, sequence: Option<u64>) -> Admissions {
         let mut told = self.prune(now);
         let one_id = self.has(Fault::OneIdForAllAttempts);
@@ -178,7 +176,7 @@ impl Second {
         told
     }
 
-    /// The whole rule only if no node waits before the claim.
+    /// Applies only if no node waits before the claim.
     fn lets_in(&self, claim: Claim) -> bool {
         fits(self.rows.iter().filter(|row| row.admitted).map(|row| row.slot.claim), claim, self.limit)
     }
@@ -210,7 +208,7 @@ mod tests {
     use super::*;
     use crate::explore::Random;
 
-    /// Both were written independently from the rules, so a difference is a bug in one of them.
+    /// Both were written independently, so a difference is a bug in one of them.
     #[test]
     fn core_and_the_plain_list_answer_the_same_histories_alike() {
         let seed = std::env::var("LATCHWORK_SEED").map_or(1, |text| text.parse().expect("a number"));

@@ -49,7 +49,6 @@ impl Protocol for Redis {
             Step::Crash(index) => {
                 state.clients[index] = Client::dead();
                 state.crashes += 1;
-                // A dead client's own requests may still arrive.
                 state.net.retain(|message| message.is_request() || message.client() != index);
             }
             Step::Tick => state.now += 1,
@@ -76,7 +75,7 @@ impl Redis {
     fn client_actions(&self, state: &State, index: usize, client: &Client, steps: &mut Vec<Step>) {
         match client.phase {
             Phase::Idle => {
-                // Clients with equal claims are interchangeable, so their first attempts come in order.
+                // Clients with equal claims are interchangeable, so they begin in order.
                 let in_turn = client.number > 0
                     || index == 0
                     || self.claims[index - 1] != self.claims[index]

@@ -93,7 +93,6 @@ impl State {
         }
     }
 
-    /// The request may still reach the server.
     pub(super) fn request_of(&self, attempt: Attempt) -> bool {
         self.net.iter().any(|message| message.is_request() && message.attempt() == attempt)
     }

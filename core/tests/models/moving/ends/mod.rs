@@ -1,19 +1,16 @@
-//! The model of the ends of a move, over [`Stage`], [`Holding`] and [`GateMarker`], the code that decides
-//! them. A move is given up, or finished, and then its cell is deleted.
+//! The model of the ends of a move, over [`Stage`], [`Holding`] and [`GateMarker`] (MIGRATE-BACK-TO-OLD,
+//! MIGRATE-GIVEN-UP-LAST, MIGRATE-FINISHED-SHUT). A move is given up or finished, and then its cell is
+//! deleted.
 //!
-//! The model of the move itself has the phases, with a cell that always exists. In this model, participants
-//! keep their knowledge while they are away from the old side, come back through its marker, and may find no
-//! cell. Operators take steps, begin, give up and finish. Each request is a separate step. An operator
-//! records the epoch of a stage before it writes the stage, and writes cells and markers over the versions
-//! that it read. The record of the new side is written together with the cell: the model of the sides has them
-//! apart. A participant reads the cell, the record and the stamp in one step. Its lease on the old side is
-//! lost in two steps, first to the participant and then on the server. There the registration, the membership
-//! and the place in the queue end with the lease. A server may lose the cell while the phase is *New*, and
-//! the later writes of the stamp with it; after that no operator continues.
-//!
-//! A state is broken if two clients hold, if a token is not above all earlier ones, if two clients wait for
-//! each other on different sides, or if a member that never was away finds no cell and does not use the old
-//! side.
+//! Participants keep their knowledge while they are away from the old side, come back through its marker, and
+//! may find no cell. Operators take steps, begin, give up and finish, with a step of the model for each
+//! request. Cells and markers are written over the versions that were read. The record is written together
+//! with the cell, and a participant reads cell, record and stamp in one step: the model of the sides
+//! separates them. A lease on the old side is lost first to the participant, then on the server with
+//! registration, membership and place. A server may lose the cell in phase *New*, with the later writes of
+//! the stamp; after that no operator continues. A state is broken if two clients hold, if a token is not
+//! above all earlier ones, if two clients wait for each other on different sides, or if a participant finds
+//! no cell, although the server lost none, and does not use the old side.
 
 mod operator;
 mod participant;
@@ -30,8 +27,7 @@ use crate::explore::{Broken, Protocol};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Fault {
-    /// MIGRATE-BACK-TO-OLD: a participant that comes back and finds no stage continues with the stage that it
-    /// knew.
+    /// MIGRATE-BACK-TO-OLD: a participant that comes back and finds no stage uses the stage that it knew.
     GoesOnByWhatItKnew,
     /// MIGRATE-BACK-TO-OLD: a participant that finds no stage uses the old side without a look at the record.
     GoesBackUnasked,
@@ -40,63 +36,46 @@ pub(super) enum Fault {
 #[derive(Clone, Debug)]
 pub(super) struct Ends {
     pub(super) participants: usize,
-    /// How many participants are members at first, and have acknowledged the phase.
+    /// The number of participants that are members at first, and have acknowledged the phase.
     pub(super) members: usize,
-    /// The phase that the other participants know, which come later: they were cut off in it. `None`: they
-    /// know no move.
+    /// The phase in which the others were cut off. `None`: they know no move.
     pub(super) knew: Option<MovePhase>,
-    /// The phase at first; `None`: no move has begun.
+    /// The phase at first. `None`: no move has begun.
     pub(super) from: Option<MovePhase>,
-    /// How often each participant acquires.
     pub(super) rounds: u8,
-    /// How many participants may lose their lease on the old side.
+    /// The number of participants that may lose their lease on the old side.
     pub(super) cut_off: usize,
-    /// How often leases on the old side are lost.
     pub(super) losses: u8,
     pub(super) operators: usize,
-    /// How often operators write the cell or the stamp.
+    /// The number of writes of the cell and the stamp.
     pub(super) writes: u8,
-    /// Whether the server may lose the cell.
     pub(super) forgets: bool,
     pub(super) fault: Option<Fault>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// The participant registers among the old side's clients.
     Enters(Id),
-    /// It reads the marker of the old side.
     ReadsTheMarker(Id),
-    /// It becomes a member.
     Registers(Id),
     Reads(Id),
     Acknowledges(Id),
-    /// The move is done: the participant gives up its membership.
     LeavesTheGroup(Id),
-    /// It needs only the new side, and disconnects from the old one.
     LeavesTheOldSide(Id),
     Begins(Id),
-    /// The next step of its acquisition.
     Acquires(Id),
-    /// Its hold joins the new side.
     Extends(Id),
-    /// Its hold releases the nodes that the phase does not need.
     Trims(Id),
     Releases(Id),
-    /// The participant gives back a node without a hold.
     GivesBack(Id, Side),
-    /// It loses its lease on the old side.
     Loses(Id),
     Expires(Id),
     Forward(usize),
-    /// The operator goes back, or gives the move up.
     Back(usize),
     Finishes(usize),
-    /// The next step of this operator.
     Operator(usize),
-    /// The operator, which begins, finds a plain client in its list.
+    /// An operator that begins finds a plain client in its list.
     NamesAnOutsider(usize),
-    /// The server loses the cell.
     Forgets,
 }
 
@@ -106,7 +85,6 @@ impl Ends {
     }
 }
 
-/// The record of a move, over a version of its cell.
 fn record(id: u8, from: MovePhase, to: Option<MovePhase>, over: u8) -> MoveRecord {
     MoveRecord { id: MoveId::new(id.into()), from, to, over: over.into(), epoch: 0 }
 }
@@ -146,7 +124,7 @@ impl Protocol for Ends {
         let (mut clients, mut members) = (vec![client; self.members], vec![member; self.members]);
         clients.resize(self.participants, comes);
         members.resize(self.participants, Member::default());
-        // The old side's numbers are higher: a token without an epoch would go back.
+        // The old side's numbers are higher, so a token without an epoch would go back.
         let server = |next| Server { queue: Vec::new(), next };
         let mark = if now.is_some() { Mark::Leaves } else { Mark::Nothing };
         vec![State {

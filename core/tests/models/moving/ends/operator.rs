@@ -1,39 +1,36 @@
-//! The steps of an operator.
-
 use latchwork_core::backend::decide::moving::{MovePhase, Side, Stage, Step as Decision, Way};
 
 use super::state::{Cell, Entry, Mark, Stamp, State};
 use super::{Ends, Step, record};
 
-/// The next request of an operator, which may stop for good before any of them. "Version" is a version of the
-/// cell, and "mark" a version of the stamp.
+/// The next request of an operator, which may stop before any of them. "Version" means a version of the cell,
+/// and "mark" a version of the stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Operator {
     Idle,
-    /// It found no stage, and a move may begin: it makes the cell.
+    /// It found no stage, and makes the cell.
     Creates,
-    /// It begins, and writes the marker of the old side. The flag: it made the cell of this version.
+    /// It writes the marker of the old side. The flag: it made the cell of this version.
     Marks(u8, bool),
-    /// It lists the clients, and reads the members' acknowledgements.
+    /// It lists the clients, and reads the acknowledgements.
     Lists(u8, bool),
     /// It records the epoch of the next stage, which it then writes over this version.
     Records(u8, Stage),
     Writes(u8, Stage),
-    /// It gives up: it has read this mark, and reads the cell. The members have acknowledged this version.
-    /// `None`: there was no cell.
+    /// It has read this mark to give up, and reads the cell. The members have acknowledged this version, if
+    /// there was a cell.
     ReadsToGiveUp(Option<u8>, u8),
-    /// It deletes the cell over this version, and then lifts the marker over the mark that it read.
+    /// It deletes the cell over this version, and then lifts the marker over this mark.
     Deletes(u8, u8),
     Lifts(u8),
-    /// It finishes the stage of this version: it writes over this mark a marker that refuses all clients.
+    /// It finishes: over this mark it writes a marker that refuses all clients.
     Retires(u8, u8),
-    /// It lists the clients of the old side, after the write of its marker.
+    /// It lists the clients of the old side after the write of that marker.
     ListsTheLast(u8, u8),
-    /// A client is there: it writes the same stage again, and then admits clients again over its mark.
+    /// It found a client: it writes the stage again, and then admits clients again.
     WritesAnew(u8, u8),
     LetsIn(u8),
-    /// No client is there: it writes the same stage again, as if it deleted values, and then deletes the
-    /// cell.
+    /// It found no client: it writes the stage again, as if it deleted values, and then deletes the cell.
     Clears(u8),
     DeletesTheLast(u8),
 }
@@ -49,7 +46,7 @@ impl State {
             Some(stage) if stage.phase != from => {
                 self.record = Some(record(self.cell.id, from, Some(stage.phase), over));
             }
-            // It is given up. The record of a move that is done stays.
+            // It is given up. The record of a move that is done remains.
             None if from == MovePhase::Old => self.record = Some(record(self.cell.id, from, None, over)),
             _ => {}
         }
@@ -57,7 +54,7 @@ impl State {
         self.cell = Cell { id, version: self.cell.version + 1, stage };
     }
 
-    /// Writes over the version that was read. Returns whether the cell still had it.
+    /// Returns whether the cell had this version.
     fn writes_over(&mut self, version: u8, stage: Option<Stage>) -> bool {
         let stands = self.cell.version == version && self.cell.stage.is_some();
         if stands {
@@ -91,7 +88,6 @@ impl State {
         self.acknowledged().all(|acknowledged| acknowledged == Some(self.cell.version.into()))
     }
 
-    /// Whether a client is connected to the old side.
     fn lists_anybody(&self) -> bool {
         self.clients.iter().any(|client| client.entry != Entry::Out)
     }
@@ -119,7 +115,6 @@ impl Ends {
         };
     }
 
-    /// Reads the cell, lists the members, and decides.
     fn checks(&self, state: &State, way: Way) -> Operator {
         let Cell { version, stage: Some(stage), .. } = state.cell else { return Operator::Idle };
         let Decision::Write(next) = stage.step(&u64::from(version), state.acknowledged(), way) else {
@@ -145,9 +140,8 @@ impl Ends {
         };
     }
 
-    /// An operator that begins lists a plain client, which reads the marker and is refused, or connected
-    /// before it. The operator deletes only the cell that it made, because members may have acknowledged any
-    /// other, or may still do so.
+    /// An operator that begins lists a plain client. It deletes only a cell that it made, because members may
+    /// acknowledge any other.
     pub(super) fn names_an_outsider(&self, state: &mut State, who: usize) {
         let Operator::Lists(version, is_own) = state.operators[who] else { return };
         state.operators[who] = match is_own && state.writes_over(version, None) {
@@ -186,7 +180,6 @@ impl Ends {
             }
             Operator::Lists(version, _) if version == state.cell.version => self.checks(state, Way::Forward),
             Operator::Lists(..) => Operator::Idle,
-            // The operator reads the cell again before it raises the epoch.
             Operator::Records(version, _) if state.cell.version != version => Operator::Idle,
             Operator::Records(version, next) => {
                 state.raises(next.epoch);
@@ -203,8 +196,6 @@ impl Ends {
         };
     }
 
-    /// Deletes the cell over the acknowledged version, and then lifts the marker over the mark that was read
-    /// before.
     fn gives_up(&self, state: &mut State, doing: Operator) -> Operator {
         match doing {
             Operator::ReadsToGiveUp(checked, mark) => match state.cell.stage {
@@ -223,7 +214,6 @@ impl Ends {
         }
     }
 
-    /// Ends a move that is done. The marker remains.
     fn ends(&self, state: &mut State, doing: Operator) -> Operator {
         match doing {
             Operator::Retires(version, mark) if state.marks_over(mark, Mark::Retired) => {
@@ -247,7 +237,6 @@ impl Ends {
                 state.writes_over(version, None);
                 Operator::Idle
             }
-            // Another operator has written it: this one begins again.
             _ => Operator::Idle,
         }
     }

@@ -1,5 +1,3 @@
-//! The steps of one participant.
-
 use latchwork_core::backend::decide::moving::evidence::{MoveVerdict, judge};
 use latchwork_core::backend::decide::moving::gate::{GateMarker, Who};
 use latchwork_core::backend::decide::moving::{AcquireNext, MovePhase, Side, Sides, may_acknowledge};
@@ -9,7 +7,6 @@ use super::state::{Entry, Member, State, Work};
 use super::{Ends, Fault, Step};
 
 impl Ends {
-    /// Adds the possible next steps of a participant, with its losses.
     pub(super) fn steps_of(&self, state: &State, who: Id, steps: &mut Vec<Step>) {
         let (client, member) = (state.client(who), state.member(who));
         let places = state.places(who);
@@ -120,8 +117,7 @@ impl Ends {
         }
     }
 
-    /// Reads the cell, the record, and then the stamp. From then on the participant uses the stage that it knows
-    /// after that.
+    /// Reads the cell, the record and the stamp.
     fn reads(&self, state: &mut State, who: Id) {
         let read = state.cell.read();
         let epoch = match read {
@@ -129,7 +125,7 @@ impl Ends {
             _ => state.stamp.epoch,
         };
         let (known, knew) = (state.client(who).known, state.client(who).phase());
-        // The participant knows a later stage than the first, but finds none: MIGRATE-BACK-TO-OLD.
+        // MIGRATE-BACK-TO-OLD.
         let is_gone = read.is_none() && !matches!(knew, MovePhase::Old | MovePhase::Done);
         let verdict = match judge(known, read, state.record) {
             _ if is_gone && self.has(Fault::GoesOnByWhatItKnew) => {
@@ -141,7 +137,7 @@ impl Ends {
         };
         let client = state.client_mut(who);
         client.is_read = true;
-        // The new side's stamp has the epoch of a move that is done.
+        // The stamp of the new side has the epoch of a move that is done.
         let of_done = u16::from(verdict == MoveVerdict::Done);
         client.epoch = client.epoch.max(epoch).max(of_done).max(read.map_or(0, |read| read.stage.epoch));
         (client.awaits, client.stopped) = (false, false);
@@ -159,7 +155,6 @@ impl Ends {
         state.left_behind |= is_behind && !state.forgotten;
     }
 
-    /// Whether the participant may act by the phase that it knows.
     fn is_ready(&self, state: &State, who: Id) -> bool {
         let client = state.client(who);
         let is_member = state.member(who).registered && client.live && client.is_read && !client.stopped;
@@ -199,7 +194,7 @@ impl Ends {
     }
 
     /// The client counts its lease as lost, but the server still has its nodes. An acquisition without a node
-    /// on the old side continues when the client is back.
+    /// on the old side continues later.
     fn loses(&self, state: &mut State, who: Id) {
         state.losses += 1;
         let (holding, places) = (state.holding(who), state.places(who));

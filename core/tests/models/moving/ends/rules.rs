@@ -1,5 +1,3 @@
-//! Runs the model of a move's ends: it is sound without a fault, and finds every planted one.
-
 use latchwork_core::backend::decide::moving::MovePhase;
 
 use super::{Ends, Fault};
@@ -22,22 +20,19 @@ fn taken_back() -> Ends {
     }
 }
 
-/// The same bounds, but one participant was cut off before.
 fn one_is_away() -> Ends {
     Ends { members: 1, knew: Some(MovePhase::New), losses: 0, ..taken_back() }
 }
 
-/// Two members in the first phase, and two operators.
 fn beside_another() -> Ends {
     Ends { from: Some(MovePhase::Old), losses: 0, operators: 2, writes: 3, ..taken_back() }
 }
 
-/// One member, a participant that comes late, and an operator that finishes the move.
+/// One member, a late participant, and an operator that finishes the move.
 fn finished() -> Ends {
     Ends { members: 1, from: Some(MovePhase::Done), losses: 0, writes: 3, ..taken_back() }
 }
 
-/// Two operators finish the move.
 fn finished_by_two() -> Ends {
     Ends { operators: 2, writes: 5, ..finished() }
 }
@@ -97,7 +92,6 @@ fn migrate_back_to_old() {
     planted("ends: goes back unasked", bounds, Fault::GoesBackUnasked, Broken::TwoHolders);
 }
 
-/// Larger bounds: tier 2.
 mod larger {
     use super::*;
 

@@ -1,5 +1,3 @@
-//! The state of the old side, the knowledge of each participant, and its places on both sides.
-
 use latchwork_core::backend::decide::moving::evidence::{MoveId, MoveRecord, StageRead};
 use latchwork_core::backend::decide::moving::gate::{Course, GateMarker};
 use latchwork_core::backend::decide::moving::{Holding, MovePhase, Side, Sides, Stage};
@@ -7,13 +5,13 @@ use latchwork_core::backend::decide::moving::{Holding, MovePhase, Side, Sides, S
 use super::super::{Id, Server};
 use super::operator::Operator;
 
-/// The marker on the old side. The plain clients that it refuses are in the model of the gate.
+/// The plain clients that a marker refuses are in the model of the gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Mark {
     Nothing,
-    /// Participants are admitted.
+    /// Admits participants.
     Leaves,
-    /// No client is admitted.
+    /// Admits no client.
     Retired,
 }
 
@@ -28,7 +26,6 @@ impl Mark {
     }
 }
 
-/// The old side's stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Stamp {
     pub(super) version: u8,
@@ -36,20 +33,19 @@ pub(super) struct Stamp {
     pub(super) epoch: u16,
 }
 
-/// The cell with the stage. Its versions are not used again, even after a deletion.
+/// The cell with the stage. Versions are not used again, even after a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Cell {
-    /// The identity of the move.
     pub(super) id: u8,
     pub(super) version: u8,
     pub(super) stage: Option<Stage>,
 }
 
-/// Whether a participant has a place among the old side's clients.
+/// A participant's place among the old side's clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Entry {
     Out,
-    /// It has not read the marker yet.
+    /// It has not read the marker.
     Registered,
     In,
 }
@@ -73,7 +69,7 @@ pub(super) struct Client {
     pub(super) entry: Entry,
     // It counts on its lease on the old side.
     pub(super) live: bool,
-    // The stage that it read last, and whether it acts by it and acknowledges it.
+    // The stage that it read last, and whether it acts by it.
     pub(super) known: Option<StageRead>,
     pub(super) awaits: bool,
     pub(super) stopped: bool,
@@ -99,16 +95,13 @@ impl Client {
 pub(crate) struct State {
     pub(super) cell: Cell,
     pub(super) stamp: Stamp,
-    /// On the new side.
     pub(super) record: Option<MoveRecord>,
-    // The last identity.
     pub(super) ids: u8,
     pub(super) old: Server,
     pub(super) new: Server,
     pub(super) members: Vec<Member>,
     pub(super) clients: Vec<Client>,
     pub(super) operators: Vec<Operator>,
-    // The highest token.
     pub(super) highest: Option<(u16, u8)>,
     pub(super) losses: u8,
     pub(super) forgotten: bool,
@@ -117,7 +110,6 @@ pub(crate) struct State {
 }
 
 impl Cell {
-    /// The stage as a client reads it.
     pub(super) fn read(self) -> Option<StageRead> {
         let (id, version) = (MoveId::new(self.id.into()), self.version.into());
         self.stage.map(|stage| StageRead { id, version, stage })
@@ -155,13 +147,12 @@ impl State {
         &mut self.members[usize::from(who)]
     }
 
-    /// The sides on which the participant is admitted, if it counts on the lease there.
+    /// The sides on which the participant is admitted and counts on its lease.
     pub(super) fn holding(&self, who: Id) -> Holding {
         let first = |side| self.server(side).first() == Some(who);
         Holding { on: Sides { old: self.client(who).live && first(Side::Old), new: first(Side::New) } }
     }
 
-    /// The sides on which it has a node.
     pub(super) fn places(&self, who: Id) -> Sides {
         Sides { old: self.old.has(who), new: self.new.has(who) }
     }

@@ -1,10 +1,10 @@
-//! The model of the gate of a move, over [`GateMarker`] and [`Stage`], the code that decides it.
+//! The model of the gate of a move, over [`GateMarker`] and [`Stage`] (the MIGRATE-GATE rules,
+//! MIGRATE-EPOCH-RECORDED, CLIENT-REGISTER-FIRST, CLIENT-ACTS-REGISTERED).
 //!
-//! Plain clients of either side connect, read the marker, work, lose their place, come back, and leave.
-//! Operators begin the move, continue it, give it up, and open the new side; each request is a separate step.
-//! The participants acknowledge at once, and give a token in each stage: the model of the move itself has
-//! their steps. A state is broken if a plain client works on a side that is not the only one, or gives a
-//! token there that is below an earlier one.
+//! Plain clients of either side connect, read the marker, work, lose their place, come back and leave.
+//! Operators begin the move, continue it, give it up, and open the new side, with a step for each request.
+//! Participants acknowledge at once, and give a token in each stage. A state is broken if a plain client
+//! works on a side that is not the only one, or gives a token there below an earlier one.
 
 mod operator;
 mod rules;
@@ -20,7 +20,7 @@ use crate::explore::{Broken, Protocol};
 pub(super) enum Fault {
     /// CLIENT-REGISTER-FIRST: a client reads the marker, and then registers.
     ReadsFirst,
-    /// CLIENT-ACTS-REGISTERED: a client that has lost its place continues to work until it has read again.
+    /// CLIENT-ACTS-REGISTERED: a client that has lost its place works until it has read again.
     WorksUnregistered,
     /// MIGRATE-GATE: the clients are listed before the marker is written.
     ListsFirst,
@@ -28,45 +28,39 @@ pub(super) enum Fault {
     LeavesTheNewSideOpen,
     /// MIGRATE-GATE-ANEW: an existing marker is not written again.
     KeepsTheMarker,
-    /// MIGRATE-GATE-ANEW: the markers are written before there is a cell with the phase.
+    /// MIGRATE-GATE-ANEW: the markers are written before the cell.
     MarksBeforeTheCell,
-    /// MIGRATE-GATE-ANEW: an operator lifts the marker without a comparison of its version.
+    /// MIGRATE-GATE-ANEW: a marker is lifted without a comparison of its version.
     LiftsAnyMarker,
-    /// MIGRATE-GATE-OPENS-LAST: the new side is opened when holds are only there, before the move is done.
+    /// MIGRATE-GATE-OPENS-LAST: the new side opens before the move is done.
     OpensEarly,
-    /// MIGRATE-GATE-EACH-STEP: an operator takes a step without listing the clients after it read the
-    /// markers.
+    /// MIGRATE-GATE-EACH-STEP: a step is taken without a list of the clients.
     StepsUnlisted,
-    /// MIGRATE-GATE-EACH-STEP: an operator lists the clients before a step, but does not read the markers
-    /// before that.
+    /// MIGRATE-GATE-EACH-STEP: the clients are listed before a step, but the markers are not read.
     StepsUnmarked,
-    /// MIGRATE-GATE-EACH-STEP: an operator that repairs records the epoch before it lists the clients.
+    /// MIGRATE-GATE-EACH-STEP: a repair records the epoch before it lists the clients.
     RecordsBeforeTheList,
-    /// MIGRATE-EPOCH-RECORDED: a move is given up although the stamp of the old side has an earlier epoch.
+    /// MIGRATE-EPOCH-RECORDED: a move is given up while the old side's stamp has an earlier epoch.
     GivesUpBelow,
     /// MIGRATE-EPOCH-RECORDED: the epoch is recorded after the phase.
     RecordsLate,
-    /// MIGRATE-EPOCH-RECORDED: the phase is not read again before the epoch is recorded.
+    /// MIGRATE-EPOCH-RECORDED: the stage is not read again before the epoch is recorded.
     RecordsUnchecked,
-    /// MIGRATE-EPOCH-RECORDED: a move begins with the higher epoch of the two sides.
+    /// MIGRATE-EPOCH-RECORDED: a move begins with the higher epoch of both sides.
     BeginsHigher,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Gate {
-    /// The side of each plain client.
     pub(super) clients: Vec<Side>,
-    /// How often each client connects.
     pub(super) rounds: u8,
-    /// How often places are lost.
     pub(super) losses: u8,
     pub(super) operators: usize,
-    /// How often cells are written.
     pub(super) writes: u8,
-    /// How often a side goes back to its first stamp, while no operator acts. If it may happen, operators
-    /// check each step, and repair.
+    /// How often a side returns to its first stamp while no operator acts. If it may, operators check each
+    /// step, and repair.
     pub(super) forgets: u8,
-    /// The epoch in the stamp of each side at first.
+    /// The first epoch of each side's stamp.
     pub(super) epochs: [u16; 2],
     pub(super) fault: Option<Fault>,
 }
@@ -78,18 +72,18 @@ enum Doing {
     Early(bool),
     Registered,
     Works,
-    /// It knows that it has lost its place, and its holds with it.
+    /// It knows that it has lost its place and its holds.
     Away,
 }
 
-/// A cell, which may be absent, and its version. Versions are not used again.
+/// Versions are not used again, even after a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Cell<T> {
     version: u8,
     value: Option<T>,
 }
 
-/// The stamp of a side: whether it contains the move's marker, and its epoch.
+/// The stamp of a side: whether it has the move's marker, and its epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Stamp {
     version: u8,
@@ -97,12 +91,10 @@ struct Stamp {
     epoch: u16,
 }
 
-/// A plain client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Client {
     doing: Doing,
     rounds: u8,
-    // The epoch that the client has read.
     epoch: u16,
     // It was admitted while the marker was forgotten: operators must notice it, but cannot prevent its work.
     came_in: bool,
@@ -111,16 +103,15 @@ struct Client {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct State {
     phase: Cell<Stage>,
-    // The stamps of the old side and of the new side.
     stamps: [Stamp; 2],
     clients: Vec<Client>,
     operators: Vec<Operator>,
     writes: u8,
     losses: u8,
     forgets: u8,
-    // The sides whose marker was forgotten, and was not written since.
+    // Sides whose marker was forgotten and not written since.
     forgotten: [bool; 2],
-    // A step was taken while a client that came in worked.
+    // A step was taken while a client that `came_in` worked.
     passed_by: bool,
     // The epoch and the side of the highest token.
     highest: (u16, Side),
@@ -131,19 +122,15 @@ pub(super) struct State {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// The next step of this client.
     Client(usize),
     Leaves(usize),
     LosesItsPlace(usize),
-    /// This side goes back to the stamp that it had at first.
+    /// The side returns to its first stamp.
     Forgets(Side),
-    /// The operator writes again the markers that were forgotten.
+    /// The operator writes forgotten markers again.
     Repairs(usize),
-    /// The next step of this operator.
     Operator(usize),
-    /// The operator begins, or continues.
     Forward(usize),
-    /// It goes back, or gives the move up.
     Back(usize),
 }
 
@@ -151,7 +138,6 @@ fn index(side: Side) -> usize {
     usize::from(side == Side::New)
 }
 
-/// The marker that this move has on a side.
 fn marker(side: Side) -> GateMarker {
     let course = if side == Side::Old { Course::Leaves } else { Course::Arrives };
     GateMarker { course, name: Some("m".to_owned()), url: "memory://there".to_owned() }
@@ -185,7 +171,6 @@ impl Gate {
             client.came_in = came_in && client.doing == Doing::Works;
         }
         match (before, client.doing) {
-            // A refusal ends everything that the client has read.
             (_, Doing::Outside) => client.epoch = 0,
             (Doing::Outside, Doing::Early(_)) | (Doing::Registered, _) => client.epoch = stamp.epoch,
             _ => {}
@@ -196,7 +181,6 @@ impl Gate {
         }
     }
 
-    /// Whether a plain client that is registered on this side is listed.
     fn lists_an_outsider(&self, state: &State, side: Side) -> bool {
         let stands = |client: &Client| matches!(client.doing, Doing::Registered | Doing::Works);
         state.clients.iter().zip(&self.clients).any(|(client, of)| *of == side && stands(client))

@@ -1,55 +1,48 @@
-//! The steps of an operator at the gate.
-
 use latchwork_core::backend::decide::moving::gate::GateMarker;
 use latchwork_core::backend::decide::moving::{MovePhase, Side, Stage, Step as Decision, Way};
 
 use super::{Cell, Fault, Gate, Stamp, State, index, marker};
 
-/// The next request of an operator, which may stop for good before any of them.
+/// The next request of an operator, which may stop before any of them. Unless stated otherwise, a `u8` is the
+/// version of the cell that it read, and an array has the versions of the markers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Operator {
     Idle,
-    /// It begins, and marks this side. It has read the cell at this version, and written markers of these
-    /// versions.
+    /// It marks this side.
     Marks(Side, u8, [u8; 2]),
-    /// By a fault: it has marked both sides, and only now makes the cell.
+    /// By a fault: it has marked both sides, and makes the cell.
     Creates([u8; 2]),
-    /// It lists this side's clients.
     Lists(Side, u8, [u8; 2]),
-    /// It reads the stamp of the side that gives the next stage's tokens, before it writes that stage over
-    /// this version.
+    /// It reads the stamp that gives the next stage's tokens. Then it writes that stage over this version.
     ReadsStamp(u8, Stage),
-    /// The stamp, at the version that is the last field, has an earlier epoch: it reads the cell again.
+    /// The stamp has an earlier epoch, at the version in the last field: it reads the cell again.
     ReadsAgain(u8, Stage, u8),
-    /// It records the epoch over the stamp's version, the last field.
+    /// It records the epoch over the stamp's version.
     Records(u8, Stage, u8),
-    /// By a fault: it records the epoch after it has written the stage.
+    /// By a fault: it records the epoch after the stage.
     RecordsLate(Stage),
-    /// It reads this side's marker, before it lists the clients and takes the step.
+    /// It reads this side's marker before it lists the clients.
     ChecksMarker(Side, u8, Stage),
-    /// It lists this side's clients, before it takes the step.
+    /// It lists this side's clients before a step.
     ChecksClients(Side, u8, Stage),
-    /// It writes this side's marker if there is none. It has written markers of these versions.
+    /// It writes this side's marker if there is none.
     Repairs(Side, [Option<u8>; 2]),
     /// It has written the markers, and reads the cell again.
     ReadsRepaired([Option<u8>; 2]),
     /// It removes the marker that it wrote on this side.
     Unmarks(Side, [Option<u8>; 2]),
-    /// It lists this side's clients after it wrote the markers, and then records the epoch of this stage.
+    /// It lists this side's clients, and then records the epoch of this stage.
     ListsRepaired(Side, Stage),
-    /// It reads the stamp of the side that gives the stage's tokens.
     ReadsForgotten(Stage),
-    /// It records the epoch over that stamp.
     RecordsForgotten(Stage, u8),
-    /// It writes the next stage over this version of the cell.
     Steps(u8, Stage),
-    /// It gives the move up: it has read the markers' versions, and reads the cell.
+    /// It has read the markers' versions to give up, and reads the cell.
     ReadsToGiveUp([u8; 2]),
     /// It deletes the cell over this version.
     Ends([u8; 2], u8),
-    /// It lifts the marker of this side over its version.
+    /// It lifts this side's marker over its version.
     Lifts([u8; 2], Side),
-    /// It opens the new side, over this version of its marker.
+    /// It opens the new side over this version of its marker.
     Opens(u8),
     /// It has read the version of the new side's marker, and reads the cell.
     ReadsToOpen(u8),
@@ -63,7 +56,6 @@ impl State {
                 let stands = |client: &super::Client| client.came_in && client.doing == super::Doing::Works;
                 self.passed_by |= self.clients.iter().any(stands);
             }
-            // A client that came in is now a plain client of an open side.
             None => {
                 self.clients.iter_mut().for_each(|client| client.came_in = false);
                 self.forgotten = [false; 2];
@@ -87,7 +79,7 @@ impl Gate {
         let marks = if self.has(Fault::LeavesTheNewSideOpen) { Side::Old } else { Side::New };
         state.operators[who] = match value {
             None if self.has(Fault::MarksBeforeTheCell) => Operator::Marks(marks, version, [0; 2]),
-            // The creation is a separate request: the operator reads the cell in its next step.
+            // The creation is a separate request, so it reads the cell in its next step.
             None => return self.creates(state),
             Some(Stage { phase: MovePhase::Old, .. }) if self.has(Fault::MarksBeforeTheCell) => {
                 Operator::Idle
@@ -108,7 +100,6 @@ impl Gate {
         };
     }
 
-    /// From the decision to take a step to its check.
     fn checks(&self, version: u8, next: Stage) -> Operator {
         match self.forgets {
             0 => Operator::ReadsStamp(version, next),
@@ -122,14 +113,13 @@ impl Gate {
         let marks = state.stamps.map(|stamp| stamp.version);
         state.operators[who] = match value.map(|stage| stage.step(&version, [], Way::Back)) {
             Some(Decision::Write(next)) => self.checks(version, next),
-            // Otherwise plain clients would give tokens below the tokens of the move.
+            // Otherwise plain clients would give tokens below the move's tokens.
             Some(_) if self.keeps_the_cell(state) => Operator::Idle,
-            // Nothing has moved yet, or nothing is moved any more.
             _ => Operator::ReadsToGiveUp(marks),
         };
     }
 
-    /// The move begins with the old side's epoch, because plain clients still give tokens there.
+    /// Plain clients still give tokens with the old side's epoch.
     fn creates(&self, state: &mut State) {
         let [old, new] = state.stamps.map(|stamp| stamp.epoch);
         let epoch = if self.has(Fault::BeginsHigher) { old.max(new) } else { old };
@@ -152,7 +142,7 @@ impl Gate {
             {
                 Operator::Idle
             }
-            // The cell remains if its epoch is above the epoch of the stamp, which was lost.
+            // MIGRATE-GATE-EACH-STEP: the stamp's epoch was lost.
             Operator::Lists(side, ..)
                 if self.lists_an_outsider(state, side) && self.keeps_the_cell(state) =>
             {
@@ -204,7 +194,6 @@ impl Gate {
         };
     }
 
-    /// From the decision of a step to its write. Between them the epoch is recorded.
     fn steps(&self, state: &mut State, doing: Operator) -> Operator {
         match doing {
             Operator::ReadsStamp(version, next) => {
@@ -248,7 +237,7 @@ impl Gate {
         }
     }
 
-    /// Marks the new side first, so that plain clients of the old side can work as long as possible.
+    /// The new side first, so that plain clients of the old side can work longer.
     fn marks(&self, state: &mut State, side: Side, version: u8, mut marks: [u8; 2]) -> Operator {
         let (stands, own) = (state.stamps[index(side)].marked.then(|| marker(side)), marker(side));
         if own.may_follow(stands.as_ref()) && !(self.has(Fault::KeepsTheMarker) && stands.is_some()) {
@@ -271,7 +260,6 @@ impl Gate {
         }
     }
 
-    /// The list has no plain client: the operator prepares the first step.
     fn begins(&self, state: &State, version: u8) -> Operator {
         match state.phase.value.map(|stage| stage.step(&version, [], Way::Forward)) {
             Some(Decision::Write(next)) => self.checks(version, next),
@@ -279,13 +267,13 @@ impl Gate {
         }
     }
 
-    /// Whether, in the first phase, the epoch of the old side's stamp is below the epoch of the cell.
+    /// In the first phase, returns whether the old side's stamp has a lower epoch than the cell.
     fn keeps_the_cell(&self, state: &State) -> bool {
         let says_more = |stage: Stage| stage.phase == MovePhase::Old && state.stamps[0].epoch < stage.epoch;
         self.forgets > 0 && !self.has(Fault::GivesUpBelow) && state.phase.value.is_some_and(says_more)
     }
 
-    /// Checks the markers and clients on which a step depends, and writes forgotten markers again.
+    /// Checks the markers and clients before a step, and writes forgotten markers again.
     fn repairs(&self, state: &mut State, doing: Operator) -> Operator {
         match doing {
             Operator::ChecksMarker(side, version, next) => match (state.stamps[index(side)].marked, side) {

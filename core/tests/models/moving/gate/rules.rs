@@ -1,11 +1,8 @@
-//! Runs the model of the gate: it is sound without a fault, and finds every planted one.
-
 use latchwork_core::backend::decide::moving::Side;
 
 use super::{Fault, Gate};
 use crate::explore::{Broken, assert_found_as, assert_sound, long};
 
-/// One operator, which begins and continues to the end.
 fn one() -> Gate {
     Gate {
         clients: vec![Side::Old, Side::New],
@@ -24,18 +21,18 @@ fn two() -> Gate {
     Gate { clients: vec![Side::Old], rounds: 2, losses: 0, operators: 2, writes: 9, ..one() }
 }
 
-/// One operator. It goes forward until the new side gives the tokens, then back, and gives the move up; or it
-/// goes to the end.
+/// One operator, which goes forward until the new side gives tokens, and then back until it gives the move up,
+/// or to the end.
 fn there_and_back() -> Gate {
     Gate { clients: vec![Side::Old], losses: 0, writes: 13, ..one() }
 }
 
-/// The same between namespaces whose epochs an earlier move raised.
+/// The same after an earlier move, which raised epochs.
 fn moved_before() -> Gate {
     Gate { clients: vec![Side::Old, Side::New], epochs: [1, 3], ..there_and_back() }
 }
 
-/// One operator, which repairs the markers that its servers forget.
+/// Servers forget markers, and the operator repairs them.
 fn forgotten() -> Gate {
     Gate { clients: vec![Side::Old], losses: 0, forgets: 1, writes: 13, ..one() }
 }
@@ -111,12 +108,12 @@ fn migrate_gate_opens_last() {
 
 #[test]
 fn migrate_epoch_recorded() {
-    // One operator dies between the two writes, and another continues.
+    // One operator dies between the two writes.
     let late = Gate { fault: Some(Fault::RecordsLate), operators: 2, ..there_and_back() };
     assert_found_as("gate: records late", late, Broken::TokenBack);
     let higher = Gate { fault: Some(Fault::BeginsHigher), ..moved_before() };
     assert_found_as("gate: begins with the higher epoch", higher, Broken::TokenBack);
-    // Two clients of the new side; the move that raises the epoch is given up.
+    // Two clients of the new side. The move that raises the epoch is given up.
     let beside = Gate { clients: vec![Side::New; 2], rounds: 1, operators: 2, ..there_and_back() };
     let unchecked = Gate { fault: Some(Fault::RecordsUnchecked), ..beside };
     assert_found_as("gate: records unchecked", unchecked, Broken::TokenBack);

@@ -1,5 +1,3 @@
-//! The tokens of plain clients and of participants.
-
 use latchwork_core::backend::decide::moving::{MovePhase, Side};
 
 use super::State;
@@ -9,17 +7,14 @@ impl State {
         self.phase.value.map_or(MovePhase::Old, |stage| stage.phase)
     }
 
-    /// Whether a plain client's token is below an earlier one.
     pub(super) fn goes_back(&self, epoch: u16, side: Side) -> bool {
         match (self.phase(), side) {
             (MovePhase::Old, Side::New) => epoch < self.beside,
             (MovePhase::Old, Side::Old) | (MovePhase::Done, Side::New) => self.is_below(epoch, side),
-            // The client is outside.
             _ => false,
         }
     }
 
-    /// A plain client gives a token.
     pub(super) fn plain_gives(&mut self, epoch: u16, side: Side) {
         self.token_back |= self.goes_back(epoch, side);
         match (self.phase(), side) {
@@ -29,21 +24,19 @@ impl State {
         }
     }
 
-    /// Whether a token of this epoch and side is below an earlier one. Tokens of one side and epoch rise by
-    /// their sequence numbers.
+    /// Tokens of one side and epoch rise by their sequence numbers.
     pub(super) fn is_below(&self, epoch: u16, side: Side) -> bool {
         let (highest, of) = self.highest;
         epoch < highest || epoch == highest && side != of
     }
 
-    /// A client gives a token.
     pub(super) fn gives(&mut self, epoch: u16, side: Side) {
         self.token_back |= self.is_below(epoch, side);
         self.highest = (epoch.max(self.highest.0), side);
     }
 
-    /// Participants give tokens after the phase was written or its cell deleted. If there is no cell, they
-    /// have read the stamp after it.
+    /// Participants give tokens after each write of the phase. Without a cell they use the epoch of the old
+    /// side's stamp.
     pub(super) fn participants_give(&mut self) {
         let (epoch, side) = match self.phase.value {
             Some(stage) => (stage.epoch, stage.phase.token()),

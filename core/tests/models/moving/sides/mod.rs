@@ -1,15 +1,14 @@
-//! The model of the two sides of a move, over [`judge`](evidence::judge) and [`Found`], the code that decides
-//! it: sides that are not the sides of all clients, and sides that lose data.
+//! The model of the two sides of a move, over [`judge`](evidence::judge) and [`Found`] (MIGRATE-SAME-SIDES,
+//! the MIGRATE-RECORD- rules, MIGRATE-ONE-LIST, MIGRATE-REPAIR-KEEPS): clients with different sides, and
+//! sides that lose data.
 //!
-//! There are three servers. Participants and operators each name two of them. A server has the stage of a move
-//! from it, and the record of a move to it; both are lost when it is wiped, and the last write of both when it
-//! goes back to an earlier copy. A hold is a set of servers on which no other client has a node, and a value
-//! is on the servers that have its latest change. A participant reads stage and record in one step. The writes
-//! of an operator are separate steps: the first stage, the record, the stage, and the copy of the value.
-//!
-//! A state is broken if two clients hold, if a token has an earlier epoch than another one before it, or if a
-//! client uses a value that is not the latest one, or an operator deletes the latest one. Losses of a server
-//! itself do not count. Markers, plain clients and epochs of stamps are in the model of the gate.
+//! Each participant and each operator names two of three servers. A server has the stage of a move from it
+//! and the record of a move to it. It loses both when it is wiped, and their last write when it returns to an
+//! earlier copy. A hold is a set of servers on which no other client has a node, and a value is on the
+//! servers that have its latest change. A participant reads stage and record in one step; an operator writes
+//! in separate steps. A state is broken if two clients hold, if a token's epoch goes back, if a client uses
+//! an old value, or if an operator deletes the latest one. Losses of a server itself do not count. Markers,
+//! plain clients and epochs of stamps are in the model of the gate.
 
 mod operator;
 mod participant;
@@ -27,38 +26,30 @@ use crate::explore::{Broken, Protocol};
 pub(super) enum Fault {
     /// MIGRATE-SAME-SIDES: a participant follows a stage without a look at the record.
     IgnoresTheRecord,
-    /// MIGRATE-RECORD-FIRST: no phase is announced in the record, and participants look at it only if there is no
+    /// MIGRATE-RECORD-FIRST: no phase is announced, and participants look at the record only if there is no
     /// stage.
     RecordsNothing,
     /// MIGRATE-RECORD-COMPLETED: an operator takes another step than the announced one.
     CompletesNothing,
-    /// MIGRATE-REPAIR-KEEPS: an operator restores the record of a new side that had the values.
+    /// MIGRATE-REPAIR-KEEPS: the record of a new side that had the values is restored.
     RepairsOverLoss,
 }
 
-/// Two of the servers.
 pub(super) type Ends = (usize, usize);
 
 #[derive(Clone, Debug)]
 pub(super) struct Places {
-    /// The sides of each participant.
     pub(super) participants: Vec<Ends>,
-    /// The sides of each operator.
     pub(super) operators: Vec<Ends>,
-    /// How often stages are written.
     pub(super) writes: u8,
-    /// How often a server loses all its data.
     pub(super) wipes: u8,
-    /// How often a server goes back to the data before its last write.
+    /// How often a server returns to the data before its last write.
     pub(super) backs: u8,
-    /// How often values are used.
     pub(super) uses: u8,
-    /// How often each participant acquires.
     pub(super) rounds: u8,
     pub(super) fault: Option<Fault>,
 }
 
-/// The stage of a move from a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Staged {
     read: StageRead,
@@ -66,7 +57,7 @@ struct Staged {
     copies: bool,
 }
 
-/// The data of a server that it may lose.
+/// The data that a server may lose.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Data {
     stage: Option<Staged>,
@@ -74,7 +65,6 @@ struct Data {
     record: Option<MoveRecord>,
     /// The other side of the move from here.
     leaves_to: Option<usize>,
-    /// The members, with their reports.
     members: Vec<Option<MemberSays>>,
 }
 
@@ -86,14 +76,12 @@ struct Server {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Client {
-    /// It is connected.
     came: bool,
     known: Option<Staged>,
     done: bool,
     is_read: bool,
     stopped: Option<Contradiction>,
     awaits: bool,
-    /// The servers of its hold.
     hold: Sides,
     rounds: u8,
 }
@@ -108,9 +96,9 @@ pub(super) struct State {
     backs: u8,
     uses: u8,
     ids: u128,
-    /// The servers that have the latest change of the value; `None` after a server has lost it.
+    /// The servers that have the latest change of the value. `None` after a server has lost it.
     latest: Option<[bool; 3]>,
-    /// The servers that were wiped: no client can use a value there that another one has changed.
+    /// No client can use a value on a wiped server.
     wiped: [bool; 3],
     epoch: u16,
     token_back: bool,
@@ -137,7 +125,6 @@ impl Places {
         self.fault == Some(fault)
     }
 
-    /// The servers of this hold.
     fn servers_of(&self, who: usize, sides: Sides) -> Vec<usize> {
         let (old, new) = self.participants[who];
         let on = [(sides.old, old), (sides.new, new)];
@@ -154,14 +141,12 @@ impl State {
         }
     }
 
-    /// Changes a server that may lose this write.
     fn write(&mut self, server: usize, change: impl FnOnce(&mut Data)) {
         let server = &mut self.servers[server];
         server.before = Some(server.now.clone());
         change(&mut server.now);
     }
 
-    /// All data on a server is lost, with the nodes of its holds.
     fn wiped(&mut self, places: &Places, server: usize) {
         let members = vec![None; places.participants.len()];
         self.servers[server] = Server { now: Data { members, ..Data::default() }, before: None };
@@ -170,7 +155,6 @@ impl State {
             let hold = places.servers_of(who, self.clients[who].hold);
             let client = &mut self.clients[who];
             if ends.0 == server && !client.done {
-                // Its membership is lost, and its holds with it.
                 (client.is_read, client.hold) = (false, Sides::default());
             }
             if hold.contains(&server) {
@@ -266,7 +250,7 @@ impl Protocol for Places {
                 if let Some(before) = state.servers[server].before.take() {
                     state.servers[server].now = before;
                 }
-                // A member that the copy does not have loses its membership, and its hold with it.
+                // A member that the copy does not have loses its membership and its hold.
                 for who in 0..state.clients.len() {
                     let is_member = state.servers[server].now.members[who].is_some();
                     let client = &mut state.clients[who];
@@ -283,7 +267,7 @@ impl Protocol for Places {
         if state.clients.iter().filter(|client| client.hold != Sides::default()).count() > 1 {
             return Some(Broken::TwoHolders);
         }
-        // A client that has not heard of a switch that is lost gives tokens of the side before.
+        // A client that does not know of the lost switch gives tokens of the earlier side.
         if state.token_back && state.backs == 0 {
             return Some(Broken::TokenBack);
         }
@@ -291,7 +275,6 @@ impl Protocol for Places {
     }
 }
 
-/// The side of these ends.
 fn at(ends: Ends, side: Side) -> usize {
     match side {
         Side::Old => ends.0,

@@ -1,5 +1,3 @@
-//! The steps of an operator.
-
 use latchwork_core::backend::decide::moving::evidence::{Contradiction, MoveId, MoveRecord, StageRead};
 use latchwork_core::backend::decide::moving::obstacles::{
     Found, MarkerStanding, MemberSays, Obstacle, Stored, TakesPart, Wanted,
@@ -9,18 +7,17 @@ use latchwork_core::backend::decide::moving::{MovePhase, Side, Stage, Way};
 
 use super::{Ends, Fault, Places, Staged, State, at};
 
-/// The next request of an operator, which may stop for good before any of them.
+/// The next request of an operator, which may stop before any of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Doing {
     Idle,
-    /// It makes the first stage.
     Creates,
-    /// It marks the sides, and writes the first record, for this stage.
+    /// It marks the sides, and writes the first record.
     Prepares(StageRead),
     /// It writes the record over the record that it has read, and then the stage over this one.
     Announces(Staged, WholeStage, Option<MoveRecord>),
     Writes(Staged, WholeStage),
-    /// It deletes the stage, and then the record.
+    /// It marks the record as given up, and deletes the stage.
     Deletes(Staged),
     Clears(Staged),
 }
@@ -70,7 +67,7 @@ impl Places {
 
     fn is_let(&self, found: &Found, wanted: Wanted) -> bool {
         let passed = |obstacle: &Obstacle| match obstacle {
-            // The epochs of the stamps, and lost markers, are in the model of the gate.
+            // These are in the model of the gate.
             Obstacle::MarkerLost(_) | Obstacle::NotOpened => true,
             Obstacle::Contradicts(_) | Obstacle::MemberAhead => self.has(Fault::RecordsNothing),
             _ => false,
@@ -132,7 +129,6 @@ impl Places {
         };
     }
 
-    /// Makes the other side a copy of this one, in one step.
     fn copies(&self, state: &mut State, ends: Ends, from: Side) {
         let (source, target) = (at(ends, from), at(ends, from.other()));
         if let Some(latest) = &mut state.latest {
@@ -203,7 +199,6 @@ impl Places {
         Doing::Idle
     }
 
-    /// The stage is read again, and the record is written over the one that was read.
     fn announces(
         &self,
         state: &mut State,
@@ -279,7 +274,6 @@ fn given_up(record: MoveRecord) -> MoveRecord {
     MoveRecord { to: None, ..record }
 }
 
-/// Writes a stage over the one that was read, if that is the current one.
 fn writes(state: &mut State, server: usize, over: Staged, next: WholeStage) {
     if state.servers[server].now.stage != Some(over) {
         return;

@@ -1,5 +1,3 @@
-//! The steps of a participant.
-
 use latchwork_core::backend::decide::moving::evidence::{MoveVerdict, continues, judge};
 use latchwork_core::backend::decide::moving::obstacles::MemberSays;
 use latchwork_core::backend::decide::moving::values::ValuesAt;
@@ -38,7 +36,6 @@ impl Places {
         }
     }
 
-    /// Joins the members, if necessary, and reads the stage and the record.
     pub(super) fn reads(&self, state: &mut State, who: usize) {
         let (old, new) = self.participants[who];
         if state.clients[who].done {
@@ -52,7 +49,6 @@ impl Places {
         let (known, read) = (state.clients[who].known, staged);
         let record = state.servers[new].now.record;
         let verdict = match judge(known.map(|known| known.read), read.map(|read| read.read), record) {
-            // By the stage alone.
             _ if self.has(Fault::IgnoresTheRecord) => match read {
                 Some(_) => MoveVerdict::Follows,
                 None => MoveVerdict::NoMove,

@@ -1,9 +1,6 @@
-//! Runs the model of the sides: it is sound without a fault, and finds every planted one.
-
 use super::{Fault, Places};
 use crate::explore::{Broken, assert_found_as, assert_sound, long};
 
-/// One participant and one operator of the same sides.
 fn one() -> Places {
     Places {
         participants: vec![(0, 1)],
@@ -17,7 +14,6 @@ fn one() -> Places {
     }
 }
 
-/// Two participants of the same sides.
 fn two() -> Places {
     Places { participants: vec![(0, 1); 2], uses: 0, ..one() }
 }
@@ -27,7 +23,6 @@ fn elsewhere() -> Places {
     Places { participants: vec![(0, 1), (0, 2)], uses: 0, ..one() }
 }
 
-/// The operator has exchanged the sides.
 fn exchanged() -> Places {
     Places { operators: vec![(1, 0)], ..one() }
 }
@@ -52,8 +47,8 @@ fn a_side_that_loses_all_data_harms_no_client() {
     assert_sound("sides: two hold, a side is wiped", Places { wipes: 1, writes: 6, ..two() });
 }
 
-/// Values are left out: a client that does not know yet that its old side has lost the end of a freeze may change a
-/// value after the copy.
+/// Without values: a client that does not know yet that its old side has lost the end of a freeze may change
+/// a value after the copy.
 #[test]
 fn a_side_that_loses_its_last_write_makes_no_two_holders() {
     assert_sound("sides: two hold, a side goes back", Places { backs: 1, writes: 6, ..two() });

@@ -1,16 +1,13 @@
 //! The model of values that move with their locks, over
-//! [`moving::values`](latchwork_core::backend::decide::moving::values), the code that decides this.
+//! [`moving::values`](latchwork_core::backend::decide::moving::values) (the MIGRATE-VALUES- rules).
 //!
-//! A count is in a cell on the old side; it moves to the new side and back. Participants add to it, delete it
-//! and read it. A participant sends a request by the stage that it knows. The request is carried out later or
-//! never, its answer may be lost, and an add is then sent again. A participant loses its membership first by
-//! its own clock and then on the server. An operator freezes the count, waits until it is alone in a queue on
-//! the target side, copies, compares, and takes the step. Or it deletes, in a pass of the same form, cells of
-//! a side that no client uses. Operators' writes are carried out late too, and operators lose their nodes. A
-//! dead operator takes no further step, which every state allows.
-//!
-//! Each side also records, invisible to the protocol, which changes have made its cell. A state is broken if
-//! a read shows less than was confirmed, or shown by a read, before it began; or if a change is made twice.
+//! A count is in a cell on one side, and moves to the other and back. Participants add to it, delete it and
+//! read it, by the stage that they know. A request is carried out later or never, its answer may be lost, and
+//! an add is then sent again. A membership is lost first by the participant's clock, then on the server. An
+//! operator freezes the count, waits until it is alone in a queue on the target, copies, compares, and takes
+//! the step. In a pass of the same form it deletes cells of a side that no client uses. Operators' writes may
+//! be late, and operators lose their nodes. A state is broken if a read shows less than was confirmed or
+//! shown before it began, or if a change is made twice: each side records which changes have made its cell.
 
 mod operator;
 mod participant;
@@ -25,44 +22,41 @@ use crate::explore::{Broken, Protocol};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Fault {
-    /// MIGRATE-VALUES-FREEZE: participants change the count while it is copied.
     FreezesNothing,
-    /// MIGRATE-VALUES-FREEZE: participants read the count during the copy, and accept it if they read the
-    /// same stage again afterwards.
+    /// MIGRATE-VALUES-FREEZE: participants read during the copy, and accept the count if the stage is the
+    /// same afterwards.
     ReadsWhileFrozen,
     /// MIGRATE-VALUES-ACK-WAITS: a participant acknowledges before its requests are answered.
     AcknowledgesAtOnce,
-    /// MIGRATE-VALUES-LIVE-MEMBER: a client uses an answer although it is no longer a member.
+    /// MIGRATE-VALUES-LIVE-MEMBER: a client that is no longer a member uses an answer.
     CountsAnyAnswer,
     /// MIGRATE-VALUES-HELD-COPY: an operator's write is carried out after its node has ended.
     CopiesWithoutHold,
-    /// MIGRATE-VALUES-STAGE-ANEW: an operator acts under the version that it read, and writes no new one.
+    /// MIGRATE-VALUES-STAGE-ANEW: an operator acts under the version that it read.
     KeepsTheVersion,
-    /// MIGRATE-VALUES-STAGE-ANEW: an operator reads the stage only after its admission, and then writes that
-    /// stage again.
+    /// MIGRATE-VALUES-STAGE-ANEW: an operator reads the stage only after its admission, and writes it
+    /// again.
     ReadsBehindAdmission,
     /// MIGRATE-VALUES-ACK-WAITS: an operator waits for no acknowledgement.
     AsksNobody,
-    /// MIGRATE-VALUES-FRESH-HOLD: an operator takes the step under the same node as its write.
+    /// MIGRATE-VALUES-FRESH-HOLD: an operator takes the step under the node of its write.
     StepsByTheSameHold,
-    /// MIGRATE-VALUES-VERIFY: an operator takes the step after it has sent its writes, without a comparison.
+    /// MIGRATE-VALUES-VERIFY: an operator takes the step without a comparison.
     ComparesNoCells,
-    /// MIGRATE-VALUES-MIRROR: cells that the source does not have remain on the target.
+    /// MIGRATE-VALUES-MIRROR: cells that the source does not have remain.
     LeavesExtras,
     /// MIGRATE-VALUES-MIRROR: only the number is copied, without its records.
     CopiesTheNumber,
-    /// MIGRATE-VALUES-CLEAR: an operator deletes by the stage that it read, and does not write the stage
-    /// again.
+    /// MIGRATE-VALUES-CLEAR: an operator deletes by the stage that it read, and does not write it again.
     ClearsByWhatItRead,
     /// MIGRATE-COMPARE-AND-SET: an operator writes the stage without a comparison.
     ComparesNothing,
 }
 
-/// A change of the count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
     Add,
-    /// A deletion. The recipes never send it again, nor does the model.
+    /// The recipes never send a deletion again, nor does the model.
     Delete,
 }
 
@@ -71,34 +65,27 @@ pub(super) struct Copying {
     pub(super) begins: WholeStage,
     /// The changes of each participant, in order.
     pub(super) changes: Vec<Vec<Kind>>,
-    /// How often an add is sent.
     pub(super) tries: u8,
-    /// How often each participant reads.
     pub(super) reads: u8,
-    /// How often a membership is lost.
     pub(super) losses: u8,
     pub(super) operators: usize,
-    /// How often the stage is written.
     pub(super) writes: u8,
     /// How often an operator sends its writes.
     pub(super) copies: u8,
     /// Operators also delete the cells of a side that no client uses.
     pub(super) clears: bool,
-    /// How often an operator's node is lost.
     pub(super) expiries: u8,
     pub(super) fault: Option<Fault>,
 }
 
-/// A participant's number.
 type Id = u8;
 
 /// A set of changes, one bit each.
 type Changes = u8;
 
-/// The cell on one side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Count {
-    /// The changes of which the cell has records; `None` if there is no cell.
+    /// The changes of which the cell has records. `None`: there is no cell.
     records: Option<Changes>,
     // All changes that made the cell, and the changes since its last deletion.
     made: Changes,
@@ -106,7 +93,7 @@ struct Count {
 }
 
 impl Count {
-    /// Makes a change, unless there is a record of it. Returns whether it was made before since the last
+    /// Makes a change, unless the cell has a record of it. Returns whether it was made before since the last
     /// deletion.
     fn apply(&mut self, change: Changes, kind: Kind) -> bool {
         match (kind, self.records) {
@@ -132,7 +119,6 @@ struct Server {
     queue: Vec<u8>,
 }
 
-/// A write of an operator, on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Copy {
     node: u8,
@@ -150,7 +136,7 @@ pub(super) struct State {
     operators: Vec<Operator>,
     requests: Vec<Request>,
     copies: Vec<Copy>,
-    // The changes that were confirmed, or shown by a read.
+    // Changes that were confirmed, or shown by a read.
     known: Changes,
     next_node: u8,
     losses: u8,
@@ -165,7 +151,6 @@ pub(super) enum Step {
     ReadsStage(Id),
     Acknowledges(Id),
     Sends(Id),
-    /// A request is carried out.
     Lands(usize),
     Hears(Id),
     HearsNothing(Id),
@@ -177,7 +162,7 @@ pub(super) enum Step {
     Expires(Id),
     Returns(Id),
     Of(usize, operator::Move),
-    /// An operator's write is carried out, if its node still exists.
+    /// The write is carried out if its node still exists.
     CopyLands(usize),
 }
 
@@ -196,7 +181,6 @@ impl State {
         }
     }
 
-    /// The versions that the members have acknowledged.
     fn acknowledged(&self) -> Vec<Option<u8>> {
         self.clients.iter().filter(|client| client.registered).map(|client| client.acknowledged).collect()
     }

@@ -1,41 +1,32 @@
-//! The steps of one operator.
-
 use latchwork_core::backend::decide::moving::values::{WholeStage, WholeStep};
 use latchwork_core::backend::decide::moving::{Side, Way};
 
 use super::{Copy, Copying, Count, Fault, State, Step, other};
 
-/// The steps of an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::moving) enum Move {
-    /// It reads the stage and the members' acknowledgements.
+    /// It reads the stage and the acknowledgements.
     Checks(Way),
-    /// It reads the stage, and prepares to delete the cells of the side that no client uses.
+    /// It reads the stage before it deletes the cells of the side that no client uses.
     ChecksToClear,
-    /// It joins the queue of the target side.
     Joins,
-    /// It learns that it is admitted, and so is alone there.
+    /// It learns that it is alone there.
     Admitted,
     /// It writes the same stage again.
     Renews,
     /// It reads the source, and sends its write.
     Copies,
-    /// It reads both sides.
     Compares,
-    /// It writes the next stage.
     Writes,
     Leaves,
-    /// The server ends its node; the operator does not know it.
+    /// The server ends its node without its knowledge.
     Lapses,
 }
 
-/// The task of an operator while it is alone on the target side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Pass {
     Copies,
-    /// It compares, and then takes the step.
     Compares,
-    /// It deletes.
     Clears,
 }
 
@@ -43,13 +34,12 @@ pub(super) enum Pass {
 pub(super) enum Task {
     #[default]
     Idle,
-    /// It has checked this version, and next writes this stage.
+    /// It writes this stage next, over this version.
     Decided(u8, WholeStage),
-    /// It has read this version, in which values leave this side, or in which clients use this side.
+    /// It has read this version, and will copy from this side, or delete on the other one.
     Wants(u8, Side, Pass),
     /// It has written the same stage again, with this version.
     Renewed(u8, Side, Pass),
-    /// It has sent its write.
     Copied(Side),
 }
 
@@ -57,12 +47,11 @@ pub(super) enum Task {
 pub(super) struct Operator {
     pub(super) task: Task,
     node: Option<u8>,
-    // It knows that it is admitted.
     admitted: bool,
 }
 
 impl Task {
-    /// The side that a task copies from, if the task needs the hold.
+    /// The side that it copies from, if the task needs the hold.
     fn from(self) -> Option<Side> {
         match self {
             Task::Wants(_, from, _) | Task::Renewed(_, from, _) | Task::Copied(from) => Some(from),
@@ -150,7 +139,6 @@ impl Copying {
                 operator.task = Task::Idle;
             }
             Move::Leaves => match operator.task {
-                // Again under the same node.
                 Task::Copied(from) if self.has(Fault::StepsByTheSameHold) => {
                     operator.task = Task::Renewed(state.version, from, Pass::Compares);
                 }
@@ -170,7 +158,7 @@ impl Copying {
         state.operators[at] = operator;
     }
 
-    /// The order of the operator's two reads does not matter, because acknowledgements name the version.
+    /// The order of the two reads does not matter, because acknowledgements name the version.
     fn decides(&self, state: &State, way: Way) -> WholeStep {
         let asked = if self.has(Fault::AsksNobody) { Vec::new() } else { state.acknowledged() };
         state.whole.step(&state.version, asked, way)
@@ -245,8 +233,7 @@ impl Copying {
     }
 }
 
-/// The operator reads the stage before it joins. If the values no longer leave this side, there is nothing to
-/// do.
+/// Reads the stage before the join.
 fn wants(state: &State, from: Side, pass: Pass) -> Task {
     match (state.whole.values.open(), state.whole.values.side() == from) {
         (None, true) => Task::Wants(state.version, from, pass),

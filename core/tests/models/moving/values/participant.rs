@@ -1,12 +1,9 @@
-//! The steps of one participant.
-
 use latchwork_core::backend::decide::moving::Side;
 use latchwork_core::backend::decide::moving::values::{WholeStage, answer_counts};
 
 use super::{Changes, Copying, Fault, Id, Kind, State, Step};
 use crate::explore::Broken;
 
-/// A request to change the count, on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Request {
     who: Id,
@@ -20,11 +17,10 @@ impl Request {
     }
 }
 
-/// The next change of a participant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Doing {
     change: usize,
-    /// The side to which the request was sent; `None` if no answer is awaited.
+    /// The side that was asked, if an answer is awaited.
     asked: Option<Side>,
     answered: bool,
     tries: u8,
@@ -32,21 +28,18 @@ struct Doing {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Client {
-    /// Whether it counts on its membership.
     live: bool,
     pub(super) registered: bool,
     pub(super) acknowledged: Option<u8>,
-    /// The version and the stage of its last read.
     read: Option<(u8, WholeStage)>,
     changes: usize,
     doing: Option<Doing>,
-    /// The side that it reads, and the changes that were known when the read began.
+    /// The side that it reads, and the changes that were known before.
     reading: Option<(Side, Changes)>,
     reads: u8,
 }
 
 impl Client {
-    /// A member that has read this stage.
     pub(super) fn reading(whole: WholeStage) -> Self {
         Self {
             live: true,
@@ -60,7 +53,6 @@ impl Client {
         }
     }
 
-    /// The number of requests whose answers the participant still accepts.
     fn under_way(&self) -> usize {
         usize::from(self.reading.is_some())
             + usize::from(self.doing.is_some_and(|doing| doing.asked.is_some()))
@@ -72,14 +64,12 @@ impl Copying {
         1 << (4 * usize::from(who) + change)
     }
 
-    /// The side that the participant asks, by the stage that it knows.
     fn asks(&self, client: &Client, reads: bool) -> Option<Side> {
         let (_, whole) = client.read.filter(|_| client.live)?;
         let always = if reads { Fault::ReadsWhileFrozen } else { Fault::FreezesNothing };
         whole.values.open().or_else(|| self.has(always).then(|| whole.values.side()))
     }
 
-    /// Adds the possible next steps of a participant, with its losses.
     pub(super) fn steps_of(&self, state: &State, who: Id, steps: &mut Vec<Step>) {
         let client = &state.clients[usize::from(who)];
         match (client.live, client.registered) {
@@ -153,7 +143,7 @@ impl Copying {
         }
     }
 
-    /// It is another member now: answers to requests of its earlier membership do not count.
+    /// Answers to requests of its earlier membership do not count.
     fn returns(&self, state: &mut State, who: Id) {
         let client = &mut state.clients[usize::from(who)];
         (client.live, client.read) = (true, None);
@@ -201,7 +191,6 @@ impl Copying {
         }
     }
 
-    /// Whether the participant may use an answer now.
     fn counts(&self, client: &Client) -> bool {
         self.has(Fault::CountsAnyAnswer)
             || client.read.is_some_and(|(_, whole)| answer_counts(whole.stage.phase, client.live))
@@ -224,8 +213,7 @@ impl Copying {
         let Some((side, known)) = client.reading.take() else { return };
         client.reads += 1;
         let client = *client;
-        // By the fault: a participant that reads during the copy accepts the count only if the stage is still
-        // the same.
+        // By the fault: a count that was read during the copy counts only if the stage is the same.
         let is_frozen = client.read.is_some_and(|(_, whole)| whole.values.open().is_none());
         let is_there = !self.has(Fault::ReadsWhileFrozen)
             || !is_frozen

@@ -1,12 +1,10 @@
-//! The rules of a move of values, each broken on purpose.
-
 use latchwork_core::backend::decide::moving::values::{ValuesAt, WholeStage};
 use latchwork_core::backend::decide::moving::{MovePhase, Stage};
 
 use super::{Copying, Fault, Kind};
 use crate::explore::{Broken, Protocol, Random, assert_found_as, assert_sound, long, walk};
 
-/// One participant adds, another adds and reads, and an operator freezes, copies, and takes the step.
+/// Two participants add and read, and an operator takes the count to the other side.
 fn there() -> Copying {
     Copying {
         begins: WholeStage { stage: Stage { phase: MovePhase::BothByOld, epoch: 0 }, values: ValuesAt::Old },
@@ -23,18 +21,16 @@ fn there() -> Copying {
     }
 }
 
-/// One participant, with the smallest bounds.
 fn alone() -> Copying {
     Copying { changes: vec![vec![Kind::Add, Kind::Add]], ..there() }
 }
 
-/// One participant adds once, and another reads.
 fn one_add() -> Copying {
     Copying { changes: vec![vec![Kind::Add], vec![]], ..there() }
 }
 
-/// Two operators find the count frozen. The participant adds and reads afterwards. Only the long tier
-/// explores all of it; a fault is found early.
+/// Two operators find the count frozen, and the participant adds and reads afterwards. Only the long tier
+/// explores all of it.
 fn two_operators() -> Copying {
     let stage = Stage { phase: MovePhase::BothByOld, epoch: 0 };
     let begins = WholeStage { stage, values: ValuesAt::LeavingOld };
@@ -42,13 +38,12 @@ fn two_operators() -> Copying {
     Copying { begins, changes, operators: 2, copies: 2, expiries: 1, ..there() }
 }
 
-/// An operator takes the count to the new side, and another, by an earlier stage, deletes the cells there.
+/// One operator takes the count to the new side, and another deletes the cells there by an earlier stage.
 fn clears() -> Copying {
     let changes = vec![vec![Kind::Add]];
     Copying { changes, operators: 2, writes: 5, copies: 2, clears: true, ..there() }
 }
 
-/// The way back. It begins in the phase in which the way there ends.
 fn back(bounds: Copying) -> Copying {
     let stage = Stage { phase: MovePhase::BothByNew, epoch: 1 };
     Copying { begins: WholeStage { stage, values: ValuesAt::New }, ..bounds }
@@ -99,7 +94,7 @@ fn long_walks_break_nothing() {
     walk("values: back", &back(model), 400, 300_000);
 }
 
-/// Without this test, the others might be sound only because the count never moves.
+/// Otherwise the tests might be sound because the count never moves.
 #[test]
 fn the_count_goes_there_and_back_in_some_walk() {
     let model = Copying { reads: 3, writes: 16, copies: 4, operators: 2, expiries: 1, ..there() };
@@ -183,7 +178,6 @@ fn migrate_values_compare_and_set() {
     planted("values: compares nothing", bounds, Fault::ComparesNothing, Broken::ReadBack);
 }
 
-/// Larger bounds: tier 2.
 mod larger {
     use super::*;
 
