@@ -13,15 +13,15 @@
 //! # }
 //! ```
 //!
-//! [`with`] connects and closes. [`connect`] and [`Coordinator::close`] do the same in two calls.
+//! [`with`] connects and closes, as [`connect`] and [`Coordinator::close`] do in two calls.
 //!
-//! The cargo features `redis`, `zookeeper` and `etcd` (which needs `protoc` to build) add the
-//! backends; the URL selects one of them. Latchwork runs on tokio only. The feature `blocking` adds
-//! `block_on()` to every future, for threads without a runtime.
+//! The cargo features `redis`, `zookeeper` and `etcd` (which needs `protoc` to build) add the backends; the
+//! URL selects one. Latchwork runs on tokio only. The feature `blocking` adds `block_on()` to every future,
+//! for threads without a runtime.
 //!
-//! **A lock with a lease alone does not protect data**: a process can pause between its check of the
-//! lock and its write. Every exclusive hold has a *fencing token* ([`Fenced::token`]) that rises from
-//! holder to holder. Claim it in the database before the first read, and check it at each write:
+//! **A lock with a lease alone does not protect data**: a process can pause between its check of the lock and
+//! its write. Every exclusive hold has a *fencing token* ([`Fenced::token`]) that rises from holder to
+//! holder. Claim it in the database before the first read, and check it at each write:
 //! [fencing](guide::fencing).
 //!
 //! # The guide
@@ -37,7 +37,7 @@
 // docs.rs shows which feature an item needs. Other builds ignore it.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-// Only builds of the documentation and its tests include the guide.
+// Only for builds of the documentation and its tests.
 #[cfg(any(doc, doctest))]
 pub mod guide;
 
@@ -65,7 +65,7 @@ pub mod testing {
     pub use latchwork_core::{Clock, crash};
 }
 
-/// Operates namespaces: raises the layout, retires a namespace, moves locks and values to another coordinator.
+/// Operates namespaces: raises the layout, retires or moves a namespace.
 pub mod operator {
     use crate::{Config, Error, Result};
 
@@ -78,7 +78,7 @@ pub mod operator {
 
     /// Connects as an [`Operator`] to the coordinator that a URL or a [`Config`] names.
     ///
-    /// The errors and the cancel safety are the same as for [`latchwork::connect`](crate::connect()).
+    /// Errors and cancel safety are as for [`latchwork::connect`](crate::connect()).
     pub async fn connect(to: impl TryInto<Config, Error = impl Into<Error>>) -> Result<Operator> {
         Operator::connect(&crate::connectors(), &to.try_into().map_err(Into::into)?).await
     }
@@ -93,15 +93,15 @@ pub mod operator {
 /// | `zookeeper://h1,h2,h3/chroot` | ZooKeeper |
 /// | `etcd://h1,h2,h3` | etcd |
 ///
-/// [Options](guide::connecting) such as user, password, namespace, TTL and timeouts are parts of the URL
-/// or fields of [`Config`]. One deadline (`connect_timeout`, 5 s by default) covers the whole call.
+/// [Options](guide::connecting) such as user, password, namespace, TTL and timeouts are parts of the URL or
+/// fields of [`Config`]. One deadline (`connect_timeout`, 5 s by default) covers the whole call.
 ///
 /// # Errors
 /// * `InvalidArgument`: the URL or a field is not valid; the error names it.
 /// * `Unavailable`: no server answers in time.
 /// * `WrongServer`: the server is another product.
 /// * `Forbidden`: the login is wrong, or lacks a right.
-/// * `Misconfigured`: the server or the URL needs a change; the text says which.
+/// * `Misconfigured`: the server or the URL needs a change, which the text names.
 ///
 /// # Cancel safety
 /// A dropped call leaves at most a lease on the server, which expires.
@@ -109,10 +109,8 @@ pub async fn connect(to: impl TryInto<Config, Error = impl Into<Error>>) -> Resu
     latchwork_core::connect(&connectors(), &to.try_into().map_err(Into::into)?).await
 }
 
-/// Connects like [`connect`], runs `work`, and then releases everything: if the work succeeds, fails
-/// (an early `?`) or panics.
-///
-/// Use it in `main` and in jobs, so that the next process does not wait for a lease of this one.
+/// Connects like [`connect`], runs `work`, and releases everything when the work succeeds, fails (an early
+/// `?`) or panics. So the next process does not wait for a lease of this one.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -127,9 +125,7 @@ pub async fn connect(to: impl TryInto<Config, Error = impl Into<Error>>) -> Resu
 /// ```
 ///
 /// # Errors
-/// * An error of [`connect`].
-/// * The error of the work.
-/// * If the work succeeded, an error of [`Coordinator::close`].
+/// An error of [`connect`] or of the work, otherwise of [`Coordinator::close`].
 ///
 /// # Panics
 /// Panics if the work panics, after everything is released.
@@ -146,12 +142,9 @@ where
     connect(to).await?.close_after(work).await
 }
 
-/// Returns a coordinator at once, and connects in its first operation: for services that must start
-/// without their server.
-///
-/// An operation can then also fail with an error of [`connect`]. Before the connection, the
-/// [`lease`](Coordinator::lease) is suspended; a lease handle from that time follows the real lease
-/// later.
+/// Returns a coordinator at once, and connects in its first operation: for services that must start without
+/// their server. An operation can then also fail with an error of [`connect`]. Before, the
+/// [`lease`](Coordinator::lease) is suspended; its handles follow the real lease later.
 ///
 /// # Errors
 /// `InvalidArgument`: the URL or a field is not valid; the error names it.
@@ -163,8 +156,6 @@ pub fn connect_lazy(to: impl TryInto<Config, Error = impl Into<Error>>) -> Resul
 }
 
 /// Checks a URL or a [`Config`] without I/O, with the options of its backend.
-///
-/// Services use it to check their settings before they connect.
 ///
 /// # Errors
 /// `InvalidArgument`: the error names the field or the option.

@@ -1,27 +1,25 @@
 //! Latchwork on Redis and Valkey.
 //!
 //! # The protocol
-//! A queue is a few keys with one hash tag, and every operation on it is one Lua script, which drops expired
-//! nodes, does its work, and admits nodes by the rule over the whole queue. A join and a leave are one
-//! request each. Each node expires separately, and the client renews its nodes in batches, once in each third
-//! of the TTL. A leave admits the next node and publishes this to the inbox of that node's client, so the new
-//! holder sends no request. Tokens are sequence numbers: the server's time in microseconds or the last number
-//! plus one, whichever is higher.
+//! A queue is a few keys with one hash tag. Every operation on it is one request: a Lua script drops expired
+//! nodes, does its work, and admits nodes. Each node expires separately; the client renews its nodes in
+//! batches, once in each third of the TTL. A leave publishes the next admission to the inbox of that node's
+//! client. Tokens are sequence numbers: the server's time in microseconds or the last number plus one,
+//! whichever is higher.
 //!
-//! The pages `redis-queue.md`, `cells.md`, `redis-sentinel.md` and `redis-cluster.md` in `docs/protocol` of
-//! the repository describe the protocol, and why it is safe.
+//! `redis-queue.md`, `cells.md`, `redis-sentinel.md` and `redis-cluster.md` in `docs/protocol` of the
+//! repository describe the protocol, and why it is safe.
 //!
 //! # What Redis cannot guarantee
 //! A failover to an asynchronous replica may lose a lock, and a server that evicts keys may delete locks: see
-//! [`Capabilities`](latchwork_core::Capabilities). In both cases the fencing token protects the resource, if
-//! the holder claims the token in the store before its first read, and as long as tokens rise. They may fall
-//! if a queue's last number is gone *and* the server's clock shows less than that number. The number is gone
-//! after a longer idle time than `remember`, an operator's `DEL`, an eviction, or a failover that lost the
-//! last writes.
+//! [`Capabilities`](latchwork_core::Capabilities). The fencing token then protects the resource, if the
+//! holder claims it there before its first read, and as long as tokens rise. They may fall if a queue's last
+//! number is gone *and* the server's clock shows less than that number. The number is gone after an idle time
+//! longer than `remember`, an operator's `DEL`, an eviction, or a failover that lost the last writes.
 //!
 //! # Names on the server
-//! A key is `<namespace>:<kind>:{<key>}:<part>`. An exact address has no namespace: `<kind>:{<name>}:<part>`.
-//! An exact name that contains a brace is refused.
+//! A key is `<namespace>:<kind>:{<key>}:<part>`. An exact address has no namespace, and must not contain a
+//! brace: `<kind>:{<name>}:<part>`.
 //!
 //! | part | content |
 //! |---|---|
@@ -35,8 +33,7 @@
 //! The channels are `<namespace>:inbox:<client id>` and, for an observed queue, `…:news`.
 //!
 //! To remove a node by hand: `DEL <…>:one`, or if that key does not exist, `ZREM <…>:seq <node id>`. The
-//! owner of the node gets `Revoked` at its next renewal, and the next node is admitted. (If this library
-//! revokes the node, the owner is notified at once.)
+//! owner of the node gets `Revoked` at its next renewal, and the next node is admitted.
 //!
 //! # Options
 //! | option | meaning |

@@ -20,7 +20,7 @@ pub(crate) struct Namespace {
 }
 
 impl Namespace {
-    /// An address validates the text later.
+    /// The address that uses it validates the text.
     pub(crate) fn new(namespace: &str) -> Self {
         Self { text: namespace.to_owned(), coded: encode(namespace).into() }
     }
@@ -39,7 +39,6 @@ pub struct Address {
     kind: Kind,
     // The text of the user, for errors and listings.
     name: Arc<str>,
-    // The text on the server.
     coded: Arc<str>,
 }
 
@@ -47,13 +46,12 @@ impl Address {
     /// Returns the address of `key` for recipes of `kind` in `namespace`.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `namespace` or `key` if it is empty or longer than 255 bytes, or `key` if an
-    /// exact key is empty or contains a NUL byte. The backend checks the length of an exact key.
+    /// `InvalidArgument` (`namespace`, `key`): it is empty or longer than 255 bytes, or an exact key is empty
+    /// or contains a NUL byte. The backend checks the length of an exact key.
     pub fn new(namespace: &str, kind: Kind, key: impl Into<Key>) -> Result<Self> {
         Self::within(&Namespace::new(namespace), kind, key.into())
     }
 
-    /// Many addresses share the namespace.
     pub(crate) fn within(namespace: &Namespace, kind: Kind, key: Key) -> Result<Self> {
         let name = Arc::<str>::from(key.text);
         if key.is_exact {
@@ -68,12 +66,12 @@ impl Address {
         check_length("key", &name)?;
         check_length("namespace", &namespace.text)?;
         let coded = encode(&name);
-        // Most keys need no encoding; then both share one allocation, which every hold keeps.
+        // Most keys need no encoding: then both share one allocation.
         let coded = if coded == *name { Arc::clone(&name) } else { coded.into() };
         Ok(Self { namespace: Arc::clone(&namespace.coded), kind, name, coded })
     }
 
-    /// `None` for an exact name.
+    /// `None` if this address is an exact name.
     pub(crate) fn beside(&self, kind: Kind, key: &'static str) -> Option<Self> {
         let (namespace, name) = (Arc::clone(&self.namespace), Arc::<str>::from(key));
         (!self.is_exact()).then(|| Self { namespace, kind, coded: encode(key).into(), name })

@@ -17,8 +17,7 @@
 //!
 //! # The background runtime
 //! The calling thread polls the future. Timers, connections and renewals run on one background runtime of the
-//! process, which starts at the first call. The end of the process gives nothing back: end `main` by
-//! [`close`](crate::Coordinator::close).
+//! process. The end of the process gives nothing back: end `main` by [`close`](crate::Coordinator::close).
 //!
 //! # Streams and watches
 //! Read a stream by `while let Some(item) = stream.try_next().block_on()? {}`, and a watch by
@@ -38,17 +37,15 @@ use tokio::task::coop::consume_budget;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hold::{Ended, Loss};
 
-/// Waits for a future on the calling thread.
-///
-/// It works on every future that returns a `Result` whose error type converts from [`Error`], `Send` or not.
-/// If the future panics, the call panics.
+/// Waits for a future on the calling thread: every future that returns a `Result` whose error type converts
+/// from [`Error`], `Send` or not. If the future panics, so does the call.
 ///
 /// | called in | result |
 /// |---|---|
 /// | a plain thread, [`spawn_blocking`](tokio::task::spawn_blocking), `block_in_place`, a thread that has only entered a runtime | waits |
-/// | async code of a tokio runtime, where a wait would block every task of the thread | `InAsyncCode` at once; the future is not polled |
+/// | async code of a tokio runtime | `InAsyncCode` at once; the future is not polled |
 /// | async code that tokio runs as `unconstrained` | waits, because the call cannot detect it |
-/// | a child process that was forked after the first use | `InChildProcess`: fork before the first use, or call `exec` |
+/// | a child process that was forked after the first use | `InChildProcess` |
 pub trait BlockOn: Future + Sized {
     /// Waits for the result.
     ///
@@ -63,7 +60,8 @@ pub trait BlockOn: Future + Sized {
     /// Waits for the result for at most `time`, then drops the future.
     ///
     /// # Errors
-    /// * `Timeout`: the time is over. It is not retryable, because the dropped call may have been carried out.
+    /// * `Timeout`: the time is over. It is not retryable, because the dropped call may have been carried
+    ///   out.
     /// * The errors of [`block_on`](Self::block_on).
     fn block_on_timeout<T, E: From<Error>>(self, time: Duration) -> std::result::Result<T, E>
     where
@@ -125,15 +123,14 @@ fn refuse_in_child(started_in: u32, now_in: u32) -> Result<()> {
     Err(Error::new(ErrorKind::InChildProcess, why).in_operation("block_on"))
 }
 
-/// Code that may block (`spawn_blocking`, `block_in_place`, a thread that has only entered the runtime) has
-/// an unlimited budget of steps; a poll of a task has a limited one. The probe uses up the budget, which
-/// costs the task one yield.
+/// Code that may block has an unlimited budget of steps; a task's poll has a limited one. The probe uses up
+/// the budget, which costs the task one yield.
 fn refuse_in_async_code() -> Result<()> {
     if Handle::try_current().is_err() {
         return Ok(());
     }
     let mut context = Context::from_waker(Waker::noop());
-    // A budget is one byte.
+    // Tokio's budget is a `u8`.
     let ends = (0..=u8::MAX).any(|_| pin!(consume_budget()).as_mut().poll(&mut context).is_pending());
     if ends {
         let why =
@@ -145,7 +142,7 @@ fn refuse_in_async_code() -> Result<()> {
 
 struct Unpark {
     thread: Thread,
-    // Other code of the thread may use its park token too.
+    // Other code may use the thread's park token too.
     woken: AtomicBool,
 }
 

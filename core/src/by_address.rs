@@ -1,12 +1,10 @@
-//! Objects by their addresses, each for as long as it has users.
-
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 use crate::address::Address;
 use crate::support::Sweeps;
 
-/// Objects that their users share. The map keeps none of them alive.
+/// Objects by their addresses, which their users share. The map keeps none of them alive.
 #[derive(Debug)]
 pub(crate) struct ByAddress<T> {
     objects: HashMap<Address, Weak<T>>,
@@ -14,7 +12,6 @@ pub(crate) struct ByAddress<T> {
 }
 
 impl<T> ByAddress<T> {
-    /// Returns the object of an address, if it has users.
     pub(crate) fn get(&self, address: &Address) -> Option<Arc<T>> {
         self.objects.get(address).and_then(Weak::upgrade)
     }

@@ -14,9 +14,9 @@ pub enum Eviction {
 
 /// The capabilities of a backend. Each field is a promise.
 ///
-/// The conformance suite tests `clean_try`, `prompt_revocation`, `minimum_outlives_close`, `lease_left`,
-/// `exact_addresses`, `confirms_on_replicas`, `idle_cells` and `held_writes`. Without one of the last four,
-/// the backend must refuse the call with `Unsupported`.
+/// The conformance suite tests all fields except `lease_per_node`, `survives_failover` and `eviction`. A
+/// backend without `exact_addresses`, `confirms_on_replicas`, `idle_cells` or `held_writes` must refuse such
+/// a call with `Unsupported`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Capabilities {
     /// Each node expires at its own deadline (Redis). If false, all nodes of a client expire with one lease.
@@ -24,11 +24,11 @@ pub struct Capabilities {
     /// A refused try leaves nothing on the server, not even for a moment, and wakes no waiter.
     ///
     /// If false, simultaneous tries may all be refused although the lock is free: a cron job that starts on
-    /// every host at the same second may then run on no host. Acquire with a deadline below the time for
-    /// which the job keeps the lock, or repeat the try after `Ok(None)`.
+    /// every host at the same second may run on no host. Acquire with a deadline below the time for which the
+    /// job keeps the lock, or repeat the try.
     pub clean_try: bool,
-    /// A holder learns at once that another client removed its node. If false, it learns this at the next
-    /// renewal. (On ZooKeeper, a client with more than some hundred nodes may learn it only within a TTL.)
+    /// A holder learns at once that another client removed its node; if false, at the next renewal. (On
+    /// ZooKeeper, a client with more than some hundred nodes may learn it only within a TTL.)
     pub prompt_revocation: bool,
     /// A hold under [`min_hold`](crate::recipes::Acquire::min_hold) survives
     /// [`close_now`](crate::Coordinator::close_now) until its node expires, at most one TTL later. If false,
@@ -36,16 +36,14 @@ pub struct Capabilities {
     pub minimum_outlives_close: bool,
     /// Confirmed writes survive the loss of one server of a cluster, as with a quorum.
     pub survives_failover: bool,
-    /// Replicas can confirm an acquisition ([`min_replicas`](crate::recipes::Acquire::min_replicas)). It
-    /// promises nothing about other replicas: see [`survives_failover`](Self::survives_failover).
+    /// Replicas can confirm an acquisition ([`min_replicas`](crate::recipes::Acquire::min_replicas)).
     pub confirms_on_replicas: bool,
     /// A cell can have a time to idle ([`CellLife::Idle`](crate::contracts::CellLife::Idle)).
     pub idle_cells: bool,
     /// Addresses of other programs can be used ([`Key::exact`](crate::Key::exact)).
     pub exact_addresses: bool,
-    /// A value can be written under any hold of the same client
-    /// ([`write_while`](crate::recipes::SharedValue::write_while)). If false (Redis Cluster), the hold must
-    /// have the same key as the value.
+    /// A value can be [written](crate::recipes::SharedValue::write_while) under any hold of the same client.
+    /// If false (Redis Cluster), the hold must have the same key as the value.
     pub held_writes: bool,
     /// A listing can show the remaining lease time of holders
     /// ([`QueueEntry::lease_left`](crate::contracts::QueueEntry::lease_left)).
@@ -76,7 +74,6 @@ impl Capabilities {
             (Eviction::Never, Eviction::Never) => Eviction::Never,
         };
         Self {
-            // No promise: nodes expire one by one if either side has it.
             lease_per_node: self.lease_per_node || other.lease_per_node,
             clean_try: self.clean_try && other.clean_try,
             prompt_revocation: self.prompt_revocation && other.prompt_revocation,

@@ -1,5 +1,3 @@
-//! One connected client, shared by recipes, holds and owners.
-
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,42 +37,34 @@ impl Apart {
     }
 }
 
-/// One client of a coordinator.
+/// One connected client, shared by recipes, holds and owners.
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) backend: Arc<dyn Backend>,
-    /// The tokens of its holds.
     pub(crate) tokens: Tokens,
     pub(crate) id: ClientId,
-    /// The coordinator's name, which distinguishes several coordinators of one program.
     pub(crate) name: Option<String>,
     pub(crate) cleanup: Cleanup,
     pub(crate) live: LiveHolds,
-    /// What its acquisitions and holds count.
     pub(crate) meters: Recipes,
-    /// Whether its server counts in a quorum.
     pub(crate) trial: ServerTrial,
-    /// Its places in the registry.
     pub(crate) registrations: Registrations,
-    /// The clients of other servers.
     pub(crate) apart: Apart,
     cells: Watches<CellReader>,
     queues: Watches<QueueReader>,
-    // The writers of its counts.
     counts: Mutex<ByAddress<CountWriter>>,
-    // Cancelled by a close: then no watch waits for the end of an outage.
+    // Cancelled by a close, so that no watch waits for the end of an outage.
     closing: CancellationToken,
-    /// The label of its nodes when an acquisition sets none.
+    /// The label of acquisitions that set none.
     pub(crate) label: Arc<str>,
     pub(crate) request_timeout: Duration,
-    /// How many replicas must confirm an acquisition that does not say.
+    /// The number for acquisitions that set none.
     min_replicas: u32,
-    // How long the end of the backend may take.
     ends_within: Duration,
 }
 
 impl Client {
-    /// A client over a connected backend. Starts its clean-up on the current runtime.
+    /// Makes a client over a connected backend. Starts its clean-up on the current runtime.
     pub(crate) fn new(backend: Arc<dyn Backend>, tokens: Tokens, config: &Config) -> Self {
         let cleanup = Cleanup::start(Arc::clone(&backend), config.request_timeout);
         let live = LiveHolds::default();
@@ -103,12 +93,11 @@ impl Client {
         }
     }
 
-    /// Sets where its registrations are found.
     pub(crate) fn registered(self, registrations: Registrations) -> Self {
         Self { registrations, ..self }
     }
 
-    /// Sets how long the close of its backend may take: for a backend that consists of several clients.
+    /// Sets how long the close of its backend may take, if this consists of several clients.
     pub(crate) fn ending_within(self, ends_within: Duration) -> Self {
         Self { ends_within, ..self }
     }
@@ -118,18 +107,17 @@ impl Client {
         giving_back_bound(0, self.request_timeout).saturating_add(self.ends_within)
     }
 
-    /// Returns false for a lazy client before its first use: its placeholder lease has no deadline, and it
-    /// promises nothing.
+    /// Returns false for a lazy client before its first use: its placeholder lease has no deadline.
     pub(crate) fn is_connected(&self) -> bool {
         self.lease().deadline() != Moment::NEVER
     }
 
-    /// Returns how many replicas must confirm an acquisition: the number in the request, or the default.
+    /// Returns how many replicas must confirm an acquisition.
     pub(crate) fn confirmed_by(&self, asked: Option<u32>) -> u32 {
         asked.unwrap_or(self.min_replicas)
     }
 
-    /// Refuses a confirmation by replicas if the backend cannot do it. For a connected client.
+    /// Refuses a confirmation by replicas if the connected backend cannot do it.
     pub(crate) fn check_confirms(&self, asked: Option<u32>) -> Result<()> {
         match self.confirmed_by(asked) == 0 || self.backend.capabilities().confirms_on_replicas {
             true => Ok(()),
@@ -137,8 +125,8 @@ impl Client {
         }
     }
 
-    /// Refuses cells with a time to idle if the backend has none. A lazy client that is not connected refuses
-    /// the first write instead.
+    /// Refuses cells with a time to idle if the backend has none. A lazy client refuses the first write
+    /// instead.
     pub(crate) fn check_idle_cells(&self) -> Result<()> {
         match !self.is_connected() || self.backend.capabilities().idle_cells {
             true => Ok(()),
@@ -146,17 +134,14 @@ impl Client {
         }
     }
 
-    /// Watches a cell. All watchers of the cell share one watch.
     pub(crate) fn watch_cell(&self, cell: &Address) -> Arc<Watched<Option<VersionedValue>>> {
         self.cells.watch(&self.backend, &self.cleanup, cell)
     }
 
-    /// Watches a queue. All watchers of the queue share one watch.
     pub(crate) fn watch_queue(&self, queue: &Address) -> Arc<Watched<Arc<[QueueEntry]>>> {
         self.queues.watch(&self.backend, &self.cleanup, queue)
     }
 
-    /// Returns the writer of a count. All handles of the count share it.
     pub(crate) fn count_writer(&self, cell: &Address) -> Arc<CountWriter> {
         let mut counts = self.counts.lock();
         counts.get(cell).unwrap_or_else(|| {
@@ -174,11 +159,8 @@ impl Client {
         self.backend.lease().clock().clone()
     }
 
-    /// Closes the client. Its holds are lost first, and given back one margin later.
-    ///
-    /// # Errors
-    /// * `Unavailable`: the server did not confirm the close.
-    /// * `RuntimeGone`.
+    /// Closes the client. Its holds are lost first, and given back one margin later. Fails with `Unavailable`
+    /// if the server did not confirm it, or with `RuntimeGone`.
     pub(crate) async fn close(&self) -> Result<()> {
         let clock = self.clock();
         let (since, ended) = self.live.close(clock.now());

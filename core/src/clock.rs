@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-/// An instant on a [`Clock`], in nanoseconds since an arbitrary origin. Do not compare instants of different
+/// An instant on a [`Clock`], in nanoseconds since the clock's origin. Do not compare instants of different
 /// clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment(u64);
@@ -49,8 +49,8 @@ impl Sub<Duration> for Moment {
     }
 }
 
-/// A monotonic clock that also counts while the machine sleeps (`CLOCK_BOOTTIME` on Linux), because a lease
-/// expires on the server during that time too (LEASE-CLOCK-COUNTS-SLEEP).
+/// A monotonic clock that also counts while the machine sleeps (`CLOCK_BOOTTIME` on Linux), as the lease on
+/// the server does (LEASE-CLOCK-COUNTS-SLEEP).
 #[derive(Clone)]
 pub struct Clock {
     source: TimeSource,
@@ -60,7 +60,6 @@ pub struct Clock {
     meanwhile: Meanwhile,
 }
 
-/// Simulates a machine's sleep.
 struct Ahead {
     nanos: AtomicU64,
     jumped: Notify,
@@ -134,16 +133,16 @@ impl Clock {
         }
     }
 
-    /// Sets the clock and all its clones forward, as if the machine had slept for `duration`. A
-    /// [`sleep_until`](Clock::sleep_until) ends at once if its moment has passed then.
+    /// Sets the clock and all its clones forward, as if the machine had slept for `duration`. Every
+    /// [`sleep_until`](Clock::sleep_until) whose moment has passed ends at once.
     pub fn jump(&self, duration: Duration) {
         let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX / 2);
         self.ahead.nanos.fetch_add(nanos, Ordering::AcqRel);
         self.ahead.jumped.notify_waiters();
     }
 
-    /// Sleeps until `moment`. After a sleep of the machine it may be up to five seconds late, so code that
-    /// decides by a deadline must read [`Clock::now`].
+    /// Sleeps until `moment`. After a sleep of the machine it may be up to five seconds late, so a decision
+    /// by a deadline must read [`Clock::now`].
     ///
     /// # Cancel safety
     /// A dropped call changes nothing.
@@ -152,7 +151,7 @@ impl Clock {
             return std::future::pending().await;
         }
         loop {
-            // Made before the clock is read, so that no jump falls between the two.
+            // Made before the clock is read, so that no jump is missed.
             let jumped = self.ahead.jumped.notified();
             let left = moment.since(self.now());
             if left.is_zero() {

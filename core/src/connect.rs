@@ -1,6 +1,3 @@
-//! From a configuration to a coordinator. The list of connectors comes from the program that links
-//! the backends in.
-
 use std::sync::Arc;
 
 use futures_util::future::join;
@@ -16,9 +13,8 @@ use crate::moving::{Participant, SideClient, client_number, participate, side_co
 use crate::registry::Registered;
 use crate::support::no_tls;
 
-/// Connects to the coordinator that `config` names, with the first of `connectors` of that name.
-///
-/// The client registers itself ([`Coordinator::clients`] lists it), and checks the layout of its namespace.
+/// Connects to the coordinator that `config` names, with the connector of that name. The client registers
+/// itself ([`Coordinator::clients`] lists it), and checks the layout of its namespace.
 ///
 /// # Errors
 /// * `InvalidArgument` naming `backend` if no connector has the name, or naming the wrong field.
@@ -38,12 +34,10 @@ pub async fn connect(connectors: &[Arc<dyn Connector>], config: &Config) -> Resu
     Ok(Coordinator::with(client.client(), &config, connector))
 }
 
-/// Returns a coordinator at once, and [connects](connect) in the first operation: for services that must start without
-/// their coordinator.
-///
-/// Each operation tries to connect until an attempt succeeds. An attempt continues in the background after the
-/// operation that started it ends. Until the coordinator is connected, its [`lease`](Coordinator::lease) is suspended.
-/// Lease handles that were taken before follow the real lease afterwards.
+/// Returns a coordinator at once, and [connects](connect) in the first operation: for services that must
+/// start without their coordinator. Each operation tries until an attempt succeeds; an attempt continues in
+/// the background. Until then, [`lease`](Coordinator::lease) is suspended; its handles follow the real lease
+/// afterwards.
 ///
 /// # Errors
 /// `InvalidArgument` naming the wrong field.
@@ -90,7 +84,7 @@ async fn connect_both(
     };
     let (old, new) = match join(connected(Side::Old), connected(Side::New)).await {
         (Ok(old), Ok(new)) => (old, new),
-        // Without the other side this client is useless, and its server would list it until its lease ends.
+        // This client is useless without the other side, and would be listed until its lease ends.
         (Ok(connected), Err(error)) | (Err(error), Ok(connected)) => {
             if let Err(error) = connected.client.backend.close(Close::Orderly).await {
                 tracing::debug!(%error, "a client of one side could not be closed: it remains until its lease expires");
@@ -120,22 +114,20 @@ pub(crate) fn take_part(
 ) -> Result<(Arc<Participant>, Coordinator)> {
     let as_client = Participates { name: sides.name.as_str().into(), client: client.into() };
     let (participant, backend) = participate(old, new, &as_client, config.request_timeout)?;
-    // How many replicas confirm is what each side's URL says of that side.
+    // Each side's URL says how many replicas confirm.
     let (name, min_replicas) = (config.name.clone(), 0);
     let config = Config { name, min_replicas, ..side_config(config, sides, client, Side::Old) };
     let coordinator = Coordinator::moving(backend, &config, Arc::clone(&participant));
     Ok((participant, coordinator))
 }
 
-/// With its label filled in: a client must show the same label on every server connection, and on both
-/// sides of a move.
+/// A client must show the same label on every connection, and on both sides of a move.
 fn labelled(config: &Config) -> Config {
     let mut config = config.clone();
     config.label.get_or_insert_with(|| default_label().to_string());
     config
 }
 
-/// The connector, and the configuration with its label filled in.
 fn choose(connectors: &[Arc<dyn Connector>], config: &Config) -> Result<(Arc<dyn Connector>, Config)> {
     config.validate()?;
     let connector =
@@ -158,7 +150,7 @@ fn choose(connectors: &[Arc<dyn Connector>], config: &Config) -> Result<(Arc<dyn
     Ok((Arc::clone(connector), labelled(config)))
 }
 
-/// Refuses an option that the backend does not have: the user would rely on it in vain.
+/// Refuses an option that the backend does not have, because the user relies on it.
 fn check_options(connectors: &[Arc<dyn Connector>], of: &dyn Connector, config: &Config) -> Result<()> {
     let min_replicas = (config.min_replicas != 0).then_some("min_replicas");
     let unknown = config.options.names().chain(min_replicas).find(|name| !of.options().contains(name));

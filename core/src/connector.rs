@@ -21,8 +21,7 @@ pub trait Connector: fmt::Debug + Send + Sync {
     /// `InvalidArgument` naming the wrong field or option.
     fn validate(&self, config: &Config) -> Result<()>;
 
-    /// Returns the names of the [options](crate::Options) that only this backend has. Core refuses other
-    /// options.
+    /// Returns the names of this backend's own [options](crate::Options). Core refuses other options.
     fn options(&self) -> &'static [&'static str] {
         &[]
     }
@@ -36,21 +35,21 @@ pub trait Connector: fmt::Debug + Send + Sync {
         Ok(())
     }
 
-    /// Returns whether this build of the backend speaks TLS. If not, core refuses a configuration with TLS,
-    /// so that the client never sends plain text by mistake.
+    /// Returns whether this build of the backend speaks TLS. If not, core refuses a configuration with TLS:
+    /// the client must not send plain text by mistake.
     fn speaks_tls(&self) -> bool {
         false
     }
 
-    /// Returns the clock of the clients of `config`. Core needs it before a client exists
-    /// ([`connect_lazy`](crate::connect_lazy)): deadlines that are set before stay valid afterwards.
+    /// Returns the clock of the clients of `config`. Core needs it before
+    /// [`connect_lazy`](crate::connect_lazy) connects, for deadlines that stay valid afterwards.
     fn clock(&self, config: &Config) -> Clock {
         let _ = config;
         Clock::system()
     }
 
-    /// Connects to the server, and checks that it can serve locks: version, role, and the permissions that
-    /// locks need. It must end within `config.connect_timeout`, which core enforces too.
+    /// Connects to the server, and checks that it can serve locks: version, role, and permissions. It must
+    /// end within `config.connect_timeout`, which core enforces too.
     ///
     /// # Errors
     /// * `Unavailable` if no server answers in time.

@@ -1,5 +1,3 @@
-//! The user's handle to one connected client. It makes the recipes.
-
 pub(crate) mod close;
 pub(crate) mod operator;
 mod quorum;
@@ -25,13 +23,13 @@ use crate::reentrancy::Owners;
 use crate::registry::{ClientRecord, Clients, Keys, Place};
 use crate::token::Tokens;
 
-/// A client of one coordinator: one set of connections and one lease. Clones are cheap, and the recipes are
-/// cheap handles that are made without I/O.
+/// A client of one coordinator: one set of connections and one lease. Clones are cheap. Recipes are made
+/// without I/O: the call only checks its arguments.
 ///
-/// Two `Coordinator`s on one URL in one process are two clients. After the drop of the last clone, recipe
-/// and guard, everything is given back in the background. If the runtime ends before that, the locks remain
-/// until the lease expires. So end `main` by [`close`](Coordinator::close), or run it in
-/// [`close_after`](Coordinator::close_after), which also closes after an early `?` and a panic.
+/// Two `Coordinator`s on one URL are two clients. The drop of the last clone, recipe and guard gives
+/// everything back in the background. If the runtime ends before, the locks remain until the lease expires.
+/// So end `main` by [`close`](Coordinator::close), or run it in [`close_after`](Coordinator::close_after),
+/// which also closes after an early `?` and a panic.
 #[derive(Clone)]
 pub struct Coordinator(Arc<CoordinatorParts>);
 
@@ -41,15 +39,15 @@ struct CoordinatorParts {
     place: Place,
     layout: u32,
     operator: bool,
-    // For a client of both sides of a move.
+    // Only for a client of both sides of a move.
     moving: Option<Arc<Participant>>,
     // Validates addresses without I/O.
     connector: Option<(Arc<dyn Connector>, Config)>,
 }
 
 impl Coordinator {
-    /// Makes a coordinator over a connected backend: for tests and backends. Users call `connect`. It
-    /// neither registers the client nor checks the layout.
+    /// Makes a coordinator over a connected backend, for tests and backends. It neither registers the client
+    /// nor checks the layout.
     ///
     /// # Panics
     /// Outside of a tokio runtime, and for a namespace that [`Config::validate`] refuses.
@@ -57,13 +55,13 @@ impl Coordinator {
         Self::of(Client::new(backend, Tokens::default(), config), config, None, None)
     }
 
-    /// Makes a coordinator over a registered client. The connector checks the addresses of queues.
+    /// Makes a coordinator over a registered client.
     pub(crate) fn with(client: Client, config: &Config, connector: Arc<dyn Connector>) -> Self {
         Self::of(client, config, Some(connector), None)
     }
 
-    /// Makes a coordinator that takes part in a move: `backend` is the backend of both sides, and `config`
-    /// the configuration of the old side, whose namespace the addresses have.
+    /// Makes a coordinator that takes part in a move. `config` is of the old side, whose namespace the
+    /// addresses have.
     pub(crate) fn moving(backend: Arc<dyn Backend>, config: &Config, participant: Arc<Participant>) -> Self {
         let client = Client::new(backend, Tokens::Coded, config).ending_within(participant.ends_within());
         Self::of(client, config, None, Some(participant))
@@ -96,7 +94,7 @@ impl Coordinator {
         Ok(QueueHandle::new(&self.0.owners, self.address(kind, key)?, recipe, self.0.moving.clone()))
     }
 
-    /// Makes a mutex. Checks the key, without I/O.
+    /// Makes a mutex.
     ///
     /// # Errors
     /// `InvalidArgument` (`key`): the key is empty or longer than 255 bytes, or the server cannot use it.
@@ -104,7 +102,7 @@ impl Coordinator {
         self.handle("mutex", Kind::Mutex, key).map(Mutex::new)
     }
 
-    /// Makes a read/write lock. Checks the key, without I/O.
+    /// Makes a read/write lock.
     ///
     /// # Errors
     /// As [`mutex`](Self::mutex).
@@ -112,25 +110,17 @@ impl Coordinator {
         self.handle("rwlock", Kind::RwLock, key).map(RwLock::new)
     }
 
-    /// Makes a semaphore. Checks key and limit, without I/O. The first acquisition stores the limit on the
-    /// coordinator.
-    ///
-    /// * `3`, or [`Limit::Exactly(3)`](Limit::Exactly): if another limit is stored, acquisitions fail with
-    ///   `Conflict`.
-    /// * [`Limit::UnlessStored(3)`](Limit::UnlessStored): uses the stored limit, or 3 if no limit is stored. Use
-    ///   it if [`set_limit`](Semaphore::set_limit) changes the limit while clients run: the stored limit takes
-    ///   precedence over the configuration of every client.
-    /// * [`Limit::Stored`]: uses the limit that another client has stored. If no limit is stored, acquisitions
-    ///   fail with `Conflict`.
+    /// Makes a semaphore. Its first acquisition stores the limit. The number `3` is
+    /// [`Limit::Exactly(3)`](Limit::Exactly). Use [`Limit::UnlessStored`] if
+    /// [`set_limit`](Semaphore::set_limit) changes the limit while clients run. [`Semaphore`] has the rules.
     ///
     /// # Errors
-    /// * `InvalidArgument` (`key`): as [`mutex`](Self::mutex).
-    /// * `InvalidArgument` (`limit`): the limit is zero.
+    /// As [`mutex`](Self::mutex). `InvalidArgument` (`limit`): the limit is zero.
     pub fn semaphore(&self, key: impl Into<Key>, limit: impl Into<Limit>) -> Result<Semaphore> {
         Semaphore::new(self.handle("semaphore", Kind::Semaphore, key)?, limit.into())
     }
 
-    /// Makes a value that all clients share. Checks the key, without I/O.
+    /// Makes a value that all clients share.
     ///
     /// # Errors
     /// As [`mutex`](Self::mutex).
@@ -138,7 +128,7 @@ impl Coordinator {
         self.cell(Kind::Value, key).map(SharedValue::new)
     }
 
-    /// Makes a number that all clients share. Checks the key, without I/O.
+    /// Makes a number that all clients share.
     ///
     /// # Errors
     /// As [`mutex`](Self::mutex).
@@ -146,8 +136,7 @@ impl Coordinator {
         self.cell(Kind::Counter, key).map(Counter::new)
     }
 
-    /// Makes a generator of unique ids. Checks the key, without I/O. The handle and its clones share their
-    /// reserved ids.
+    /// Makes a generator of unique ids. The handle and its clones share their reserved ids.
     ///
     /// # Errors
     /// As [`mutex`](Self::mutex).
@@ -155,17 +144,15 @@ impl Coordinator {
         self.cell(Kind::Ids, key).map(IdGenerator::new)
     }
 
-    /// Makes a latch that opens after `count` count-downs. Checks key and count, without I/O. All clients
-    /// must give the same count.
+    /// Makes a latch that opens after `count` count-downs. All clients must give the same count.
     ///
     /// # Errors
-    /// * `InvalidArgument` (`key`): as [`mutex`](Self::mutex).
-    /// * `InvalidArgument` (`count`): the count is zero.
+    /// As [`mutex`](Self::mutex). `InvalidArgument` (`count`): the count is zero.
     pub fn count_down_latch(&self, key: impl Into<Key>, count: u32) -> Result<CountDownLatch> {
         CountDownLatch::new(self.cell(Kind::Latch, key)?, count)
     }
 
-    /// Makes an election. Checks the key, without I/O.
+    /// Makes an election.
     ///
     /// # Errors
     /// As [`mutex`](Self::mutex).
@@ -173,29 +160,27 @@ impl Coordinator {
         self.handle("election", Kind::Election, key).map(Election::new)
     }
 
-    /// Makes a group of members. Checks the key, without I/O.
+    /// Makes a group of members.
     ///
     /// # Errors
-    /// * `InvalidArgument` (`key`): as [`mutex`](Self::mutex), and for an [exact key](Key::exact).
-    /// * `Unsupported`: the client takes part in a [move](crate::Move).
+    /// As [`mutex`](Self::mutex), also for an [exact key](Key::exact). `Unsupported`: the client takes part
+    /// in a [move](crate::Move).
     pub fn group(&self, key: impl Into<Key>) -> Result<Group> {
         self.handle("group", Kind::Group, self.staying("group", key)?).map(Group::new)
     }
 
-    /// Makes a barrier that `parties` members pass together. Checks key and parties, without I/O. All members
-    /// must give the same number: a wait with another number than the members that wait already ends with `Conflict`.
+    /// Makes a barrier that `parties` members pass together. All members must give the same number.
     ///
     /// # Errors
-    /// * `InvalidArgument` (`parties`): the number is zero.
-    /// * The errors of [`group`](Self::group).
+    /// As [`group`](Self::group). `InvalidArgument` (`parties`): the number is zero.
     pub fn barrier(&self, key: impl Into<Key>, parties: u32) -> Result<Barrier> {
         let key = self.staying("barrier", key)?;
         let queue = self.handle("barrier", Kind::Barrier, key.clone())?;
         Barrier::new(queue, self.cell(Kind::Passage, key)?, parties)
     }
 
-    /// Makes a barrier that `parties` members enter together and leave together. Checks key and parties,
-    /// without I/O. All members must give the same number.
+    /// Makes a barrier that `parties` members enter together and leave together. All members must give the
+    /// same number.
     ///
     /// # Errors
     /// As [`barrier`](Self::barrier).
@@ -233,10 +218,7 @@ impl Coordinator {
     }
 
     /// Lists the connected clients of the namespace, including this one, in the order of their registration.
-    /// No I/O until a page is read.
-    ///
-    /// A dead client is listed until the server has ended its lease. A client that lost its lease in an outage
-    /// registers again afterwards. Clients of another namespace, database or chroot are not listed.
+    /// A dead client is listed until the server has ended its lease.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -253,11 +235,11 @@ impl Coordinator {
         Listing::of(Clients::new(self.client(), &self.0.place))
     }
 
-    /// Lists the keys of a kind that start with `prefix` (empty for all keys): queues with holders or waiters,
-    /// or stored values. Checks the prefix, and does no I/O until a page is read.
+    /// Lists the keys of a kind that start with `prefix` (empty for all keys): queues with holders or
+    /// waiters, or stored values.
     ///
-    /// [Exact keys](Key::exact) are not listed. A key may be on two pages. A listing does not count as a use
-    /// of a value with a time to idle. On Redis a listing scans all keys of the server.
+    /// [Exact keys](Key::exact) are not listed. A key may be on two pages. A listing is not a use of a value
+    /// with a time to idle. On Redis it scans all keys of the server.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -279,10 +261,8 @@ impl Coordinator {
         Ok(Listing::of(Keys::new(self.client(), of)))
     }
 
-    /// Reads facts about the server: version, topology, role, clock, memory, disk. They are for people and
-    /// for `latchwork doctor`; no acquisition depends on them.
-    ///
-    /// A fact may be missing, with the reason: the server does not report it, or the login may not read it.
+    /// Reads facts about the server for diagnosis: version, topology, role, clock, memory, disk. A fact may
+    /// be missing, with the reason: the server does not report it, or the login may not read it.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -296,7 +276,7 @@ impl Coordinator {
     /// ```
     ///
     /// # Errors
-    /// `Unavailable`, `Closed`, `RuntimeGone`: see [`ErrorKind`](crate::ErrorKind).
+    /// `Unavailable`, `Closed`, `RuntimeGone`.
     ///
     /// # Cancel safety
     /// The call only reads.
@@ -316,7 +296,7 @@ impl Coordinator {
     }
 
     /// Returns the capabilities of the backend. A client that [connects lazily](crate::connect_lazy) has none
-    /// until it is connected.
+    /// before it is connected.
     pub fn capabilities(&self) -> Capabilities {
         self.client().backend.capabilities()
     }

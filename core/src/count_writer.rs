@@ -1,9 +1,8 @@
-//! The one writer of a client and a count: what its tasks want, and what it knows. The recipe makes the
-//! operations.
+//! The one writer of a client and a count: the wants of its tasks, and its knowledge.
 //!
-//! *Why.* A client that sends each task's change alone makes its own tasks fail each other's compare-and-set, and
-//! needs a round trip for each. So the changes of all tasks that wait become one operation, and each task gets its
-//! share of the result (COUNT-ADDED-UP). Clients take turns: see [`Pace`].
+//! *Why.* If each task sent its change alone, the tasks would fail each other's compare-and-set, and need a
+//! round trip each. So the changes of all waiting tasks become one operation, and each task gets its share of
+//! the result (COUNT-ADDED-UP). Clients take turns: see [`Pace`].
 
 use std::collections::VecDeque;
 
@@ -15,7 +14,6 @@ use crate::decide::count::{Change, Pace};
 use crate::desk::Desk;
 use crate::error::Result;
 
-/// The writer of one client and one count.
 #[derive(Debug)]
 pub(crate) struct CountWriter {
     pub(crate) id: u64,
@@ -26,36 +24,30 @@ pub(crate) struct CountWriter {
 
 #[derive(Debug, Default)]
 pub(crate) struct KnownCount {
-    /// The number of the last operation.
     pub(crate) last: u64,
     /// The last known cell. The next operation expects it, and needs one round trip if no other writer has
-    /// changed the cell.
+    /// changed it.
     pub(crate) seen: Option<VersionedValue>,
     /// A lower bound of the number of writes, if the server changes counts.
     pub(crate) writes: Option<u64>,
     pub(crate) pace: Pace,
 }
 
-/// The count that a task means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CountTerms {
     /// The first value of the count, if its users agree on one.
     pub(crate) initial: Option<u32>,
-    /// The life of the cell after a change.
     pub(crate) life: CellLife,
 }
 
-/// The place of an answer.
 pub(crate) type Answer<T> = oneshot::Sender<Result<T>>;
 
-/// The want of one task.
 #[derive(Debug)]
 pub(crate) enum CountWant {
     Change(CountTerms, Change, Answer<Option<i64>>),
     Delete(Answer<bool>),
 }
 
-/// The wants that one operation serves.
 #[derive(Debug)]
 pub(crate) enum CountBatch {
     Changes(CountTerms, Vec<Change>, Vec<Answer<Option<i64>>>),
@@ -69,7 +61,6 @@ impl CountWriter {
 }
 
 impl CountWant {
-    /// Whether the task was dropped, and wants nothing any more.
     fn is_dropped(&self) -> bool {
         match self {
             Self::Change(_, _, answer) => answer.is_closed(),

@@ -28,8 +28,8 @@ impl Credentials {
     }
 }
 
-/// Provides the login for each new connection: for tokens that expire and passwords that change while the
-/// client runs. [`Config::with_credentials`](crate::Config::with_credentials) sets it.
+/// Provides the login for each new connection, for tokens that expire and passwords that change.
+/// [`Config::with_credentials`](crate::Config::with_credentials) sets it.
 ///
 /// | backend | the client asks for the login |
 /// |---|---|

@@ -1,9 +1,8 @@
 //! Wants of many tasks, which one background task serves in turns.
 //!
-//! *Why.* Work in the future of a caller stops while the caller does not poll it, for example in a `select!`. If
-//! the caller holds a lock during the work, it then blocks all other tasks, and a lock in a queue of tasks also
-//! goes to a task that does not poll. So callers leave a want, and a task of the client's runtime serves all wants
-//! (COUNT-IN-BACKGROUND). It ends when no want is left.
+//! *Why.* Work in the future of a caller stops while the caller does not poll it, and a lock that the caller
+//! holds then blocks all other tasks. So callers leave a want, and a task of the client's runtime serves all
+//! wants (COUNT-IN-BACKGROUND). It ends when no want is left.
 
 use std::collections::VecDeque;
 
@@ -14,7 +13,6 @@ use crate::cleanup::Cleanup;
 use crate::error::{Error, ErrorKind, Result};
 use crate::support::SingleFlight;
 
-/// The wants that wait, and the task that serves them.
 #[derive(Debug)]
 pub(crate) struct Desk<W> {
     waiting: Mutex<VecDeque<W>>,
@@ -28,18 +26,17 @@ impl<W> Default for Desk<W> {
 }
 
 impl<W> Desk<W> {
-    /// Adds a want after all others.
     pub(crate) fn leave(&self, want: W) {
         self.waiting.lock().push_back(want);
     }
 
-    /// Changes the wants that wait, or takes some of them: for the task.
+    /// Lets the serving task change or take the wants that wait.
     pub(crate) fn look<T>(&self, look: impl FnOnce(&mut VecDeque<W>) -> T) -> T {
         look(&mut self.waiting.lock())
     }
 
-    /// Waits for the answer to a want that was left here. Starts `serve`, which serves wants until none is left,
-    /// unless it runs already.
+    /// Waits for the answer to a want. Starts `serve`, which serves wants until none is left, unless it runs
+    /// already.
     ///
     /// # Errors
     /// * The answer.
@@ -69,7 +66,7 @@ impl<W> Desk<W> {
                 match answer.try_recv() {
                     Ok(answer) => return answer,
                     Err(TryRecvError::Closed) => return Err(died(ErrorKind::OutcomeUnknown)),
-                    // The task had looked for wants before this one was left.
+                    // The task had ended its last look before this want was left.
                     Err(TryRecvError::Empty) if ended.is_some() => {}
                     Err(TryRecvError::Empty) => return Err(died(ErrorKind::Unavailable)),
                 }

@@ -1,5 +1,3 @@
-//! The error type: what to do, in which operation, on which key, and why.
-
 mod kind;
 
 use std::borrow::Cow;
@@ -16,9 +14,9 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 /// An error with its kind, operation, key, context and cause.
 ///
-/// `Display` shows all of them in one line, since many services log only the first line of an error. `source()` starts
-/// after the causes that this line shows, so a printed chain of causes repeats nothing. [`cause`](Error::cause) returns
-/// the direct cause. Text from a server or another crate is escaped and shortened, so it cannot control a terminal.
+/// `Display` shows all of them in one line, because many services log only the first line. `source()` starts
+/// after the causes in this line; [`cause`](Error::cause) returns the direct cause. Foreign text is escaped
+/// and shortened, so it cannot control a terminal.
 #[derive(Clone)]
 pub struct Error(Box<Parts>);
 
@@ -29,9 +27,9 @@ struct Parts {
     key: Option<Arc<str>>,
     context: Cow<'static, str>,
     source: Option<Arc<dyn StdError + Send + Sync>>,
-    // Whether the call may have been carried out although its kind says nothing of that.
+    // Whether the call may have been carried out although its kind says the contrary.
     perhaps_done: bool,
-    // Whether the server has answered.
+    // Whether a server that runs has answered.
     refused: bool,
 }
 
@@ -49,7 +47,7 @@ impl Error {
         }))
     }
 
-    /// Creates an `InvalidArgument`: `name` is the argument, and `why` says what is wrong with it.
+    /// Creates an `InvalidArgument`: `why` says what is wrong with the argument `name`.
     pub fn invalid(name: &'static str, why: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorKind::InvalidArgument { name }, why)
     }
@@ -59,7 +57,8 @@ impl Error {
         Self::new(ErrorKind::Lost(reason), "")
     }
 
-    /// Creates a `Forbidden`: `what` is the call or right that the login lacks, and `why` the remedy or the server's text.
+    /// Creates a `Forbidden`: the login lacks the call or right `what`; `why` is the remedy or the server's
+    /// text.
     pub fn forbidden(what: &str, why: &str) -> Self {
         Self::new(ErrorKind::Forbidden, joined(what, why))
     }
@@ -93,8 +92,8 @@ impl Error {
         self
     }
 
-    /// Adds the request, the address and the duration to an `Unavailable` or `OutcomeUnknown`: `join at 10.0.0.7:6379
-    /// after 2.001s: the server was silent`. Does not change an error of another kind. For backends.
+    /// Adds the request, the address and the duration to an `Unavailable` or `OutcomeUnknown`: `join at
+    /// 10.0.0.7:6379 after 2.001s: the server was silent`. Other kinds do not change. For backends.
     #[must_use]
     pub fn tried(mut self, what: &str, at: &str, took: Duration) -> Self {
         if matches!(self.0.kind, ErrorKind::Unavailable | ErrorKind::OutcomeUnknown) {
@@ -109,8 +108,8 @@ impl Error {
         self
     }
 
-    /// Turns an `OutcomeUnknown` into `Unavailable`, for a request that is harmless to repeat, such as a read. Does not
-    /// change an error of another kind. For backends.
+    /// Turns an `OutcomeUnknown` into `Unavailable`, for a request that is harmless to repeat. Other kinds do
+    /// not change. For backends.
     #[must_use]
     pub fn of_harmless(self, context: &'static str) -> Self {
         match self.0.kind {
@@ -134,8 +133,8 @@ impl Error {
         self
     }
 
-    /// Returns whether this error, or one of its causes, is the answer of a server that runs and refuses the request: its
-    /// text names the remedy. Otherwise an `Unavailable` means that no server has answered.
+    /// Returns whether this error, or one of its causes, is the answer of a server that runs and refuses the
+    /// request, with the remedy. Otherwise an `Unavailable` means that no server has answered.
     pub fn is_refusal(&self) -> bool {
         let cause = self.0.source.as_deref().and_then(|cause| cause.downcast_ref::<Self>());
         self.0.refused || cause.is_some_and(Self::is_refusal)
@@ -157,8 +156,7 @@ impl Error {
         }
     }
 
-    /// Returns the direct cause: an error of this library, or of the client crate. Its text is not escaped; `Display`
-    /// of this error escapes it.
+    /// Returns the direct cause: an error of this library, or of the client crate. Its text is not escaped.
     pub fn cause(&self) -> Option<&(dyn StdError + Send + Sync + 'static)> {
         self.0.source.as_deref()
     }
@@ -202,14 +200,13 @@ impl Error {
         matches!(self.0.kind, ErrorKind::Unavailable | ErrorKind::Timeout) && !self.0.perhaps_done
     }
 
-    /// Returns whether the error is [retryable](Self::is_retryable) or an `OutcomeUnknown`. For code that can find out an
-    /// unknown outcome, or whose request is harmless to repeat, such as a backend.
+    /// Returns whether the error is [retryable](Self::is_retryable) or an `OutcomeUnknown`, for code that can
+    /// find out an unknown outcome, or whose request is harmless to repeat.
     pub fn may_pass(&self) -> bool {
         self.is_retryable() || self.0.kind == ErrorKind::OutcomeUnknown
     }
 }
 
-/// The two parts of a context, of which the second may be empty.
 fn joined(what: &str, why: &str) -> String {
     match why {
         "" => what.to_owned(),
@@ -253,7 +250,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// The text of `Display`, since `main` and `unwrap` show this; `{:#?}` shows the parts one by one.
+/// `main` and `unwrap` show the text of `Display`; `{:#?}` shows the parts.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !f.alternate() {
@@ -340,7 +337,6 @@ mod tests {
         assert_eq!(tried(ErrorKind::Conflict).to_string(), "conflict: the server was silent");
     }
 
-    /// An error with a cause, which it repeats in its own text or does not.
     #[derive(Debug)]
     struct Other(&'static str, Option<Box<Other>>);
 

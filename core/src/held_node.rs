@@ -17,7 +17,7 @@ use crate::seen::{self, SeenHold};
 use crate::token::Token;
 use crate::when_dropped::WhenDropped;
 
-/// Belongs to one guard, or to all guards of one owner.
+/// A node that is held by one guard, or by all guards of one owner.
 pub(crate) struct HeldNode {
     pub(crate) client: Arc<Client>,
     pub(crate) tenure: Arc<Tenure>,
@@ -25,7 +25,7 @@ pub(crate) struct HeldNode {
 }
 
 impl HeldNode {
-    /// `seen` is the name in reports.
+    /// `seen` reports the hold.
     pub(crate) fn new(
         client: Arc<Client>,
         queue: Address,
@@ -38,7 +38,7 @@ impl HeldNode {
         let in_time = client.live.add(&tenure);
         let held = Self { client, tenure, node };
         if !in_time {
-            // Other clients would wait for the node as long as the close takes.
+            // Other clients would wait for the node until the close is over.
             held.take_back();
         }
         held.keep(min_hold);
@@ -69,7 +69,7 @@ impl HeldNode {
         }
     }
 
-    /// Another guard on the same node gets this tenure.
+    /// Returns the tenure of another guard on the same node.
     pub(crate) fn beside(&self) -> Arc<Tenure> {
         Tenure::new(self.client.id, self.tenure.queue.clone(), Arc::clone(&self.node))
     }
@@ -78,12 +78,12 @@ impl HeldNode {
         self.node.state().token()
     }
 
-    /// The removal has ended, with any result.
+    /// Returns whether the removal has ended, with any result.
     pub(crate) fn is_gone(&self) -> bool {
         self.node.state().outcome().is_some()
     }
 
-    /// The server's refusal to remove the node.
+    /// Returns the server's refusal to remove the node.
     pub(crate) fn refused(&self) -> Option<Error> {
         match self.node.state().outcome()? {
             (Outcome::Unconfirmed, why) => why.filter(|why| Failure::from(why) == Failure::Refused),
@@ -107,8 +107,8 @@ impl HeldNode {
         self.client.cleanup.push(Task::leave(self.queue(), &self.node));
     }
 
-    /// Leaves one margin after the fixed end, also if the guard is never used. The margin gives the holder's
-    /// work time to stop (LEASE-FIXED).
+    /// Leaves one margin after the fixed end, also if the guard is never used, so that the holder's work can
+    /// stop (LEASE-FIXED).
     fn leave_at_fixed_end(&self) {
         let end = self.node.state().fixed_end();
         if end == Moment::NEVER {
@@ -139,7 +139,7 @@ impl HeldNode {
         });
     }
 
-    /// The first call returns when the node must be given back.
+    /// The first call returns when to give the node back.
     fn end(&self, by: By) -> Option<TakeBack> {
         if !self.tenure.end() {
             return None;
@@ -178,7 +178,7 @@ impl HeldNode {
         let first = self.end(By::Release);
         let ended = self.tenure.by_its_owner().expect("ended above, if not before");
         if matches!(ended, Ended::Lost(_)) || self.is_kept() {
-            // The node was lost, or its shortest time keeps other clients out anyway.
+            // The release need not wait: the node is lost, or its shortest time keeps others out anyway.
             if first.is_some() {
                 self.take_back();
             }

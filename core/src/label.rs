@@ -16,7 +16,7 @@ pub(crate) fn check(label: &str) -> Result<()> {
     check_visible("label", label)
 }
 
-/// In a container the process id is always 1.
+/// With a random part, because in a container the process id is always 1.
 pub(crate) fn default_label() -> Arc<str> {
     let random = NodeId::random().to_string();
     format!("{}:{}:{}", host(), std::process::id(), &random[..6]).into()

@@ -24,14 +24,13 @@
 //! address, token, clock, error, capabilities, facts, credentials, secret, shown, until, runtime, when_dropped
 //! ```
 //!
-//! [`memory`] and the backend crates implement the [contracts](backend) and use no recipe. (The memory backend
-//! uses `Coordinator` only to make one for a test.) The recipes use the contracts and know no backend.
-//! [`decide`](backend::decide) contains the decisions that several backends share, as pure functions for model
-//! checkers.
+//! [`memory`] and the backend crates implement the [contracts](backend) and use no recipe. The recipes use
+//! the contracts and know no backend. [`decide`](backend::decide) contains the decisions that several
+//! backends share, as pure functions for model checkers.
 //!
 //! Comments cite protocol rules by name, e.g. (QUEUE-NOTIFY-ALL-ADMITTED). `docs/protocol/rules.md` in the
 //! repository states each rule, what breaks without it, and which tests check it. Names such as
-//! LEASE-DEADLINE are clauses of the [contracts](backend); each has a conformance case of the same name.
+//! LEASE-DEADLINE are clauses of the [contracts](backend).
 
 mod address;
 mod attempt;

@@ -20,7 +20,6 @@ pub struct Page<T> {
     pub next: Option<String>,
 }
 
-/// The last page.
 impl<T> Default for Page<T> {
     fn default() -> Self {
         Self::new(Vec::new(), None)
@@ -34,10 +33,8 @@ impl<T> Page<T> {
     }
 }
 
-/// A list on the coordinator, read page by page or completely. No I/O until a page is read.
-///
-/// Several pages are not a snapshot: an item that appears or disappears during the listing may or may not be
-/// in them.
+/// A list on the coordinator, read page by page or completely. No I/O until a page is read. Several pages are
+/// no snapshot: an item that appears or disappears during the listing may be missing.
 ///
 /// ```
 /// # use latchwork_core::{connect, Config, Result, memory};
@@ -67,12 +64,12 @@ impl<T: Send + 'static> Listing<T> {
         Self { pages: Arc::new(pages) }
     }
 
-    /// Reads a page of at most `most` items: the first page, or the page that starts at `after`, the
-    /// [`next`](Page::next) of the page before.
+    /// Reads a page of at most `most` items: the first page, or the page at `after`, the [`next`](Page::next)
+    /// of the page before.
     ///
     /// # Errors
-    /// * `InvalidArgument` (`after`): the text is not the `next` of a page.
-    /// * `Unavailable`, `Forbidden`, `Closed`, `RuntimeGone`: see [`ErrorKind`](crate::ErrorKind).
+    /// `InvalidArgument` (`after`): the text is not the `next` of a page. The errors of [every
+    /// call](crate::ErrorKind).
     ///
     /// # Cancel safety
     /// The call only reads.
@@ -82,11 +79,8 @@ impl<T: Send + 'static> Listing<T> {
 
     /// Reads the first items, at most `most`.
     ///
-    /// # Errors
+    /// # Errors and cancel safety
     /// As [`page`](Self::page).
-    ///
-    /// # Cancel safety
-    /// The call only reads.
     pub async fn first(&self, most: usize) -> Result<Vec<T>> {
         let Page { mut items, mut next } = self.page(None, most).await?;
         while let Some(after) = next.filter(|_| items.len() < most) {
@@ -99,11 +93,8 @@ impl<T: Send + 'static> Listing<T> {
 
     /// Reads all items, page by page.
     ///
-    /// # Errors
+    /// # Errors and cancel safety
     /// As [`page`](Self::page).
-    ///
-    /// # Cancel safety
-    /// The call only reads.
     pub async fn all(&self) -> Result<Vec<T>> {
         self.clone().into_stream().try_collect().await
     }

@@ -46,9 +46,8 @@ impl Logins {
     /// Returns the login to use now.
     ///
     /// # Errors
-    /// * The errors of the provider.
-    /// * `Unavailable`: the provider took longer than `within`, or panicked. A panic must not end the task
-    ///   that connects, because the client would never connect again.
+    /// The errors of the provider. `Unavailable`: the provider took longer than `within`, or panicked. (A
+    /// panic must not end the task that connects.)
     ///
     /// # Cancel safety
     /// As the provider.

@@ -1,8 +1,6 @@
-//! The place of a client in the registry of its namespace, by which another client recognises its server.
-//!
-//! Each record in the registry has a random id. A client that finds the record of another one on its own server, at
-//! the same place in the registry of the other's namespace, uses the same server. So neither names nor addresses
-//! matter, and no server needs an identity.
+//! The place of a client in the registry of its namespace, by which another client recognises its server:
+//! each record has a random id, so a client that finds another one's record on its own server uses the same
+//! server. No server needs an identity.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,7 +9,6 @@ use crate::address::Address;
 use crate::contracts::{Backend, EntryPage};
 use crate::error::Result;
 
-/// The node of a client in the registry.
 #[derive(Clone, Debug)]
 pub(crate) struct Registration {
     pub(crate) clients: Address,
@@ -30,7 +27,7 @@ impl Registration {
 
 type Find = dyn Fn() -> Option<Registration> + Send + Sync;
 
-/// Finds the current registration of a client. A client of both sides of a move has none.
+/// Finds the current registration of a client; none for a client of both sides of a move.
 #[derive(Clone, Default)]
 pub(crate) struct Registrations(Option<Arc<Find>>);
 

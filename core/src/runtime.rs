@@ -1,6 +1,6 @@
 //! Tasks of a coordinator's runtime renew the lease, clean up and serve the connection. A coordinator that
-//! outlives it (a `static` one, in tests with a runtime each) would fail without a reason, so one of those
-//! tasks cancels a token when it is dropped.
+//! outlives it (a `static` one, or in tests) would fail without a reason, so one of those tasks cancels a
+//! token when it is dropped.
 
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 pub(crate) struct HomeRuntime(CancellationToken);
 
 impl HomeRuntime {
-    /// One task that lives as long as the runtime keeps the guard.
+    /// A task that lives as long as the runtime keeps this guard.
     pub(crate) fn resident(&self) -> DropGuard {
         self.0.clone().drop_guard()
     }
@@ -26,7 +26,7 @@ impl HomeRuntime {
         if self.0.is_cancelled() { Err(gone()) } else { Ok(()) }
     }
 
-    /// The end of the runtime explains any other error.
+    /// Replaces any other error once the runtime has ended.
     pub(crate) fn explain(&self, error: Error) -> Error {
         match error.kind() {
             ErrorKind::RuntimeGone => error,
@@ -41,7 +41,7 @@ impl HomeRuntime {
         self.last(operation).await
     }
 
-    /// Also tries the operation without the runtime.
+    /// Tries the operation also without the runtime.
     pub(crate) async fn last<T>(&self, operation: impl Future<Output = Result<T>>) -> Result<T> {
         tokio::select! {
             biased;

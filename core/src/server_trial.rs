@@ -1,9 +1,8 @@
-//! The knowledge of a client about its server's memory, for quorums: [`decide::trial`](crate::decide::trial)
-//! has the rules, and the recipe asks the server.
+//! The knowledge of a client about its server's memory, for quorums
+//! ([`decide::trial`](crate::decide::trial)).
 //!
-//! When the server counts, the client does not ask again. A later answer comes from the same memory if the
-//! server has the same incarnation. On a server that stores holds on disk, it does if the lease is the same as
-//! at the read of the marker: a server that lost its data does not know that lease (QUORUM-SAME-MEMORY).
+//! Once the server counts, the client does not ask again: a later answer comes from the same memory if the
+//! incarnation is the same, or, on a server that stores holds on disk, the lease (QUORUM-SAME-MEMORY).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,17 +14,14 @@ use crate::decide::trial::{Terms, Trial};
 use crate::error::Result;
 use crate::support::SingleFlight;
 
-/// The knowledge of a client about its server's memory.
 #[derive(Debug, Default)]
 pub(crate) struct ServerTrial {
-    /// The client's view of the marker.
     pub(crate) trial: Mutex<Trial>,
     /// One background task asks for all callers, and answers for these terms.
     pub(crate) asking: SingleFlight<(Arc<Terms>, Result<Counted>)>,
     proven: Mutex<Option<Proven>>,
 }
 
-/// Whether a server counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Counted {
     Now,

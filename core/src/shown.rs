@@ -2,13 +2,13 @@ use std::borrow::Cow;
 use std::fmt::Write;
 use std::time::Duration;
 
-/// Bytes.
+/// The longest sentence, in bytes.
 pub(crate) const SENTENCE: usize = 600;
 
 const CUT: &str = "…";
 
-/// A control character, a line or paragraph separator, or a character that changes the text direction acts on
-/// a terminal or a log.
+/// Finds a control character, a line or paragraph separator, or a character that changes the text direction:
+/// they act on a terminal or a log.
 pub(crate) fn hidden(text: &str) -> Option<char> {
     text.chars().find(|&c| is_hidden(c))
 }
@@ -18,8 +18,8 @@ fn is_hidden(c: char) -> bool {
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// A [`hidden`] character is shown as `\u{1b}`. At most the first `most` bytes are shown, with a final
-/// `…` after a cut.
+/// Returns the text with each [`hidden`] character as `\u{1b}`, and a final `…` if it is cut after `most`
+/// bytes.
 pub(crate) fn shown(text: &str, most: usize) -> Cow<'_, str> {
     if text.len() <= most && hidden(text).is_none() {
         return Cow::Borrowed(text);
@@ -28,7 +28,6 @@ pub(crate) fn shown(text: &str, most: usize) -> Cow<'_, str> {
     let mut cut = 0;
     for c in text.chars() {
         if is_hidden(c) {
-            // Writing to a String cannot fail.
             let _ = write!(out, "{}", c.escape_unicode());
         } else {
             out.push(c);
@@ -45,7 +44,7 @@ pub(crate) fn shown(text: &str, most: usize) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The result has one line.
+/// Returns the text in one line.
 pub(crate) fn sentence(text: &str) -> String {
     // A server's error may be long.
     let mut end = text.len().min(4 * SENTENCE);

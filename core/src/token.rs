@@ -13,8 +13,7 @@ const MAX_SEQUENCE: u64 = (1 << SEQUENCE_BITS) - 1;
 /// A fencing token: a number that rises strictly from one exclusive holder of a key to the next (NODE-TOKEN).
 ///
 /// Claim the token in the guarded resource before the first read, and send it with every write. The resource
-/// must refuse a token that is lower than the highest one it has seen. This protects the data from a holder
-/// that was paused longer than its lease.
+/// must refuse a token that is lower than the highest one it has seen.
 ///
 /// The number is below 2^63: an epoch of 10 bits, then a sequence of 53 bits. A token fits into a signed
 /// `BIGINT`. serde writes it as a decimal string.

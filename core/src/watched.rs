@@ -1,16 +1,14 @@
 //! One watch on the server for all watchers of a cell or a queue in one client.
 //!
-//! *Protocol.* A task watches the cell or the queue. It reads the state after each notification and at least
-//! once a TTL, because the server or the network may lose notifications (WATCH-ORDER). A read is also a use of a
-//! cell, so the task reads a cell with a time to idle twice within this time. Watchers share the last read: a slow
-//! watcher sees the latest state, and nothing queues up. After an outage the task makes a new watch and reads
-//! again. The task ends with the last watcher.
+//! *Protocol.* A task watches the cell or the queue. It reads the state after each notification, at least
+//! once a TTL because notifications can be lost (WATCH-ORDER), and a cell with a time to idle twice within
+//! this time. All watchers share the last read. After an outage the task makes a new watch and reads again.
+//! It ends with the last watcher.
 //!
-//! *Why nothing is missed.* The watch is armed before each read, so a change is either in the read or notified
-//! after it. Reads are linearizable, and the versions of a cell and the sequence numbers of a queue rise for
-//! ever. So a lower number shows that the server lost its data: the watch ends as `Forgotten`. A missing
-//! cell shows it too, if the server that had the cell was restarted or replaced since, or has forgotten the lease
-//! of the client.
+//! *Why nothing is missed.* The watch is armed before each read. Versions of a cell and sequence numbers of a
+//! queue rise for ever, so a lower number shows that the server lost its data: the watch ends as `Forgotten`.
+//! So does a missing cell, if the server was restarted or replaced since, or has forgotten the lease of the
+//! client.
 
 mod cell;
 mod queue;
@@ -35,13 +33,10 @@ use crate::error::{Error, Result};
 use crate::seen::Rechecks;
 use crate::support::{Backoff, Pauses};
 
-/// Watches and reads one kind of state. It remembers the highest number, which shows whether the server lost
-/// its data.
+/// Watches and reads one kind of state. It remembers the highest number, which shows a loss of data.
 pub(crate) trait Reader: Default + Send + Sync + 'static {
-    /// The state that a read returns.
     type State: Clone + PartialEq + fmt::Debug + Send + Sync;
 
-    /// Watches an address.
     fn watch(backend: &dyn Backend, address: &Address) -> Box<dyn ChangeWatch>;
 
     /// Reads the state at the address.
@@ -61,12 +56,10 @@ pub(crate) trait Reader: Default + Send + Sync + 'static {
     }
 }
 
-/// The watches of a client with one kind of reader.
 #[derive(Debug)]
 pub(crate) struct Watches<R: Reader> {
     watched: Mutex<ByAddress<Watched<R::State>>>,
     rechecks: Arc<Rechecks>,
-    // Cancelled when the client is closed.
     closing: CancellationToken,
 }
 
@@ -74,18 +67,14 @@ pub(crate) struct Watches<R: Reader> {
 #[derive(Debug)]
 pub(crate) struct Watched<S> {
     views: watch::Receiver<View<S>>,
-    // Ends the task.
     _task: DropGuard,
 }
 
-/// The view of a watcher.
 #[derive(Clone, Debug)]
 pub(crate) enum View<S> {
-    /// Nothing was read yet.
     Unread,
     /// The last read, and whether the watch on the server works now.
     Read(S, bool),
-    /// The watch has ended.
     Ended(Error),
 }
 
@@ -94,7 +83,6 @@ impl<R: Reader> Watches<R> {
         Self { watched: Mutex::default(), rechecks: Arc::clone(rechecks), closing: closing.clone() }
     }
 
-    /// Watches an address. All watchers of the address share one watch.
     pub(crate) fn watch(
         &self,
         backend: &Arc<dyn Backend>,
@@ -120,7 +108,6 @@ impl<R: Reader> Watches<R> {
 }
 
 impl<S> Watched<S> {
-    /// Returns the current view and later ones.
     pub(crate) fn views(&self) -> watch::Receiver<View<S>> {
         self.views.clone()
     }
@@ -197,7 +184,6 @@ impl<R: Reader> WatchTask<R> {
         }
     }
 
-    /// Reads the state, and returns whether it has changed.
     async fn read(&mut self) -> Result<bool> {
         let state = self.reader.read(&*self.backend, &self.address).await?;
         Ok(self.views.send_if_modified(|view| match view {

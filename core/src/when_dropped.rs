@@ -1,4 +1,4 @@
-/// Runs when it is dropped, unless it was disarmed before.
+/// Runs the function when it is dropped, unless it was disarmed before.
 pub(crate) struct WhenDropped<F: FnOnce()>(Option<F>);
 
 impl<F: FnOnce()> WhenDropped<F> {

@@ -9,8 +9,8 @@ pub const MAX_KEY_BYTES: usize = 255;
 
 /// The key of a recipe.
 ///
-/// A `&str` or a `String` becomes a key in the namespace of the coordinator, encoded by this library.
-/// [`Key::exact`] is a name that another program uses.
+/// A `&str` or a `String` becomes a key in the namespace of the coordinator. [`Key::exact`] is a name that
+/// another program uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
     pub(super) text: String,
@@ -24,9 +24,8 @@ impl Key {
     /// the text inside the braces of the keys on Redis. The backend refuses names that its server cannot
     /// store.
     ///
-    /// Clients of all namespaces share an exact key, and the stored limit of its semaphore; kinds do
-    /// not. Exception: on etcd, a mutex and an election of one exact key are one queue, as for etcd's own
-    /// programs.
+    /// Clients of all namespaces share an exact key, and the stored limit of its semaphore; kinds do not. But
+    /// on etcd, a mutex and an election of one exact key are one queue, as for etcd's own programs.
     ///
     /// ```
     /// use latchwork_core::Key;
@@ -37,7 +36,7 @@ impl Key {
     }
 
     /// Refuses exact keys for a `recipe`: the groups and barriers of Curator and kazoo have nodes without an
-    /// order, and a barrier needs a cell too.
+    /// order.
     pub(crate) fn in_namespace(self, recipe: &str) -> Result<String> {
         if self.is_exact {
             let why = format!(
@@ -67,8 +66,8 @@ impl From<&String> for Key {
     }
 }
 
-/// Encodes a key: every byte outside `[A-Za-z0-9_.-]` becomes `%XX`, and also a text of only dots, since `.`
-/// and `..` have a meaning in paths.
+/// Encodes a key: every byte outside `[A-Za-z0-9_.-]`, and every dot of a text of only dots (a path), becomes
+/// `%XX`.
 pub fn encode(text: &str) -> String {
     if text.bytes().all(|byte| byte == b'.') {
         return "%2E".repeat(text.len());

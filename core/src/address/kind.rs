@@ -1,7 +1,5 @@
-//! The kinds of recipes.
-
-/// The kind of a recipe. Kinds never collide: `mutex("a")` and `semaphore("a")` are independent (KEY-KINDS). A
-/// reentrant mutex has the kind [`Kind::Mutex`], since it excludes the mutex of the same key.
+/// The kind of a recipe. Kinds never collide: `mutex("a")` and `semaphore("a")` are independent (KEY-KINDS).
+/// A reentrant mutex excludes the mutex of the same key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Kind {
@@ -69,13 +67,13 @@ impl Kind {
         self == Kind::RwLock || self.admits_all()
     }
 
-    /// Returns whether queues of this kind admit every node: a node blocks no other node, whatever its claim is.
+    /// Returns whether queues of this kind admit every node.
     pub fn admits_all(self) -> bool {
         matches!(self, Kind::Group | Kind::Barrier | Kind::DoubleBarrier | Kind::Clients)
     }
 
-    /// Returns whether queues of this kind can be watched (WATCH-QUEUE). On some servers, a watch makes each change of
-    /// the queue more expensive, so the other kinds have no watches.
+    /// Returns whether queues of this kind can be watched (WATCH-QUEUE). On some servers, a watch makes each
+    /// change of the queue more expensive.
     pub fn is_observed(self) -> bool {
         matches!(self, Kind::Election | Kind::Group | Kind::Clients)
     }

@@ -18,14 +18,13 @@ impl QueuePrefix {
     /// Selects the addresses of `kind` in `namespace` whose keys begin with `prefix` (empty: all keys).
     ///
     /// # Errors
-    /// `InvalidArgument` naming `namespace` or `prefix` if it is longer than 255 bytes, or `namespace` if it
-    /// is empty.
+    /// `InvalidArgument` (`namespace`, `prefix`): it is longer than 255 bytes, or the namespace is empty.
     pub fn new(namespace: &str, kind: Kind, prefix: &str) -> Result<Self> {
         check_length("namespace", namespace)?;
         if !prefix.is_empty() {
             check_length("prefix", prefix)?;
         }
-        // A key of dots only has a different encoding from a key that begins with dots.
+        // A key of only dots is encoded differently from a key that begins with dots.
         let coded = if prefix.bytes().all(|byte| byte == b'.') { String::new() } else { encode(prefix) };
         let namespace = Namespace::new(namespace);
         Ok(Self { namespace, kind, prefix: prefix.to_owned(), coded: coded.into() })
@@ -45,8 +44,8 @@ impl QueuePrefix {
         self.kind
     }
 
-    /// Returns a prefix of all selected encoded keys, and perhaps of others: [`queue`](Self::queue) checks a
-    /// key.
+    /// Returns a prefix of all selected encoded keys, and perhaps of others, which [`queue`](Self::queue)
+    /// excludes.
     pub fn coded(&self) -> &str {
         &self.coded
     }

@@ -1,6 +1,6 @@
-//! One acquisition. An attempt is a join, its retries with the same id, and the wait: the server makes at
-//! most one node for an id (NODE-IDEMPOTENT). A dropped [`Attempt`] gives a node that may remain to the
-//! [`Cleanup`](crate::cleanup::Cleanup). See `docs/protocol/cleanup.md`.
+//! One acquisition. An attempt is a join, its retries with the same id (NODE-IDEMPOTENT), and the wait. A
+//! dropped [`Attempt`] gives a node that may remain to the [`Cleanup`](crate::cleanup::Cleanup). See
+//! `docs/protocol/cleanup.md`.
 
 mod obstacle;
 mod request;
@@ -23,17 +23,17 @@ use crate::decide::life::{Advance, Joining, Residue};
 use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::support::{Backoff, Pauses};
 
-/// No await is allowed between this and the hold, because a drop there would lose the node.
+/// No await is allowed between this and the hold: a drop there would lose the node.
 #[derive(Debug)]
 pub(crate) struct Admitted {
     pub(crate) node: Arc<dyn Node>,
     pub(crate) waited: Duration,
 }
 
-/// How much longer than its last request an acquisition waits, for the error of that request.
+/// How much longer than its last request an acquisition waits, for that request's error.
 const LAST_WORD: Duration = Duration::from_millis(50);
 
-/// For which share of the request timeout the clean-up awaits the join of a dropped try.
+/// The share of the request timeout for which the clean-up awaits the join of a dropped try.
 const LATE_SHARE: u32 = 4;
 
 /// `None` for a refused try.
@@ -41,7 +41,7 @@ pub(crate) async fn acquire(client: &Client, request: &Request) -> Result<Option
     let clock = client.clock();
     let started = clock.now();
     let (home, obstacle) = (&client.cleanup.home, Obstacle::default());
-    // The one request of a try started a little later. Its error says more than the deadline's.
+    // The request of a try started a little later. Its error says more than the deadline's.
     let last_word = if request.patience == Patience::Try { LAST_WORD } else { Duration::ZERO };
     home.begins().await.map_err(|error| error.on(request.queue.name()))?;
     let answer = tokio::select! {
@@ -52,7 +52,6 @@ pub(crate) async fn acquire(client: &Client, request: &Request) -> Result<Option
         error = home.gone() => Err(error),
     };
     let node = answer.map_err(|error| {
-        // A close has ended the lease.
         let is_closed = error.lost_reason() == Some(LostReason::Closed);
         let error = if is_closed { Error::closed() } else { error };
         home.explain(error).on(request.queue.name())
@@ -71,7 +70,7 @@ async fn attempts(
         return Err(Error::closed());
     }
     let mut give_up = request.give_up(clock.now(), lease.ttl());
-    // If the clean-up has no answer by then, the join waits for the old node.
+    // If the clean-up is slower, the join waits for the old node.
     tokio::select! {
         biased;
         () = client.cleanup.settled(&request.queue) => {}
@@ -81,7 +80,7 @@ async fn attempts(
     let (mut delay, mut backoff) = (Duration::ZERO, Backoff::new(Pauses::OUTAGE));
     loop {
         let mut attempt = Attempt::new(client, request, clock, obstacle);
-        // A late attempt still has the time of one request, and gets its outcome.
+        // A late attempt still has the time of one request.
         let last = clock.now() + request.request_timeout + LAST_WORD;
         match attempt.run(give_up.max(last)).await? {
             Attempted::Refused => return Ok(None),
@@ -115,7 +114,6 @@ enum Attempted {
     Admitted(Arc<dyn Node>),
 }
 
-/// A drop cleans up the node.
 struct Attempt<'a> {
     client: &'a Client,
     request: &'a Request,
@@ -142,7 +140,7 @@ impl<'a> Attempt<'a> {
             joined = self.join_until_answered() => joined?,
             () = clock.sleep_until(give_up) => return Err(obstacle.explain(silent())),
         };
-        // A lazy client is connected now.
+        // A lazy client has connected by now.
         self.client.check_confirms(self.request.min_replicas)?;
         let node = match (advance, &self.node) {
             (Advance::Refused, _) => return Ok(Attempted::Refused),
@@ -151,7 +149,7 @@ impl<'a> Attempt<'a> {
         };
         let state = node.state();
         let from = if advance == Advance::Hold {
-            // The hold does not include the time before the lease or connection was open.
+            // The hold starts after the lease or connection was opened.
             sent.max(state.lease().opened())
         } else {
             if let Some(on_queue) = &self.request.on_queue {
@@ -172,7 +170,6 @@ impl<'a> Attempt<'a> {
         if let Err(error) = self.confirmed(&*node).await {
             return self.wait_failed(&*node, error);
         }
-        // A value that does not fit is never truncated.
         state.admitted_as(self.client.tokens.of(state.sequence())?);
         match state.change(|life, seen| life.hold(from, self.request.max_hold, seen)) {
             Ok(()) => Ok(Attempted::Admitted(node)),
@@ -203,13 +200,13 @@ impl<'a> Attempt<'a> {
             return Ok(());
         }
         self.obstacle.confirms(min_replicas);
-        // Ends a little before the deadline, because the answer says how many replicas have confirmed.
+        // Ends a little before the deadline: the answer says how many replicas have confirmed.
         let left = deadline.since(self.clock.now());
         let within = (left - LAST_WORD.min(left / 2)).min(request_timeout);
         node.confirm(min_replicas, within).await
     }
 
-    /// Returns when the last join was sent.
+    /// Returns the send time of the last join.
     async fn join_until_answered(&mut self) -> Result<(Moment, Advance)> {
         let mut backoff = Backoff::new(Pauses::OUTAGE);
         self.obstacle.asks();
@@ -272,7 +269,7 @@ impl Drop for Attempt<'_> {
                 let obsolete_at = join_obsolete_at(now, self.request.request_timeout, ttl);
                 let join = self.join.clone();
                 cleanup.push(match self.asked.get_mut().take() {
-                    // A join that waits in the client for its turn blocks later requests while it is not
+                    // A join that waits for its turn in the client blocks later requests while it is not
                     // polled.
                     Some(asked) if cleanup.has_room() => {
                         let until = now + self.request.request_timeout / LATE_SHARE;

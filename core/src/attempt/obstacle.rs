@@ -6,8 +6,8 @@ use crate::clock::Moment;
 use crate::contracts::{Backend, LeaseState, Node, Patience};
 use crate::error::{Error, ErrorKind};
 
-/// Never returns without `fail_fast`, and before a lazy client is connected, because its placeholder lease
-/// has no deadline.
+/// Never returns without `fail_fast`, or before a lazy client is connected: its placeholder lease has no
+/// deadline.
 pub(crate) async fn unanswered(backend: &Arc<dyn Backend>, fail_fast: bool) -> Error {
     let lease = backend.lease();
     if !fail_fast || lease.deadline() == Moment::NEVER {
@@ -42,7 +42,7 @@ pub(crate) fn late(patience: Patience, unanswered: Option<Error>) -> Error {
     }
 }
 
-/// The node may have a separate lease.
+/// Awaits the node's lease, which may be another one than the client's.
 pub(super) async fn until_unproven(node: &dyn Node, fail_fast: bool) -> Error {
     if !fail_fast {
         return std::future::pending().await;
@@ -69,7 +69,8 @@ pub(crate) fn unproven(state: LeaseState) -> Option<Error> {
     }
 }
 
-/// The error of a deadline must say whether other clients held the lock or the server did not answer.
+/// The obstacle of an acquisition: the error of a deadline says whether other clients held the lock or the
+/// server did not answer.
 #[derive(Debug, Default)]
 pub(super) struct Obstacle(Mutex<Met>);
 
@@ -78,9 +79,7 @@ enum Met {
     #[default]
     Silence,
     Error(Error),
-    /// Other nodes are ahead of this one.
     Others(Arc<dyn Node>),
-    /// This number of replicas must confirm the admitted node.
     Replicas(u32),
 }
 

@@ -28,15 +28,20 @@ pub enum Incarnation {
     /// Data is on disk before it is confirmed. A server that has lost some of it has lost all of it,
     /// including cells and leases.
     Durable,
-    /// Data may be lost in part when the server ends. A server that was restarted or replaced has another
-    /// text here.
+    /// Data may be lost in part when the server ends. This text is another one after a restart or a
+    /// replacement.
     Started(String),
-    /// Data may be lost, and the server does not identify its incarnation; or no server was reached yet.
+    /// Data may be lost, but the server does not identify its incarnation, or no server was reached yet.
     Unknown,
 }
 
 /// A connected client of one coordinator: one set of connections, one lease, one inbox. Its background tasks
-/// (renewal, inbox, watches) end with [`close`](Backend::close) or when the last handle is dropped.
+/// end with [`close`](Backend::close) or with the last handle.
+///
+/// *Every request* of a backend is one try, bounded by the request timeout. If it fails with `Unavailable`,
+/// it was not carried out. After `OutcomeUnknown`, or a drop, it may have been carried out, or may be carried
+/// out later. A read of a cell, a queue or a list of keys sees every write that was confirmed to any client
+/// before.
 #[async_trait]
 pub trait Backend: SequentialNodes + Cells + fmt::Debug + 'static {
     /// Returns the name of the backend: `memory`, `redis`, `zookeeper`, `etcd`.
@@ -45,26 +50,23 @@ pub trait Backend: SequentialNodes + Cells + fmt::Debug + 'static {
     /// Returns the promises of the backend beyond the contracts.
     fn capabilities(&self) -> Capabilities;
 
-    /// Returns the client's current lease. After a loss the next join opens a new lease (LEASE-REOPEN), so
-    /// call it again.
-    ///
-    /// If nodes are leased one by one (Redis), this lease is live while every node is renewed in time, or,
-    /// without nodes, while the server answers. It is lost when the deadlines of all nodes have passed.
+    /// Returns the client's current lease. After a loss the next join opens a new one (LEASE-REOPEN), so call
+    /// this again. If nodes are leased one by one (Redis), this lease is live while every node is renewed in
+    /// time, or, without nodes, while the server answers. It is lost when the deadlines of all nodes have
+    /// passed.
     fn lease(&self) -> Lease;
 
-    /// Returns the incarnation of the server. If read after an answer, it belongs to the server that
-    /// answered, or to a later one.
+    /// Returns the incarnation of the server that gave the last answer, or of a later one.
     fn incarnation(&self) -> Incarnation;
 
     /// Lists about `most` keys of a kind, starting where the previous page ended (`None`: the first page).
     ///
-    /// It sees every write that was confirmed to any client before the call. A key that appears or disappears
-    /// during the listing may be missed, and a key may be in two pages. Exact keys are not listed.
+    /// A key that appears or disappears during the listing may be missed, and a key may be in two pages.
+    /// Exact keys are not listed.
     ///
     /// # Errors
-    /// * `Unavailable`: the server did not answer.
-    /// * `InvalidArgument`: names `after` for text that no page gave, or `kind` for [`KeysWith::Cell`] of a
-    ///   kind that keeps no cells ([`QueuePrefix::check_cells`]).
+    /// `InvalidArgument`: names `after` for text that no page gave, or `kind` for [`KeysWith::Cell`] of a
+    /// kind without cells ([`QueuePrefix::check_cells`]).
     async fn list_keys(
         &self,
         with: KeysWith,
@@ -73,24 +75,18 @@ pub trait Backend: SequentialNodes + Cells + fmt::Debug + 'static {
         most: usize,
     ) -> Result<Page<ListedKey>>;
 
-    /// Reads the server's settings and state for diagnosis.
-    ///
-    /// It needs no right that a client does not need: a fact that the login may not read is
-    /// [`Fact::Forbidden`](crate::facts::Fact::Forbidden). Each request is bounded by the request timeout.
-    ///
-    /// # Errors
-    /// * `Unavailable`: the server does not answer.
-    /// * `Closed`.
+    /// Reads the server's settings and state for diagnosis. A fact that the login may not read is
+    /// [`Fact::Forbidden`](crate::facts::Fact::Forbidden).
     async fn server_facts(&self) -> Result<ServerFacts>;
 
-    /// Closes the client (LEASE-CLOSE): every node and lease is given back, every hold is lost as `Closed`,
-    /// and later calls answer `Closed`.
+    /// Closes the client (LEASE-CLOSE): gives every node and lease back. Every hold is lost as `Closed`, and
+    /// later calls answer `Closed`.
     ///
-    /// It is bounded by the request timeout. A second close answers like the first. Core releases most nodes
-    /// of a very large client before: usually at most [1,024](crate::decide::IN_ONE_STEP) are left.
+    /// A second close answers like the first. Core releases the nodes of a very large client before: usually
+    /// at most [1,024](crate::decide::IN_ONE_STEP) are left.
     ///
     /// # Errors
-    /// `Unavailable` if the server did not confirm it. The lease then expires and removes everything.
+    /// `Unavailable` if the server did not confirm it. The end of the lease then removes everything.
     ///
     /// # Cancel safety
     /// Closing continues in the background.

@@ -1,5 +1,3 @@
-//! The `Cells` and `ChangeWatch` contracts: versioned values, and events of their changes.
-
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash, Hasher};
@@ -16,12 +14,11 @@ use crate::error::Result;
 /// The longest value of a cell, in bytes.
 pub const MAX_CELL_BYTES: usize = 4096;
 
-/// The version of a cell: new with every write, and never used again at its address, also when the cell is
-/// deleted and created again (CELL-CAS).
+/// The version of a cell: new with every write, and never used again at its address, also after a deletion
+/// (CELL-CAS).
 ///
-/// Versions of one address are compared by their number. The condition is the value that the backend compares
-/// on the server, and only that backend interprets it: two reads of one version may have different
-/// conditions.
+/// Versions of one address are compared by their number. The condition is the value that the server compares.
+/// Only the backend interprets it: two reads of one version may have different conditions.
 #[derive(Clone, Copy)]
 pub struct Version {
     number: u64,
@@ -31,7 +28,7 @@ pub struct Version {
 }
 
 impl Version {
-    /// Creates a version from the numbers that a backend reads. For backends.
+    /// Creates a version from the numbers that a backend reads.
     pub fn new(number: u64, condition: u64) -> Self {
         Self { number, condition, address: None }
     }
@@ -46,13 +43,13 @@ impl Version {
         self.condition
     }
 
-    /// Returns the version with a mark of the address at which it was read or written.
+    /// Returns the version with a mark of its address.
     pub(crate) fn at(self, cell: &Address) -> Self {
         Self { address: Some(BuildHasherDefault::<DefaultHasher>::default().hash_one(cell)), ..self }
     }
 
-    /// Returns whether it may be a version of the cell at this address. A condition says nothing about the address,
-    /// and may be true for two cells.
+    /// Returns whether it may be a version of the cell at this address. The condition alone may be true for
+    /// two cells.
     pub(crate) fn may_be_at(self, cell: &Address) -> bool {
         self.address.is_none() || self.at(cell).address == self.address
     }
@@ -103,19 +100,19 @@ pub struct VersionedValue {
     pub version: Version,
     /// The value: 0 to [`MAX_CELL_BYTES`] bytes.
     pub value: Arc<[u8]>,
-    /// The time to idle that the last write gave. Only a read returns it, and a client that watches uses the cell
-    /// within this time.
+    /// The time to idle of the last write. Only a read returns it; a client that watches uses the cell within
+    /// this time.
     pub idle: Option<TimeToIdle>,
 }
 
 impl VersionedValue {
-    /// Makes it, without a time to idle. For backends.
+    /// Makes it, without a time to idle.
     pub fn new(version: Version, value: impl Into<Arc<[u8]>>) -> Self {
         Self { version, value: value.into(), idle: None }
     }
 }
 
-/// The version and the value count. A version has one time to idle.
+/// The version implies the time to idle.
 impl PartialEq for VersionedValue {
     fn eq(&self, other: &Self) -> bool {
         (self.version, &self.value) == (other.version, &other.value)
@@ -141,7 +138,7 @@ impl From<Version> for Expected {
     }
 }
 
-/// `None` means that the cell does not exist.
+/// `None`: the cell does not exist.
 impl From<Option<Version>> for Expected {
     fn from(version: Option<Version>) -> Self {
         version.map_or(Expected::Absent, Expected::Version)
@@ -192,75 +189,52 @@ pub enum CellWritten {
 
 /// Versioned values.
 ///
-/// * `CELL-CAS`: a read gives value and version. A write or a deletion has a condition: anything is there,
-///   nothing is there, or this version is there. The server decides, in one step with the write. No version
-///   comes twice at one address, also across deletions.
+/// * `CELL-CAS`: a write or a deletion has a condition: none, absent, or the version of a read. The server
+///   decides in one step with the write. No version is used twice at one address, also across deletions.
 /// * `CELL-HELD`: [`Node::write_cell`](super::Node::write_cell) writes only while its node exists on the
-///   server. The server decides that in the same step.
-/// * `CELL-STAY`: a cell that was written with [`CellLife::Stays`] stays until it is deleted: no lease,
-///   idleness or closed client ends it.
+///   server, which decides that in the same step.
+/// * `CELL-STAY`: a cell that was written with [`CellLife::Stays`] stays until it is deleted.
 /// * `CELL-EPHEMERAL`: a cell that was written with [`CellLife::Lease`] exists as long as the writer's lease,
-///   which keeps it alive as it does a node, and is deleted with it: at once at an orderly close, within TTL
-///   and the expiry bound after a crash. The next write decides again: it moves the cell to its own client's
-///   lease, or lets it stay. A write under a lease that was lost opens the next lease, as a join does
-///   (LEASE-REOPEN).
+///   as a node does: it is deleted at once at an orderly close, and within TTL and the expiry bound after a
+///   crash. Another client's write moves it to that client's lease, or lets it stay. A write under a lost
+///   lease opens the next lease (LEASE-REOPEN).
 /// * `CELL-IDLE`: a cell that was written with [`CellLife::Idle`] is deleted when no client has used it for
-///   that time. A use is a write of it, and a read that finds it, by any client: the time is stored on the
-///   server, and readers need not know it. A watch alone is not a use; a refused write may be one. The cell
-///   ends no earlier than the time after the last use was answered, and no later than a quarter of the time,
-///   one second and the expiry bound after that. No client needs to be connected then. No lease or closed
-///   client ends it. The next write decides again. Its end is a deletion like any other: no version from
-///   before comes again. If [`idle_cells`](crate::Capabilities::idle_cells) is false, such a write is refused
-///   with `Unsupported`, and changes nothing.
+///   that time, which the server stores. A write and a read that finds it are uses, by any client. A watch is
+///   not a use; a refused write may be one. The cell ends no earlier than the time after the last use was
+///   answered, and no later than a quarter of the time, one second and the expiry bound after that, also
+///   without a connected client. The next write decides again. If
+///   [`idle_cells`](crate::Capabilities::idle_cells) is false, such a write is refused with `Unsupported`.
 /// * `CELL-UNKNOWN`: a write whose reply is lost is `OutcomeUnknown`, or the backend finds out. It is never
 ///   reported as failed, and never made twice. It may be made late, after other writes, if its condition
 ///   holds then.
-/// * `CELL-COUNT`: [`change_count`](Cells::change_count) is for a server that can change a count on its side,
-///   and saves the round trips of reads and of collisions. In one step it changes the cell as
-///   [`Count::decide`](crate::decide::count::Count::decide) says, so that clients which change the same count
-///   by compare-and-set agree with it.
+/// * `CELL-COUNT`: [`change_count`](Cells::change_count) is for a server that can change a count, and saves
+///   round trips. It changes the cell as [`Count::decide`](crate::decide::count::Count::decide) says, so that
+///   clients which use a compare-and-set agree with it.
 /// * `CELL-LIST`: the cells of a kind can be listed, by the beginning of their key, page by page, each with
-///   its lifetime ([`Backend::list_keys`](super::Backend::list_keys)). A listing does not count as a use of
-///   an idle cell.
+///   its lifetime ([`Backend::list_keys`](super::Backend::list_keys)). A listing is not a use of an idle
+///   cell.
 /// * `WATCH-ORDER`, `WATCH-END`: see [`ChangeWatch`].
 #[async_trait]
 pub trait Cells: Send + Sync {
-    /// Reads a cell. It sees every write that was confirmed to any client before the call. It is a use of an
-    /// idle cell (CELL-IDLE).
+    /// Reads a cell. This is a use of an idle cell, also if the read is dropped.
     ///
     /// # Errors
-    /// * `Unavailable`.
-    /// * `Conflict`: the address holds data that is not a cell of this library.
-    ///
-    /// # Cancel safety
-    /// Changes no cell. A dropped read may count as a use.
+    /// `Conflict`: the address holds data that is not a cell of this library.
     async fn read_cell(&self, cell: &Address) -> Result<Option<VersionedValue>>;
 
-    /// Writes or deletes a cell: one try, bounded by the request timeout.
+    /// Writes or deletes a cell.
     ///
     /// # Errors
-    /// * `Unavailable`: the write was surely not made.
-    /// * `OutcomeUnknown`: it may have been made, or may be made later.
     /// * `Conflict`: as for a read.
-    /// * `Unsupported`: an idle cell, which the backend does not have.
-    ///
-    /// # Cancel safety
-    /// A dropped write has an unknown outcome.
+    /// * `Unsupported`: the backend has no idle cells.
     async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten>;
 
-    /// Changes the count in a cell: one try, bounded by the request timeout.
-    ///
-    /// A written cell gets the time to idle `idle` (CELL-IDLE), or stays. A request that writes nothing uses
-    /// the cell as a read does. Returns `None` if the server cannot change a count in one step: core then
-    /// reads, and writes under the version that it read. A backend returns `None` always or never, and
-    /// without a request.
+    /// Changes the count in a cell. The cell then has the time to idle `idle`, or stays. A request that
+    /// writes nothing is a use, like a read. Returns `None` if the server cannot change a count in one step:
+    /// core then uses a compare-and-set. A backend returns `None` always or never, and without a request.
     ///
     /// # Errors
-    /// * As for a write.
-    /// * `Conflict`, as [`NotThisCount`](crate::decide::count::NotThisCount) says.
-    ///
-    /// # Cancel safety
-    /// A dropped change has an unknown outcome.
+    /// As for a write. `Conflict`, as [`NotThisCount`](crate::decide::count::NotThisCount) says.
     async fn change_count(
         &self,
         cell: &Address,
@@ -278,29 +252,27 @@ pub trait Cells: Send + Sync {
 /// Notifies that a cell or a queue may have changed.
 ///
 /// A watch carries no value: the watcher then reads the cell, or lists the queue. So a slow watcher reads the
-/// latest state, and no events are buffered for it.
+/// latest state, and no events are buffered.
 ///
 /// * `WATCH-ORDER`: each change after an answer of [`changed`](ChangeWatch::changed) is followed by another
 ///   answer. A cell changes when it is written, deleted, or ends with its lease or by idleness. A queue
 ///   changes when a node comes, leaves, is admitted, expires, or has new data. An end with a lease is
 ///   reported within the expiry bound of that lease, and an end by idleness within the bounds of CELL-IDLE.
-///   The server or the network may lose events: a watcher of core also re-checks once each TTL. If the
-///   backend knows of a gap (a new connection, a compaction), it answers, since something may have changed.
-///   It may answer without a change.
-/// * `WATCH-END`: a watch ends in an error that says why, never in silence: a closed client ends it at once.
+///   Events can be lost, so core also re-checks once each TTL. If the backend knows of a gap (a new
+///   connection, a compaction), it answers. It may answer without a change.
+/// * `WATCH-END`: a watch ends in an error that says why. A closed client ends it at once.
 ///
-/// Dropping it ends it, and leaves nothing on the server.
+/// A drop ends it, and leaves nothing on the server.
 #[async_trait]
 pub trait ChangeWatch: fmt::Debug + Send {
-    /// Waits until something may have changed since the previous answer and the server watches again.
-    ///
-    /// The first call returns as soon as the server watches: a read after it misses no change.
+    /// Waits until something may have changed since the previous answer, and the server watches again. The
+    /// first call returns as soon as the server watches: a read after it misses no change.
     ///
     /// # Errors
     /// * `Unavailable`: the server cannot be reached. Core creates another watch after a pause.
-    /// * Any other kind, such as `Closed` or `Forbidden`, ends the watching.
+    /// * Any other kind ends the watching.
     ///
     /// # Cancel safety
-    /// Cancel-safe: the next call reports a change that comes between two calls.
+    /// The next call reports a change that comes between two calls.
     async fn changed(&mut self) -> Result<()>;
 }

@@ -23,8 +23,8 @@ pub struct QueueEntry {
     /// The time since the node joined, as far as the server shows it (for display only).
     pub age: Option<Duration>,
     /// How long the server keeps the node without another renewal, rounded down by at most a second. `None`
-    /// if the server does not report it ([`lease_left`](crate::Capabilities::lease_left)), or was not asked
-    /// ([`EntryPage::leases`]).
+    /// if the server does not [report it](crate::Capabilities::lease_left), or was not
+    /// [asked](EntryPage::leases).
     pub lease_left: Option<Duration>,
     /// The last written data of the node (NODE-DATA).
     #[serde(skip)]
@@ -32,9 +32,9 @@ pub struct QueueEntry {
 }
 
 impl QueueEntry {
-    /// Converts a label from the bytes on the server. Any client may have written them: invalid UTF-8 becomes
-    /// U+FFFD, characters that act on a terminal are escaped, and a text longer than [`MAX_LABEL_BYTES`] is
-    /// cut.
+    /// Converts a label from the bytes on the server, which any client may have written: invalid UTF-8
+    /// becomes U+FFFD, characters that act on a terminal are escaped, and a text longer than
+    /// [`MAX_LABEL_BYTES`] is cut.
     pub fn label_of(written: &[u8]) -> String {
         let start = &written[..written.len().min(MAX_LABEL_BYTES + 1)];
         shown(&String::from_utf8_lossy(start), MAX_LABEL_BYTES).into_owned()
@@ -48,8 +48,8 @@ pub struct EntryPage {
     pub after: u64,
     /// The maximum number of nodes to read.
     pub most: usize,
-    /// Whether to read the remaining time of each lease. On etcd this takes one more request for each holder,
-    /// for at most [`MAX_LEASES`](EntryPage::MAX_LEASES) holders.
+    /// Whether to read the remaining time of each lease. On etcd this takes one request for each holder, for
+    /// at most [`MAX_LEASES`](EntryPage::MAX_LEASES) holders.
     pub leases: bool,
 }
 

@@ -30,8 +30,8 @@ impl TimeToIdle {
         self.0
     }
 
-    /// Returns the time for which a backend need not report uses after a reported use. The backend adds it to
-    /// the time that the server counts.
+    /// Returns the time for which a backend need not report uses after a reported use. The server counts this
+    /// time in addition.
     pub fn unreported(self) -> Duration {
         self.0 / 4
     }

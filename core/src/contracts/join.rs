@@ -31,7 +31,7 @@ pub struct Join {
     /// The owner's label, shown in listings.
     pub label: Arc<str>,
     /// The node's data, at most [`MAX_LABEL_BYTES`](super::MAX_LABEL_BYTES) (NODE-DATA). At an exact address
-    /// on ZooKeeper and etcd an election's node holds only the data, as other programs write it.
+    /// on ZooKeeper and etcd an election's node contains only the data, as in other programs.
     pub data: Arc<[u8]>,
     /// Whether the join may wait.
     pub patience: Patience,

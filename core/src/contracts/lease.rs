@@ -22,17 +22,17 @@ use crate::decide::life::Seen;
 use crate::decide::margin;
 use crate::error::LostReason;
 
-/// One lease, as this client sees it. Only the backend writes it, through its [`LeaseWriter`]. On Redis each
-/// node has a separate lease; on other servers all nodes of a client share one. `docs/protocol/lease.md` has
-/// the arithmetic and the argument.
+/// One lease, as this client sees it. Only the backend writes it, by its [`LeaseWriter`]. On Redis each node
+/// has a separate lease; on other servers all nodes of a client share one. `docs/protocol/lease.md` has the
+/// arithmetic and the argument.
 ///
-/// * `LEASE-ALIVE`: the backend renews it in the background for all its nodes, ahead of all other queued
-///   requests (see [`Throttle`](crate::support::Throttle)).
+/// * `LEASE-ALIVE`: the backend renews it in the background for all its nodes, before all other requests (see
+///   [`Throttle`](crate::support::Throttle)).
 /// * `LEASE-DEADLINE`: [`deadline`](Lease::deadline) is the SEND time of the request whose reply proves
 ///   contact, plus the granted TTL, less the margin. From then on the lease is lost, connected or not, and a
 ///   later reply does not revive it.
 /// * `LEASE-STATE`, `LEASE-RENEWAL`: the state is a function of the clock at the call, not of a timer or
-///   task. A blocked runtime, a stopped process or a dead task shows at the first call after.
+///   task. So the first call after a blocked runtime, a stopped process or a dead task shows the loss.
 /// * `LEASE-TTL`: [`ttl`](Lease::ttl) is the TTL that the server granted. All arithmetic uses it.
 ///
 /// Every program may read it:
@@ -84,7 +84,7 @@ struct LeaseParts {
     ttl: Duration,
     opened: Moment,
     deadline: AtomicU64,
-    // The due time of the oldest outstanding renewal; NEVER without one.
+    // When the oldest renewal without an answer is late; NEVER without one.
     due: AtomicU64,
     // Locked while `due` is written.
     unanswered: Mutex<Unanswered>,
@@ -138,7 +138,7 @@ impl LeaseParts {
 }
 
 impl Lease {
-    /// Every handle of the placeholder reads `lease` from now on.
+    /// All handles of the placeholder read `lease` from now on.
     pub(crate) fn becomes(&self, lease: Lease) {
         let _ = self.0.became.set(lease);
         self.0.changed.notify_waiters();
@@ -174,7 +174,6 @@ impl Lease {
         inner.joint.as_ref().and_then(|joint| joint.ttl()).unwrap_or(inner.ttl)
     }
 
-    /// `None` for a lease on one coordinator.
     pub(crate) fn lost_on(&self) -> Option<&str> {
         self.lost()?;
         self.inner().joint.as_ref()?.lost_on()
@@ -189,7 +188,6 @@ impl Lease {
     pub(crate) fn seen(&self) -> Seen {
         let inner = self.inner();
         let now = inner.clock.now();
-        // This look makes a passed deadline final.
         inner.state_at(now);
         Seen { now, lease: inner.ended.get().copied() }
     }
@@ -222,9 +220,6 @@ impl Lease {
     }
 
     /// Waits until the state differs from `seen`. Returns the new state.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe.
     pub async fn changed(&self, seen: LeaseState) -> LeaseState {
         loop {
             let inner = self.inner();
@@ -232,7 +227,7 @@ impl Lease {
             tokio::pin!(notified);
             notified.as_mut().enable();
             if !ptr::eq(inner, self.inner()) {
-                // The new lease has a separate notification.
+                // The new lease has another notification.
                 continue;
             }
             // Each part is read before the whole: otherwise a change in between would be missed.
@@ -256,9 +251,6 @@ impl Lease {
     }
 
     /// Waits until it is lost.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe.
     pub async fn until_lost(&self) -> LostReason {
         let mut state = self.state();
         loop {

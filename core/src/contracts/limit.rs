@@ -2,10 +2,10 @@ use std::fmt;
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Characters.
+/// The shown part of a foreign text, in characters.
 const SHOWN: usize = 64;
 
-/// The limit that a semaphore expects and a join of permits requests. It has no effect for other claims.
+/// The limit that a semaphore expects and a join of permits requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Limit {
     /// This limit. The join stores it if no limit is stored; another stored limit refuses the join.
@@ -75,7 +75,7 @@ impl From<Option<u32>> for ExpectedLimit {
     }
 }
 
-/// The stored limit of a queue of permits. An operator or another program may have written it.
+/// The stored limit of a queue of permits, which an operator or another program may have written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoredLimit {
     /// Nothing is stored.
@@ -142,7 +142,6 @@ impl From<Option<u32>> for StoredLimit {
     }
 }
 
-/// The text for errors.
 impl fmt::Display for StoredLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

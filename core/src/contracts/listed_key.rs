@@ -20,7 +20,7 @@ pub struct ListedKey {
     /// The address of the key on the coordinator.
     pub address: Address,
     /// How long the key stays: a queue as long as it has holders or waiters, a value as its last write says.
-    /// A time to idle is as the server counts it: at least the requested time, and less than a second more.
+    /// A time to idle is at least the requested time, and less than a second more.
     pub life: CellLife,
 }
 

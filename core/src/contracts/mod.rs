@@ -1,7 +1,7 @@
 //! The contracts of a backend: object-safe traits, and the types that they use.
 //!
 //! Every clause has a name (`LEASE-DEADLINE`, `NODE-ORDER`, …) and a conformance case of the same name. A
-//! backend carries out single requests and watches. Core repeats an unknown join, cleans up after a dropped
+//! backend carries out single requests and watches; core repeats an unknown join, cleans up after a dropped
 //! future, and bounds a wait by its deadline.
 
 mod backend;

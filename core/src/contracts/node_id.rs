@@ -3,8 +3,8 @@ use std::fmt;
 use serde::{Serialize, Serializer};
 use uuid::Uuid;
 
-/// The id of one attempt to join a queue: new for every attempt, and the same for all its retries
-/// (NODE-IDEMPOTENT, QUEUE-ID-PER-ATTEMPT, CHAIN-FRESH-NAME).
+/// The id of one attempt to join a queue, also of all its retries (NODE-IDEMPOTENT, QUEUE-ID-PER-ATTEMPT,
+/// CHAIN-FRESH-NAME).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId(Uuid);
 

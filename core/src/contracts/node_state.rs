@@ -1,5 +1,3 @@
-//! The state of one node, as its client knows it.
-
 use std::fmt;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -19,22 +17,21 @@ use crate::token::Token;
 use crate::until::until;
 
 /// The state of one node, as its client knows it. The hold and all its `lost()` handles read it; only the
-/// backend writes it, through its [`NodeWriter`](super::NodeWriter).
+/// backend writes it, by its [`NodeWriter`](super::NodeWriter).
 pub struct NodeState {
     lease: LeaseWriter,
     // On a server on which each node has its own lease.
     bound: OnceLock<Arc<RegistrationBound>>,
     sequence: u64,
-    // The epoch of its token. Set at its admission.
+    // The epoch of its token, from its admission.
     epoch: AtomicU16,
-    // Of the join; the highest number if it is not known.
+    // How many were ahead at the join; the highest number if that is unknown.
     ahead: AtomicU32,
     life: Mutex<Life>,
-    // Why the removal failed.
     why: OnceLock<Error>,
-    // Reports how the hold ends, whoever finds it. Boxed: a client has waiters too.
+    // Reports the end of the hold. Boxed: most nodes of a client may be waiters.
     seen: OnceLock<Box<SeenHold>>,
-    // One notification for every change, since a client holds thousands of nodes.
+    // One for every change, since a client holds thousands of nodes.
     changed: Notify,
 }
 
@@ -72,14 +69,14 @@ impl NodeState {
         self.bound.get().map_or(seen, |bound| bound.add_to(seen))
     }
 
-    /// Returns the sequence number: the node's place in the queue and, once admitted, the source of its token
-    /// (NODE-ORDER, NODE-TOKEN).
+    /// Returns the sequence number: the node's place in the queue, and the source of its token (NODE-ORDER,
+    /// NODE-TOKEN).
     pub fn sequence(&self) -> u64 {
         self.sequence
     }
 
-    /// Returns how many nodes were ahead when the node joined, or a higher number: nodes that have expired
-    /// may count. `None`: the backend does not know it.
+    /// Returns how many nodes were ahead when the node joined, or a higher number, because expired nodes may
+    /// count. `None`: the backend does not know it.
     pub fn ahead(&self) -> Option<u32> {
         Some(self.ahead.load(Ordering::Acquire)).filter(|ahead| *ahead < u32::MAX)
     }
@@ -88,18 +85,17 @@ impl NodeState {
         self.ahead.store(u32::try_from(ahead).unwrap_or(u32::MAX), Ordering::Release);
     }
 
-    /// Core: the token, once it is admitted.
     pub(crate) fn token(&self) -> Token {
         Token::new(self.epoch.load(Ordering::Acquire), self.sequence).expect("checked at admission")
     }
 
-    /// Core: it is admitted, and this is its token.
+    /// Admits the node with this token.
     pub(crate) fn admitted_as(&self, token: Token) {
         debug_assert_eq!(token.sequence(), self.sequence);
         self.epoch.store(token.epoch(), Ordering::Release);
     }
 
-    /// Applies an event to its life, and notifies the waiters.
+    /// Applies an event to the node's life, and notifies the waiters.
     pub(crate) fn change<T>(&self, event: impl FnOnce(&mut Life, Seen) -> T) -> T {
         let seen = self.seen();
         let (answer, lost) = {
@@ -111,14 +107,14 @@ impl NodeState {
         answer
     }
 
-    /// Core: the node is a hold, whose end is reported.
+    /// Reports the end of this hold from now on.
     pub(crate) fn report_to(&self, hold: SeenHold) {
         let _ = self.seen.set(Box::new(hold));
-        // It may be lost already.
+        // The node may be lost already.
         self.lost();
     }
 
-    /// Core: its owner has ended the hold, in time unless it was lost before.
+    /// The owner has ended the hold, in time unless it was lost before.
     pub(crate) fn ended(&self, lost: Option<LostReason>, now: Moment) {
         match (self.seen.get(), lost) {
             (Some(hold), Some(reason)) => hold.lost(self.token(), reason, now),
@@ -133,38 +129,34 @@ impl NodeState {
         }
     }
 
-    /// Reads its life.
     pub(crate) fn look<T>(&self, look: impl FnOnce(&Life) -> T) -> T {
         look(&self.life.lock())
     }
 
-    /// Returns the instant at which the hold ends even if the lease is live (LEASE-FIXED); `Moment::NEVER` if
-    /// it has no fixed end. A backend that renews nodes one by one must not renew this node past it.
+    /// Returns the instant at which the hold ends even if the lease is live (LEASE-FIXED), or
+    /// `Moment::NEVER`. A backend that renews nodes one by one must not renew this node past it.
     pub fn fixed_end(&self) -> Moment {
         self.look(Life::fixed_end)
     }
 
-    /// Returns the instant before which the node is not released, even if its owner has ended the hold
-    /// (`min_hold`); `Moment::PAST` if there is none. When a backend whose nodes expire one by one
-    /// is closed before this instant, it leaves the node to its expiry.
+    /// Returns the instant before which the node is not released (`min_hold`), or `Moment::PAST`. When a
+    /// backend whose nodes expire one by one is closed before this instant, it leaves the node to its expiry.
     pub fn kept_until(&self) -> Moment {
         self.look(Life::kept_until)
     }
 
     /// Returns whether core is about to leave the node. A backend that renews nodes one by one stops renewing
-    /// it (QUEUE-STOP-RENEWAL-BEFORE-LEAVE); it may expire before its leave. Renewing thousands of dropped
-    /// nodes would delay the renewal of held ones.
+    /// it (QUEUE-STOP-RENEWAL-BEFORE-LEAVE): thousands of dropped nodes would delay the renewal of held ones.
     pub fn is_leaving(&self) -> bool {
         matches!(self.look(Life::phase), Phase::Ending | Phase::Gone(_))
     }
 
-    /// Core: whether it must not be given back yet.
     pub(crate) fn is_kept(&self) -> bool {
         let now = self.lease.clock().now();
         self.look(|life| life.is_kept(now))
     }
 
-    /// Core: records the answer to a leave, and returns the next step.
+    /// Records the answer to a leave, and returns the next step.
     pub(crate) fn left(&self, answer: Result<Leave>) -> AfterTry {
         let (answered, why) = match answer {
             Ok(Leave::Removed) => (Ok(None), None),
@@ -179,7 +171,7 @@ impl NodeState {
             }
             next
         });
-        // The server's word. After the deadline, the node may be absent because our own lease ended.
+        // Only before the deadline: after it, the node may be absent because the own lease ended.
         if let (Some(Outcome::Absent(reason)), Some(hold)) = (self.look(Life::outcome), self.seen.get())
             && self.lease.clock().now() < self.lease.deadline()
         {
@@ -188,25 +180,22 @@ impl NodeState {
         next
     }
 
-    /// Core: how its removal ended, once it has, with the error that explains it.
+    /// Returns how the node's removal ended, with the error that explains it.
     pub(crate) fn outcome(&self) -> Option<(Outcome, Option<Error>)> {
         let outcome = self.look(Life::outcome)?;
         Some((outcome, self.why.get().cloned()))
     }
 
-    /// Core: notifies all waiters for a change.
     pub(crate) fn notify(&self) {
         self.changed.notify_waiters();
     }
 
-    /// Core: waits until `found` finds something; a notification must follow each change that it
-    /// reads.
+    /// Waits until `found` finds something. A notification must follow each change that it reads.
     pub(crate) async fn until<T>(&self, found: impl Fn() -> Option<T>) -> T {
         until(&self.changed, found).await
     }
 
-    /// Returns why the node is lost, or `None` while it is not, by the clock at the call. The first reason
-    /// stays.
+    /// Returns why the node is lost, by the clock at the call. The first reason stays.
     pub fn lost(&self) -> Option<LostReason> {
         let seen = self.seen();
         let lost = self.life.lock().lost(seen);
@@ -214,8 +203,8 @@ impl NodeState {
         lost
     }
 
-    /// Returns whether this client has ended the hold, by a fixed end or a close, within the last margin:
-    /// work under it may still run (LEASE-FIXED, LEASE-CLOSE). Core releases such a node a margin later; a
+    /// Returns whether this client has ended the hold, by a fixed end or a close, within the last margin, so
+    /// that its work may still run (LEASE-FIXED, LEASE-CLOSE). Core releases such a node a margin later; a
     /// backend that removes lost nodes itself must not remove it.
     pub fn lingers(&self) -> bool {
         let seen = self.seen();
@@ -235,9 +224,6 @@ impl NodeState {
     }
 
     /// Waits until the state differs from `seen`. Returns the new state.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe.
     pub async fn changed(&self, seen: LeaseState) -> LeaseState {
         loop {
             let notified = self.changed.notified();
@@ -251,7 +237,7 @@ impl NodeState {
                 return state;
             }
             let end = match state {
-                // Final; a fixed end that has passed would make the loop spin.
+                // Final. A fixed end that has passed would make the loop spin.
                 LeaseState::Lost(_) => Moment::NEVER,
                 _ => self.fixed_end(),
             };
@@ -270,9 +256,6 @@ impl NodeState {
     }
 
     /// Waits until the node is lost.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe.
     pub async fn until_lost(&self) -> LostReason {
         let mut state = self.state();
         loop {

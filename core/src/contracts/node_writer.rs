@@ -1,5 +1,3 @@
-//! A backend's side of a node's state.
-
 use std::ops::Deref;
 
 use super::lease::LeaseWriter;
@@ -17,8 +15,7 @@ impl NodeWriter {
         Self(NodeState::new(lease, sequence))
     }
 
-    /// Records how many nodes were ahead when the node joined ([`NodeState::ahead`]). The backend calls it before
-    /// it answers the join.
+    /// Records how many nodes were ahead ([`NodeState::ahead`]), before the backend answers the join.
     pub fn joined_behind(&self, ahead: usize) {
         self.0.set_ahead(ahead);
     }

@@ -8,24 +8,23 @@ use crate::error::{Error, Result};
 use crate::seen;
 
 impl Coordinator {
-    /// Closes the client: gives back all nodes and the lease. Holds are lost with the reason `Closed`, and
-    /// later calls fail with `Closed`.
+    /// Closes the client: gives back all nodes and the lease. Holds are lost (`Closed`), and later calls fail
+    /// with `Closed`.
     ///
     /// The call waits, in this order:
     ///
     /// 1. for each hold under [`min_hold`](crate::recipes::Acquire::min_hold) that exists at the call, until
     ///    its time is over. (A hold that starts during the close ends early.)
     /// 2. one [margin](crate::Lease::margin), if a guard is alive or was dropped just after its fixed end, so
-    ///    that the work under it can stop before the next holder is admitted. Release your guards before the
-    ///    call to save this time.
+    ///    that its work can stop. Release your guards before to save this time.
     /// 3. for the server, at most twice the request timeout (four times for a client of both sides of a
-    ///    [move](crate::Move)), and 2 ms for each hold beyond 1,024, which are given back in parts, so that
-    ///    other clients are not delayed. If the server confirms nothing for one request timeout, the call
-    ///    closes the lease, for at most one more request timeout.
+    ///    [move](crate::Move)), and 2 ms for each hold beyond 1,024. If the server confirms nothing for one
+    ///    request timeout, the call closes the lease, for at most one more request timeout.
     ///
     /// # Errors
     /// * `Unavailable`: the server did not confirm the close, or no thread drives the runtime on which the
-    ///   client was connected. The lease then frees everything within the TTL plus the backend's expiry bound.
+    ///   client was connected. The lease then frees everything within the TTL plus the backend's expiry
+    ///   bound.
     /// * `RuntimeGone`: that runtime has ended.
     ///
     /// # Cancel safety
@@ -43,21 +42,17 @@ impl Coordinator {
     /// remain on the server if [`minimum_outlives_close`](crate::Capabilities::minimum_outlives_close) is
     /// true.
     ///
-    /// # Errors
+    /// # Errors and cancel safety
     /// As [`close`](Coordinator::close).
-    ///
-    /// # Cancel safety
-    /// A dropped call may be repeated.
     pub async fn close_now(&self) -> Result<()> {
         let closed = self.client().close().await;
         closed.map_err(|error| error.in_operation("close"))
     }
 
-    /// Runs `work` with this coordinator, and closes it when the work succeeds, fails or panics, so that the
-    /// next process does not wait for locks of a program that ended early.
+    /// Runs `work` with this coordinator, and closes it when the work succeeds, fails or panics.
     ///
     /// # Errors
-    /// The error of `work`. If the work succeeds, the error of [`close`](Coordinator::close).
+    /// The error of `work`, otherwise of [`close`](Coordinator::close).
     ///
     /// # Panics
     /// If `work` panics, after the close.

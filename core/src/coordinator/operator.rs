@@ -10,10 +10,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::registry;
 
 /// An operator of a namespace. Its client may connect while the namespace moves or is
-/// [retired](Operator::retire), and does not block `retire`.
-///
-/// It cannot acquire locks or write values: such calls fail with `Misconfigured`. Its
-/// [`coordinator`](Operator::coordinator) can list, watch and release by force. Clones are cheap.
+/// [retired](Operator::retire), and does not block `retire`. It cannot acquire locks or write values
+/// (`Misconfigured`). Its [`coordinator`](Operator::coordinator) can list, watch and release by force. Clones
+/// are cheap.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -33,10 +32,7 @@ pub struct Operator(Coordinator);
 impl Operator {
     /// Connects as an operator.
     ///
-    /// # Errors
-    /// As [`connect`](crate::connect()).
-    ///
-    /// # Cancel safety
+    /// # Errors and cancel safety
     /// As [`connect`](crate::connect()).
     pub async fn connect(connectors: &[Arc<dyn Connector>], config: &Config) -> Result<Self> {
         connect(connectors, &config.clone().as_operator()).await.map(Self)
@@ -61,17 +57,16 @@ impl Operator {
         &self.0
     }
 
-    /// Raises the layout of the namespace to the highest one that this build supports, and returns it.
-    ///
-    /// Call it when every client runs a new build: from then on, older clients cannot connect. It fails while
-    /// an older client is [registered](Coordinator::clients). A second call changes nothing.
+    /// Raises the layout of the namespace to the highest one that this build supports, and returns it. From
+    /// then on, older clients cannot connect. It fails while an older client is
+    /// [registered](Coordinator::clients).
     ///
     /// # Errors
     /// * `Conflict`: clients of an older build are connected. The error lists them.
     /// * `Misconfigured`: a newer build has raised the layout further.
     /// * `Unavailable`, `OutcomeUnknown`: repeat the call. Until a call succeeds, older clients may be
     ///   refused.
-    /// * `Forbidden`, `Closed`, `RuntimeGone`: see [`ErrorKind`].
+    /// * The errors of [every call](ErrorKind).
     ///
     /// # Cancel safety
     /// After a dropped call, repeat it.
@@ -83,20 +78,19 @@ impl Operator {
         raised.map_err(|error| error.in_operation("raise_layout"))
     }
 
-    /// Retires the namespace on this server: from then on only operators can connect to it. Other clients get
-    /// an error that contains the URL `to`.
+    /// Retires the namespace on this server: from then on only operators can connect. Other clients get an
+    /// error that contains the URL `to`.
     ///
-    /// Call it after all services have moved to another coordinator, so that a forgotten service cannot hold
-    /// a lock next to them. It fails while a client other than an operator is
-    /// [connected](Coordinator::clients), idle or not. The data on the server remains. A second call changes
-    /// nothing. [`reopen`](Self::reopen) reverses it.
+    /// Call it after all services have moved, so that a forgotten service cannot hold a lock next to them. It
+    /// fails while a client other than an operator is [connected](Coordinator::clients). The data remains.
+    /// [`reopen`](Self::reopen) reverses it.
     ///
     /// # Errors
     /// * `InvalidArgument` (`to`): the text is not a URL, is longer than 1024 bytes, or contains a password,
     ///   which every client could read.
     /// * `Conflict`: clients are connected (the error lists them), or the namespace has another marker.
     /// * `Unavailable`, `OutcomeUnknown`: repeat the call. Until a call succeeds, clients may be refused.
-    /// * `Forbidden`, `Closed`, `RuntimeGone`: see [`ErrorKind`].
+    /// * The errors of [every call](ErrorKind).
     ///
     /// # Cancel safety
     /// After a dropped call, repeat it.
@@ -107,13 +101,13 @@ impl Operator {
         self.0.client().serve(retired).await.map_err(|error| error.in_operation("retire"))
     }
 
-    /// Reverses [`retire`](Self::retire), so that clients can connect again. Returns whether the namespace was
-    /// retired. First stop the services that use the coordinator `to`, or two services can hold one lock.
+    /// Reverses [`retire`](Self::retire). Returns whether the namespace was retired. First stop the services
+    /// that use the coordinator `to`, or two services can hold one lock.
     ///
     /// # Errors
     /// * `Conflict`: the namespace has another marker.
     /// * `Unavailable`, `OutcomeUnknown`: repeat the call.
-    /// * `Forbidden`, `Closed`, `RuntimeGone`: see [`ErrorKind`].
+    /// * The errors of [every call](ErrorKind).
     ///
     /// # Cancel safety
     /// After a dropped call, repeat it.
@@ -123,12 +117,11 @@ impl Operator {
         self.0.client().serve(reopened).await.map_err(|error| error.in_operation("reopen"))
     }
 
-    /// Reads the marker of the namespace, if it has one: the URL of the new coordinator if it is
-    /// [retired](Self::retire), or the move in which it takes part.
+    /// Reads the marker of the namespace, if it has one: it is [retired](Self::retire), or takes part in a
+    /// move.
     ///
     /// # Errors
-    /// * `Misconfigured`: a newer version has written the marker.
-    /// * `Unavailable`, `Forbidden`, `Closed`, `RuntimeGone`: see [`ErrorKind`].
+    /// `Misconfigured`: a newer version has written the marker. The errors of [every call](ErrorKind).
     ///
     /// # Cancel safety
     /// The call only reads.
@@ -137,14 +130,11 @@ impl Operator {
     }
 }
 
-/// Reads the marker of the namespace as [`Operator::marker`], by any connected client. A client of both sides
-/// of a move reads the marker of the old side.
+/// Reads the marker as [`Operator::marker`], by any connected client. A client of both sides of a move reads
+/// the marker of the old side.
 ///
-/// # Errors
+/// # Errors and cancel safety
 /// As [`Operator::marker`].
-///
-/// # Cancel safety
-/// The call only reads.
 pub async fn marker_of(coordinator: &Coordinator) -> Result<Option<GateMarker>> {
     let CoordinatorParts { place, moving, .. } = &*coordinator.0;
     let client = moving.as_ref().map_or(coordinator.client(), |participant| &participant.old.client);

@@ -1,5 +1,3 @@
-//! A lock on a majority of coordinators.
-
 use std::time::Duration;
 
 use super::Coordinator;
@@ -21,11 +19,7 @@ impl QuorumLock {
         Self::over(mutexes(key, of)?, longest_ttl, true, true)
     }
 
-    /// Makes a lock as [`new`](Self::new), but a server that has forgotten its holds counts at once. Two
-    /// clients may hold it after a restart: for tests that must see this.
-    ///
-    /// # Errors
-    /// As [`new`](Self::new).
+    /// As [`new`](Self::new), but a server that has forgotten its holds counts at once: for tests.
     #[doc(hidden)]
     pub fn trusting(
         key: &str,
@@ -35,10 +29,7 @@ impl QuorumLock {
         Self::over(mutexes(key, of)?, longest_ttl, false, true)
     }
 
-    /// Makes a lock as [`new`](Self::new), whose members may be namespaces of one server: for tests.
-    ///
-    /// # Errors
-    /// As [`new`](Self::new).
+    /// As [`new`](Self::new), but the members may be namespaces of one server: for tests.
     #[doc(hidden)]
     pub fn on_one_server(
         key: &str,

@@ -36,6 +36,10 @@ impl fmt::Display for LostReason {
 }
 
 /// The kind of an error. Each kind has one remedy.
+///
+/// *Every call* that needs the server can fail with `Unavailable`, `Forbidden`, `Closed` or `RuntimeGone`,
+/// and with `OutcomeUnknown` if it changes something. The `# Errors` of a call names these only if they mean
+/// something special.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -44,14 +48,15 @@ pub enum ErrorKind {
         /// The argument's name in the documentation.
         name: &'static str,
     },
-    /// The deadline passed while other clients held the lock, and the coordinator answered (otherwise the
-    /// error is `Unavailable`). The place in the queue ends with the lease at the latest.
+    /// The deadline passed while other clients held the lock, and the coordinator answered. The place in the
+    /// queue ends with the lease at the latest.
     Timeout,
     /// The hold, or the place in the queue, is lost: stop the guarded work, then acquire again.
     Lost(LostReason),
     /// The hold was already released.
     NotHeld,
-    /// The owner holds the read lock, and would wait for itself on the write lock: release the read lock first.
+    /// The owner holds the read lock, and would wait for itself on the write lock: release the read lock
+    /// first.
     Deadlock,
     /// The server stores something different: another limit, or the keys of another program at an exact key.
     Conflict,
@@ -62,7 +67,8 @@ pub enum ErrorKind {
     },
     /// The login lacks a permission: give it the permission that the message names.
     Forbidden,
-    /// The server gives no valid answer now: try again after a pause.
+    /// The server gives no valid answer now: try again after a pause. The call changed nothing, unless its
+    /// documentation says otherwise.
     Unavailable,
     /// The server may have carried out the request: read the state, and decide.
     OutcomeUnknown,
@@ -75,10 +81,10 @@ pub enum ErrorKind {
     /// The tokio runtime of the coordinator has ended, and with it the renewal of the lease: connect again,
     /// on a runtime that lives as long as the coordinator.
     RuntimeGone,
-    /// A blocking call in async code would block a thread of the tokio runtime: use the async API, or make
-    /// the call on a thread that may block.
+    /// A blocking call in async code would block a thread of the tokio runtime: use the async API, or a
+    /// thread that may block.
     InAsyncCode,
     /// The process was forked after the first blocking call, and only the parent has the background thread:
-    /// fork before the first use, or start the program again with `exec`.
+    /// fork earlier, or start the program again with `exec`.
     InChildProcess,
 }

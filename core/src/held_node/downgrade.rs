@@ -9,7 +9,7 @@ impl HeldNode {
     pub(crate) async fn downgrade(&self) -> Result<()> {
         let state = self.node.state();
         if state.look(Life::is_downgraded) {
-            // The reader may be lost since.
+            // The reader may be lost by now.
             return Ok(());
         }
         self.tenure.check()?;

@@ -47,13 +47,11 @@ impl LiveHolds {
         holds.closing.is_none()
     }
 
-    /// The close need not wait for it.
     pub(crate) fn remove(&self, tenure: &Arc<Tenure>) {
         self.0.lock().all.remove(&Arc::as_ptr(tenure).addr());
     }
 
-    /// Reports a loss at once, and not only at the holder's next call. (If each node has its own lease, the
-    /// renewal reports it.)
+    /// Reports a loss at once. (If each node has its own lease, the renewal reports it.)
     pub(crate) fn report_losses(
         &self,
         backend: Weak<dyn Backend>,
@@ -82,8 +80,8 @@ impl LiveHolds {
     }
 
     /// Returns the time of the first call, if there are holds to wait for. The first call also returns their
-    /// nodes, which the caller keeps until the backend has closed: a notified guard may be dropped, and the
-    /// close ends only nodes that still exist.
+    /// nodes, which must live until the backend has closed: a notified guard may be dropped, and the close
+    /// ends only nodes that still exist.
     pub(crate) fn close(&self, now: Moment) -> (Option<Moment>, Vec<Arc<dyn Node>>) {
         let mut holds = self.0.lock();
         let first = holds.closing.is_none();
@@ -102,7 +100,7 @@ impl LiveHolds {
         ((!alive.is_empty() || !holds.given_back.is_empty()).then_some(since), kept)
     }
 
-    /// Too many nodes for one step. Called once, after the margin.
+    /// Takes the nodes that were too many for one step of the close. Called once, after the margin.
     pub(crate) fn take_given_back(&self) -> Vec<(Address, Arc<dyn Node>)> {
         std::mem::take(&mut self.0.lock().given_back)
     }

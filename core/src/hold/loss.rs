@@ -10,7 +10,6 @@ use super::tenures::{HeldBy, Tenures};
 use crate::error::Result;
 use crate::shown::shown;
 
-/// The last item is the end.
 pub(crate) fn states(tenures: Tenures) -> impl Stream<Item = HoldState> + Send + 'static + use<> {
     let states = stream::unfold((tenures, None), |(tenures, seen)| async move {
         let state = match seen {
@@ -26,7 +25,7 @@ pub(crate) fn states(tenures: Tenures) -> impl Stream<Item = HoldState> + Send +
 /// A future that becomes ready when a hold ends, by a loss or a release: [`Hold::lost`](crate::Hold::lost).
 pub struct Loss {
     tenures: Tenures,
-    // Sync, unlike a BoxFuture: tasks share a handle.
+    // Sync, unlike a `BoxFuture`: tasks share a handle.
     waiting: Option<Pin<Box<dyn Future<Output = ()> + Send + Sync>>>,
 }
 
@@ -35,18 +34,18 @@ impl Loss {
         Self { tenures: held.into(), waiting: None }
     }
 
-    /// Returns the key of the hold: of several keys the first, or after a loss the key that was lost.
+    /// Returns the key of the hold: the first of several, or after a loss the lost one.
     pub fn key(&self) -> &str {
         self.tenures.held_by().key()
     }
 
-    /// Returns how the hold ended, or `None` while it is held; by the clock at this call.
+    /// Returns how the hold ended, by the clock at this call.
     pub fn ended(&self) -> Option<Ended> {
         self.tenures.held_by().ended()
     }
 
-    /// Returns on which coordinator the lease was lost, as text for people. Only for a lost hold over both
-    /// sides of a [move](crate::MoveConfig), and not after its guard was released or dropped.
+    /// Returns on which coordinator the lease was lost, as text. Only for a lost hold over both sides of a
+    /// [move](crate::MoveConfig), and not after its guard was released or dropped.
     pub fn lost_on(&self) -> Option<String> {
         self.tenures.held_by().lost_on()
     }
@@ -72,10 +71,9 @@ impl Future for Loss {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Ended> {
         loop {
-            // A process that was stopped sees its loss at the first poll, because the clock is read before
-            // any timer.
+            // The clock is read before any timer, so a process that was stopped sees its loss at the first
+            // poll.
             if let Some(ended) = self.ended() {
-                // Frees the node, which this future has kept.
                 self.waiting = None;
                 return Poll::Ready(ended);
             }
@@ -89,10 +87,8 @@ impl Future for Loss {
     }
 }
 
-/// See [`Hold::run`](crate::Hold::run).
 pub(crate) struct Run<F> {
     lost: Loss,
-    // `None` once it is done or dropped.
     work: Option<Pin<Box<F>>>,
 }
 

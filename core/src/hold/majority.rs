@@ -10,7 +10,7 @@ use super::tenure::{Tenure, one_changed, until_ended};
 use crate::decide::quorum::valid_for;
 use crate::error::LostReason;
 
-/// Held while `need` of the tenures are held. Further tenures may join.
+/// Held while `need` of the tenures are held. Other tenures may join.
 #[derive(Debug)]
 pub(crate) struct Majority {
     pub(super) key: Arc<str>,
@@ -23,7 +23,7 @@ pub(crate) struct Majority {
 struct MajorityState {
     // The index is the number of the member.
     tenures: Vec<Option<Arc<Tenure>>>,
-    // Final: no later event revives it.
+    // Final.
     ended: Option<Ended>,
 }
 
@@ -49,7 +49,7 @@ impl Majority {
         state.tenures[member].as_ref().is_some_and(|tenure| tenure.ended().is_none())
     }
 
-    /// Every call returns how the hold ended.
+    /// Returns how the hold ended, the same at every call.
     pub(crate) fn end(&self) -> Ended {
         let mut state = self.state.lock();
         let ended = state.ended(self.need).unwrap_or(Ended::Released);
@@ -62,7 +62,6 @@ impl Majority {
         self.state.lock().ended(self.need)
     }
 
-    /// `Held` while a majority is held.
     pub(super) fn state(&self) -> HoldState {
         let mut state = self.state.lock();
         if let Some(ended) = state.ended(self.need) {
@@ -72,7 +71,7 @@ impl Majority {
         if live.count() >= self.need { HoldState::Held } else { HoldState::Suspended }
     }
 
-    /// QUORUM-VALIDITY.
+    /// See QUORUM-VALIDITY.
     pub(super) fn remaining(&self) -> Duration {
         let mut state = self.state.lock();
         if state.ended(self.need).is_some() {

@@ -1,5 +1,3 @@
-//! One guard's time on a node.
-
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -12,12 +10,10 @@ use crate::address::Address;
 use crate::contracts::{LeaseState, Node};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Identifies a client in this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ClientId(u64);
 
 impl ClientId {
-    /// Makes a new id.
     pub(crate) fn next() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Self(NEXT.fetch_add(1, Ordering::Relaxed))
@@ -25,16 +21,14 @@ impl ClientId {
 }
 
 /// One guard's time on a node, shared with the guard's `lost()` handles and state streams. The release of the
-/// guard ends it, also if other guards of its owner still hold the node. After that, a handle keeps neither the
-/// node nor its client alive.
+/// guard ends it, also if other guards of its owner still hold the node. After that, a handle keeps neither
+/// the node nor its client alive.
 pub(crate) struct Tenure {
     pub(crate) queue: Address,
-    /// The client that holds.
     pub(crate) client: ClientId,
     // `None` after the end.
     node: Mutex<Option<Arc<dyn Node>>>,
-    // How the holder ended it. Set before the node is dropped, because the node's notification
-    // announces it.
+    // Set before the node is dropped: the node's notification announces it.
     ended: OnceLock<Ended>,
 }
 
@@ -43,12 +37,10 @@ impl Tenure {
         Arc::new(Self { queue, client, node: Mutex::new(Some(node)), ended: OnceLock::new() })
     }
 
-    /// Returns the node, until the holder ends the tenure.
     pub(crate) fn node(&self) -> Option<Arc<dyn Node>> {
         self.node.lock().clone()
     }
 
-    /// Fails once the tenure is over.
     pub(crate) fn check(&self) -> Result<()> {
         self.ended().map_or(Ok(()), |ended| Err(ended.error().because_of(self.why()).on(self.queue.name())))
     }
@@ -63,7 +55,6 @@ impl Tenure {
         Some(Error::new(ErrorKind::Lost(reason), format!("the lease was lost on {place}")))
     }
 
-    /// Returns how it ended, by the clock at this call; `None` while it is held.
     pub(crate) fn ended(&self) -> Option<Ended> {
         match self.node() {
             Some(node) => node.state().lost().map(Ended::Lost),
@@ -71,7 +62,6 @@ impl Tenure {
         }
     }
 
-    /// Returns the state by the clock at this call.
     pub(crate) fn state(&self) -> HoldState {
         match self.node() {
             Some(node) => node.state().state().into(),
@@ -79,7 +69,6 @@ impl Tenure {
         }
     }
 
-    /// Returns the remaining time: zero after a loss or a release.
     pub(crate) fn remaining(&self) -> Duration {
         let Some(node) = self.node() else { return Duration::ZERO };
         let (state, now) = (node.state(), node.state().lease().clock().now());
@@ -89,7 +78,7 @@ impl Tenure {
         }
     }
 
-    /// Returns how the holder ended it, after that happened.
+    /// Returns how the holder ended it, if it did.
     pub(crate) fn by_its_owner(&self) -> Option<Ended> {
         self.ended.get().copied()
     }
@@ -104,7 +93,6 @@ impl Tenure {
         first
     }
 
-    /// Waits until the holder has ended it.
     pub(crate) async fn until_ended(&self) {
         if let Some(node) = self.node() {
             node.state().until(|| self.by_its_owner().map(drop)).await;
@@ -122,7 +110,6 @@ impl fmt::Debug for Tenure {
     }
 }
 
-/// Waits until a tenure has ended, lost or released.
 pub(super) async fn until_ended(tenure: &Tenure) {
     if let Some(node) = tenure.node() {
         tokio::select! {

@@ -8,7 +8,7 @@ use super::majority::Majority;
 use super::tenure::{Tenure, one_changed, until_ended};
 use crate::error::Result;
 
-/// A guard of one node has one tenure, and a guard of several nodes has several.
+/// The tenures of a guard: one for each of its nodes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum HeldBy<'a> {
     /// The first loss ends the hold.
@@ -76,7 +76,6 @@ impl<'a> HeldBy<'a> {
         }
     }
 
-    /// The error names the key that was lost.
     pub(crate) fn check(self) -> Result<()> {
         match self {
             Self::All(tenures) => end_of_all(tenures).map_or(Ok(()), |(tenure, _)| tenure.check()),
@@ -120,7 +119,7 @@ impl<'a> HeldBy<'a> {
     }
 }
 
-/// A loss takes precedence: the holder's release ends all tenures, and one of them may have been lost before.
+/// A loss takes precedence: the holder's release ends all tenures, and one may have been lost before.
 fn end_of_all(tenures: &[Arc<Tenure>]) -> Option<(&Arc<Tenure>, Ended)> {
     let mut ends = tenures.iter().filter_map(|tenure| Some((tenure, tenure.ended()?)));
     let first = ends.next()?;

@@ -15,17 +15,8 @@ use crate::reentrancy::Owner;
 
 /// The request to acquire a lock: set options, then await it.
 ///
-/// The await returns `T`: a guard, or for a try an `Option` of a guard (`None`: other clients hold the lock
-/// or wait for it). Nothing is sent before the first poll. A request is `'static`.
-///
-/// | option | sets | on a try |
-/// |---|---|---|
-/// | [`within`](Self::within) | the deadline of the wait | does not exist |
-/// | [`fail_fast`](Self::fail_fast) | an error instead of a wait during an outage | yes |
-/// | [`max_hold`](Self::max_hold), [`min_hold`](Self::min_hold) | how long the hold lasts | yes |
-/// | [`min_replicas`](Self::min_replicas) | how many Redis replicas must confirm it | yes |
-/// | [`by`](Self::by) | the owner (mutex, reader, writer, several locks) | yes |
-/// | [`label`](Self::label) | the text in listings | yes |
+/// The await returns a guard. A try returns an `Option`: `None` if other clients hold the lock or wait for
+/// it. Nothing is sent before the first poll.
 ///
 /// ```
 /// use std::time::Duration;
@@ -50,11 +41,12 @@ use crate::reentrancy::Owner;
 /// ```
 ///
 /// # Errors
-/// The method that makes the request lists its errors. `InvalidArgument` names an option with a bad value, or
-/// an option that was set after the first poll.
+/// As the method that made the request. `InvalidArgument` names an option that has a bad value or was set
+/// after the first poll.
 ///
 /// # Cancel safety
-/// A dropped request leaves nothing in the queue.
+/// The client removes the node of a dropped request in the background. (On Redis and etcd a marker may remain
+/// for ten minutes, which keeps out a join that arrives late.)
 ///
 /// # Misuse is a compile error
 /// ```compile_fail,E0599
@@ -100,9 +92,9 @@ impl Ask {
     }
 }
 
-/// A guard, or for a try an `Option` of a guard. Sealed.
+/// A guard, or an `Option` of a guard for a try. Sealed.
 pub trait Acquired: Sized + 'static + private::FromHold {
-    /// The type of the guard.
+    /// The guard.
     type Guard: Guard;
 }
 
@@ -143,57 +135,45 @@ impl<T: Acquired> Acquire<T> {
 
     /// Ends the hold after `time`, so that a hung task does not hold the lock for ever (LEASE-FIXED).
     ///
-    /// At this end the hold is lost (`MaxHold`). Its node leaves the queue one
-    /// [margin](crate::contracts::Lease::margin) later, which gives the holder's work time to stop, or at
-    /// once after a [`release`](crate::Hold::release). Spawned work is not stopped: let it wait for
-    /// [`lost`](crate::Hold::lost).
+    /// The hold is then lost (`MaxHold`). Its node leaves the queue at a [`release`](crate::Hold::release),
+    /// or one [margin](crate::contracts::Lease::margin) later, so that the holder's work can stop.
     ///
-    /// The time counts from the send of the request if the lock was free, and otherwise from when the
-    /// acquisition learns of its admission. If `time` is shorter than the round trip, the acquisition fails
-    /// with `Lost` (`MaxHold`).
+    /// The time starts at the send of the request if the lock was free, otherwise when the client learns of
+    /// the admission. If `time` is shorter than the round trip, the acquisition fails with `Lost`.
     pub fn max_hold(self, time: Duration) -> Self {
         self.set("max_hold", |ask| ask.max_hold = Some(time))
     }
 
-    /// Keeps the lock for at least `time` after the admission, also if the guard is released or dropped
-    /// sooner.
+    /// Keeps the lock for at least `time` after the admission, also after a release or a drop.
     ///
-    /// A scheduled job that takes a few milliseconds then does not run again on a host whose clock is a
-    /// second late. `release()` returns at once; [`close`](crate::Coordinator::close) waits for the end of
-    /// the time.
+    /// `release()` returns at once; [`close`](crate::Coordinator::close) waits for the end of the time. So a
+    /// short scheduled job does not run again on a host whose clock is late.
     ///
-    /// A [`max_hold`](Acquire::max_hold) that ends sooner takes precedence. If an owner releases its writer
-    /// and still reads, other readers wait for that time too; a [`downgrade`](super::WriteGuard::downgrade)
-    /// admits them at once.
+    /// A sooner [`max_hold`](Acquire::max_hold) takes precedence. If an owner releases its writer and still
+    /// reads, other readers wait, unless it [downgrades](super::WriteGuard::downgrade).
     ///
-    /// If the process ends, the server frees the lock within a TTL; after
-    /// [`close_now`](crate::Coordinator::close_now) at once if
+    /// If the process ends, the server frees the lock within a TTL. After
+    /// [`close_now`](crate::Coordinator::close_now) it does so at once if
     /// [`minimum_outlives_close`](crate::Capabilities::minimum_outlives_close) is false.
     #[doc(alias = "hold_at_least", alias = "lock_at_least_for")]
     pub fn min_hold(self, time: Duration) -> Self {
         self.set("min_hold", |ask| ask.min_hold = Some(time))
     }
 
-    /// Fails with `Unavailable` as soon as the coordinator does not answer, instead of waiting for the end of
-    /// the outage: for a service that answers 503.
-    ///
-    /// The request fails at its first failed request to the server, and if the lease is or becomes
-    /// [`Suspended`](crate::contracts::LeaseState::Suspended) during the wait. A re-entry of an owner needs
+    /// Fails with `Unavailable` as soon as the coordinator does not answer: at the first failed request, or
+    /// when the lease is [`Suspended`](crate::contracts::LeaseState::Suspended). A re-entry of an owner needs
     /// no server, and succeeds.
     pub fn fail_fast(self) -> Self {
         self.set("fail_fast", |ask| ask.fail_fast = true)
     }
 
-    /// Requires that `replicas` Redis replicas confirm the acquisition.
-    ///
-    /// If fewer confirm it within one request timeout (and the deadline of the acquisition), the client gives
-    /// the lock back and fails with `Unavailable`, which says how many confirmed. Zero switches off the
+    /// Requires that `replicas` Redis replicas confirm the acquisition within one request timeout and the
+    /// deadline. Otherwise the client gives the lock back and fails with `Unavailable`. Zero switches off the
     /// default of [`Config::min_replicas`](crate::Config::min_replicas).
     ///
     /// A confirmed hold survives a failover to a replica that confirmed it; Redis may promote another one.
-    /// Renewals, the release, a re-entry, or a call that shares an acquisition of its owner are not
-    /// confirmed. The confirmation costs one round trip and the replication, during which other clients wait,
-    /// and does not extend the lease.
+    /// Renewals, releases, re-entries and calls that share an acquisition are not confirmed. The confirmation
+    /// costs one round trip and the replication, and does not extend the lease.
     ///
     /// Fails with `Unsupported` on a backend whose
     /// [`confirms_on_replicas`](crate::Capabilities::confirms_on_replicas) is false.
@@ -201,9 +181,8 @@ impl<T: Acquired> Acquire<T> {
         self.set("min_replicas", |ask| ask.min_replicas = Some(replicas))
     }
 
-    /// Sets the text in listings, up to 4 KiB. The default is the label of the owner, or of the coordinator.
-    /// People read labels on a terminal, so control characters and characters that change the text direction
-    /// are refused.
+    /// Sets the text in listings, up to 4 KiB, without control characters or characters that change the text
+    /// direction. The default is the label of the owner or the coordinator.
     pub fn label(self, label: impl Into<Arc<str>>) -> Self {
         let label = label.into();
         self.set("label", |ask| ask.label = Some(label))
@@ -211,12 +190,12 @@ impl<T: Acquired> Acquire<T> {
 }
 
 impl<T: Acquired<Guard: Reentrant>> Acquire<T> {
-    /// Acquires for this owner. An owner that holds the lock already enters again at once: without a request
-    /// to the server, and before all waiters. The owner's last release frees the lock.
+    /// Acquires for this owner. An owner that holds the lock already enters again at once, without a request
+    /// and before all waiters. The owner's last release frees the lock.
     ///
-    /// Tasks of one owner can hold the lock at the same time, so they must order their work themselves. If
-    /// they acquire at the same time, they share one acquisition in the background, with the options of the
-    /// first task. [`RwLock`](super::RwLock) has the rules for owners that read and write.
+    /// Tasks of one owner can hold the lock at the same time, and must order their work themselves. If they
+    /// acquire at the same time, they share one acquisition, with the options of the first task. See
+    /// [`RwLock`](super::RwLock) for owners that read and write.
     #[doc(alias = "owner")]
     pub fn by(self, owner: &Owner) -> Self {
         self.set("by", |ask| ask.owner = Some(owner.clone()))
@@ -224,10 +203,9 @@ impl<T: Acquired<Guard: Reentrant>> Acquire<T> {
 }
 
 impl<G: Guard> Acquire<G> {
-    /// Sets the deadline of the whole acquisition, including reconnects. Without it the wait has no deadline.
-    ///
-    /// After the deadline the request fails with `Timeout` (other clients hold the lock) or `Unavailable`
-    /// (the coordinator does not answer). Zero is refused: use the `try_` method.
+    /// Sets the deadline of the whole acquisition, including reconnects; by default there is none. After it
+    /// the request fails with `Timeout` (other clients hold the lock) or `Unavailable` (no answer). Zero is
+    /// refused: use the `try_` method.
     #[doc(alias = "timeout", alias = "wait_time", alias = "deadline")]
     pub fn within(self, time: Duration) -> Self {
         self.set("within", |ask| ask.within = Some(time))
@@ -236,9 +214,9 @@ impl<G: Guard> Acquire<G> {
     /// Acquires, runs `work` while the lock is held, and releases it. A loss drops the work.
     ///
     /// # Errors
-    /// * The errors of the acquisition.
-    /// * `Lost`: the hold was lost, which may show only at the release. The error has the reason.
+    /// * `Lost`: the hold was lost, which may show only at the release.
     /// * `OutcomeUnknown`: the server did not confirm the release.
+    /// * The errors of the acquisition.
     ///
     /// # Cancel safety
     /// A dropped call releases its hold in the background.
@@ -249,14 +227,8 @@ impl<G: Guard> Acquire<G> {
 }
 
 impl<G: Guard> Acquire<Option<G>> {
-    /// Runs `work` if the lock is free, and returns `None` if it is not. The rest is as
-    /// [`with`](Acquire#method.with) of an acquisition that waits.
-    ///
-    /// # Errors
-    /// As an acquisition that waits, without `Timeout`.
-    ///
-    /// # Cancel safety
-    /// A dropped call releases its hold in the background.
+    /// As [`with`](Acquire#method.with) of an acquisition that waits, but returns `None` if the lock is not
+    /// free.
     pub async fn with<R>(self, work: impl AsyncFnOnce(&G) -> R) -> Result<Option<R>> {
         match self.await? {
             Some(guard) => under(guard, work).await.map(Some),

@@ -8,8 +8,8 @@ use crate::error::{Error, Result};
 use crate::label;
 use crate::reentrancy::Owner;
 
-/// The arguments of an acquisition and its options ([`Acquire`](super::Acquire)). Durations count on the
-/// client's clock, which also counts while the machine sleeps.
+/// The arguments of an acquisition and its options ([`Acquire`](super::Acquire)). Durations also count while
+/// the machine sleeps.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Ask {
@@ -67,7 +67,7 @@ impl Ask {
         Self { data: data.into(), ..self }
     }
 
-    /// Of the call, or of its owner.
+    /// Returns the label of the call, or of its owner.
     pub(super) fn shown(&self) -> Option<&Arc<str>> {
         self.label.as_ref().or_else(|| self.owner.as_ref().map(Owner::shared_label))
     }

@@ -1,5 +1,3 @@
-//! Barriers that members pass together.
-
 use super::cell_handle::CellHandle;
 use super::gate_looks::Gate;
 use super::guards::Inside;
@@ -9,20 +7,17 @@ use super::queue_handle::QueueHandle;
 use crate::decide::Claim;
 use crate::error::Result;
 
-/// A barrier for `parties` members: each member waits until that number of members wait, and then all of
-/// them pass. The next round starts with the next member.
+/// A barrier for `parties` members: each member waits until that number of members wait, and then all pass.
+/// The next member starts the next round.
 ///
-/// *Protocol.* Members join a queue that admits every node. The first member writes a cell with the number of
-/// parties. A member that sees enough members in the queue writes there up to which place they pass. All members
-/// watch this cell.
-/// [`decide::barrier`](crate::decide::barrier) has the whole protocol and why it is safe.
+/// *Protocol* ([`decide::barrier`](crate::decide::barrier)). Members join a queue that admits every node. A
+/// member that sees enough members stores the place up to which they pass in a cell, which all members watch.
 ///
-/// *Only live members count.* A member that dies before enough members wait does not count any more when
-/// its lease has ended, and another member takes its place. A member that dies after it was counted has
-/// passed: the others do not wait for it.
+/// *Only live members count.* A member that dies while it waits counts until its lease ends. A member that
+/// dies after it was counted has passed.
 ///
-/// *When the lease is lost* during the wait, the member joins again automatically at the end of the queue, and
-/// counts once. If the others have passed with it, it passes too.
+/// *When the lease is lost* during the wait, the member joins again automatically at the end of the queue, or
+/// passes if the others have passed with it.
 ///
 /// *Source.* The first half of ZooKeeper's double barrier; Java's `CyclicBarrier`.
 ///
@@ -45,38 +40,32 @@ impl Barrier {
         Gate::new(handle, cell, parties, false).map(Self)
     }
 
-    /// Waits until `parties` members wait, including this one. It also waits during an outage: bound it by
+    /// Waits until `parties` members wait, including this one, also during an outage: bound it by
     /// `tokio::time::timeout`.
     ///
     /// # Errors
     /// * `Unavailable`: the server does not answer at the start of the wait.
-    /// * `Lost`: another client removed the member's place (`Revoked`), or the server lost its data
-    ///   (`Forgotten`).
-    /// * `Conflict`: other members use another number of parties, or the cell of the barrier contains something
-    ///   other than a barrier.
-    /// * `Forbidden`, `Misconfigured`, `Closed`, `RuntimeGone`: see [`ErrorKind`](crate::ErrorKind).
+    /// * `Lost`: another client removed the member's place, or the server lost its data.
+    /// * `Conflict`: other members use another number of parties, or the cell is not a barrier.
+    /// * `Misconfigured`, and the errors of [every call](crate::ErrorKind).
     ///
     /// # Cancel safety
     /// A dropped wait does not count any more, unless it has passed already.
     pub async fn wait(&self) -> Result<()> {
         let passed = self.0.pass("wait").await;
-        // Its place is given back in the background.
         self.0.cell.in_context("wait", passed.map(drop))
     }
 }
 
 addressed!(Barrier, self => self.0.handle.queue);
 
-/// A barrier that `parties` members enter together and leave together. All of them are inside at the same
-/// time.
+/// A barrier that `parties` members enter together and leave together.
 ///
-/// *Protocol.* As [`Barrier`]. A member that leaves gives its place back, and waits until all members that
-/// entered with it have given their places back. Then the next members enter.
+/// *Protocol.* As [`Barrier`]. A member that leaves waits until all members that entered with it have left.
+/// Then the next members enter.
 ///
-/// *A member that dies inside* blocks the others until its lease has ended.
-///
-/// *When the lease is lost* inside, [`lost`](Hold::lost) becomes ready. The other members may leave, and
-/// the next members may enter.
+/// *A member that dies inside* blocks the others until its lease ends. *When the lease is lost* inside,
+/// [`lost`](Hold::lost) becomes ready, and the others may leave.
 ///
 /// *Source.* ZooKeeper's double barrier; Curator's `DistributedDoubleBarrier`.
 ///
@@ -121,18 +110,18 @@ impl DoubleBarrier {
 addressed!(DoubleBarrier, self => self.0.handle.queue);
 
 impl Inside {
-    /// Leaves, and waits until all members that entered with this one have left or died. It also waits during
-    /// an outage: bound it by `tokio::time::timeout`.
+    /// Leaves, and waits until all members that entered with this one have left or died, also during an
+    /// outage: bound it by `tokio::time::timeout`.
     ///
     /// # Errors
     /// After each error, the member leaves as soon as the server can be reached.
-    /// * `Unavailable`: the server does not answer at the start of the wait, or has refused to write for one TTL, for
+    /// * `Unavailable`: the server does not answer at the start, or has refused to write for one TTL, for
     ///   example because its memory is full.
     /// * `OutcomeUnknown`: the server did not confirm that the member left.
     /// * The other errors of [`Barrier::wait`].
     ///
     /// # Cancel safety
-    /// A dropped call leaves in the background, and does not wait for the other members.
+    /// A dropped call leaves in the background, without waiting for the others.
     pub async fn leave(self) -> Result<()> {
         self.0.composite().leave().await
     }

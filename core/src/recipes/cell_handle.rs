@@ -14,7 +14,6 @@ use crate::error::{Error, ErrorKind, Result};
 pub(crate) struct CellHandle {
     pub(super) client: Arc<Client>,
     pub(super) cell: Address,
-    // The life of later writes.
     pub(super) life: CellLife,
 }
 
@@ -23,7 +22,8 @@ impl CellHandle {
         Self { client: Arc::clone(client), cell, life: CellLife::Stays }
     }
 
-    /// CELL-IDLE. At least two TTLs: a watcher reads the cell once a TTL, and a count is retried for one TTL.
+    /// Sets the time to idle (CELL-IDLE). At least two TTLs: a watcher reads the cell once a TTL, and a count
+    /// is retried for one TTL.
     pub(super) fn set_time_to_idle(&mut self, time: Duration) -> Result<()> {
         let checked = || {
             let idle = TimeToIdle::new(time)?;
@@ -58,7 +58,6 @@ impl CellHandle {
         self.client.serve(self.client.backend.write_cell(&self.cell, write)).await
     }
 
-    /// CELL-HELD.
     pub(super) async fn write_while(&self, hold: &Hold, write: &CellWrite) -> Result<CellWritten> {
         hold.check()?;
         let node = self.node_of(hold)?;

@@ -11,27 +11,24 @@ use crate::decide::count::{Change, Changed, Count, Operation, Pace, Told};
 use crate::error::{Error, ErrorKind, Result};
 use crate::support::random_part;
 
-/// One operation, until its outcome is known.
 pub(super) struct CountAttempt<'a> {
     handle: &'a CellHandle,
-    // The first value of the count, if its users agree on one.
     initial: Option<u32>,
     change: Change,
     operation: Operation,
-    // The last known cell, or its absence; `None` before the first read.
+    // The last known cell, or its absence. `None` before the first read.
     seen: Option<Option<VersionedValue>>,
-    // An earlier operation saw it. Only a write shows whether it is still current.
+    // `seen` is of an earlier operation: only a write shows whether it is still current.
     is_old: bool,
-    // How often the count had been written when the first request was sent whose reply was lost.
+    // The number of writes of the count when the first request without a reply was sent.
     in_doubt_since: Option<u64>,
     tries: CountTries<'a>,
     pace: &'a mut Pace,
 }
 
-/// A step ends with the result of the operation, or continues with its finding.
 type CountStep<T = ()> = ControlFlow<Result<Option<i64>>, T>;
 
-/// The longest pause between two tries is this part of a TTL: several fit into the time of an operation.
+/// The longest pause between two tries is this part of a TTL, so that several fit into one operation.
 const SHARE: u32 = 4;
 
 /// Pauses for a random part of a window. Returns whether there was a pause.
@@ -44,7 +41,6 @@ pub(super) async fn pause(handle: &CellHandle, window: Duration) -> bool {
     true
 }
 
-/// Goes on unless the next try is refused.
 fn unless_refused(again: Result<()>) -> CountStep {
     again.map_or_else(|error| Break(Err(error)), Continue)
 }
@@ -63,7 +59,7 @@ impl<'a> CountAttempt<'a> {
         Self { handle, initial, change, operation, seen, is_old, in_doubt_since: None, tries, pace }
     }
 
-    /// Sends requests until the outcome is known. Returns it, and the last known cell.
+    /// Sends requests until the outcome is known. Returns it with the last known cell.
     pub(super) async fn finish(mut self) -> (Result<Option<i64>>, Option<VersionedValue>) {
         loop {
             if let Break(answer) = self.once().await {
@@ -113,7 +109,7 @@ impl<'a> CountAttempt<'a> {
         }
     }
 
-    /// Returns the count in this cell and the next count; or the final result.
+    /// Returns the count in this cell and the next count, or the final result.
     fn next(&self, seen: Option<&VersionedValue>) -> CountStep<(Count, Count)> {
         let count = match Count::in_cell(seen.map(|cell| &*cell.value), self.initial) {
             Ok(count) => count,
@@ -133,17 +129,15 @@ impl<'a> CountAttempt<'a> {
         }
     }
 
-    /// Gives other clients their turns, after a write that met another version than the one with this count.
+    /// Lets other clients take their turns, after a write that met another version.
     async fn refused(&mut self, before: &Count, round_trip: Duration) -> CountStep {
         unless_refused(self.tries.again_at_once())?;
         let cell = self.seen.as_ref().and_then(Option::as_ref);
-        // A cell that has become another value ends the operation at the next step.
         if let Ok(now) = Count::in_cell(cell.map(|cell| &*cell.value), self.initial) {
             let others = now.others_since(before, self.operation.writer);
             self.pace.refused(others, round_trip, self.handle.client.lease().ttl() / SHARE);
         }
         if pause(self.handle, self.pace.window()).await {
-            // Others may have written since.
             (self.seen, self.is_old) = (None, false);
         }
         Continue(())

@@ -1,5 +1,5 @@
-//! A cell with a count, which each operation changes at most once.
-//! [`decide::count`](crate::decide::count) has the protocol and the argument.
+//! A cell with a count ([`decide::count`](crate::decide::count)), which each operation changes at most
+//! once.
 
 use std::sync::Arc;
 
@@ -12,11 +12,10 @@ use crate::count_writer::{CountTerms, CountWant, CountWriter};
 use crate::decide::count::{Change, Count};
 use crate::error::Result;
 
-/// The count of one recipe's handle. All handles of a client for the same cell are one writer.
+/// All handles of a client for the same cell are one writer.
 #[derive(Clone)]
 pub(super) struct CountCell {
     pub(super) handle: CellHandle,
-    // The first value of the count, if its users agree on one.
     initial: Option<u32>,
     writer: Arc<CountWriter>,
 }
@@ -27,25 +26,22 @@ impl CountCell {
         Self { handle, initial, writer }
     }
 
-    /// Reads the count on the server.
     pub(super) async fn read(&self) -> Result<Count> {
         self.count(self.handle.read().await?.as_ref())
     }
 
-    /// Returns the count in a cell, or the first value if there is no cell.
-    ///
-    /// # Errors
-    /// `Conflict`: the cell is not a count, or started with another value.
+    /// Returns the count in a cell, or the first value without a cell. `Conflict`: the cell is not a count,
+    /// or started with another value.
     pub(super) fn count(&self, cell: Option<&VersionedValue>) -> Result<Count> {
         Ok(Count::in_cell(cell.map(|cell| &*cell.value), self.initial)?)
     }
 
     /// Changes the count at most once, and returns the new value; `None` if no change was needed. Retries for
-    /// one TTL until the outcome is known.
+    /// one TTL.
     ///
     /// # Errors
     /// * `OutcomeUnknown`: the change may have been applied.
-    /// * `Unavailable`: the change was not applied.
+    /// * `Unavailable`: not applied.
     /// * `Timeout`: not applied, because other clients changed the count before each try.
     /// * `InvalidArgument` (`number`): the sum does not fit.
     ///
@@ -57,7 +53,6 @@ impl CountCell {
         self.wanted(CountWant::Change(terms, change, answer), answered).await
     }
 
-    /// Deletes the count, after the changes that this client has begun.
     pub(super) async fn delete(&self) -> Result<bool> {
         let (answer, answered) = oneshot::channel();
         self.wanted(CountWant::Delete(answer), answered).await

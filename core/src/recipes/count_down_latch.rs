@@ -1,5 +1,3 @@
-//! A latch that opens when its count is 0.
-
 use std::time::Duration;
 
 use super::cell_handle::CellHandle;
@@ -10,16 +8,14 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// A latch that opens when it was counted down from `count` to 0, and remains open.
 ///
-/// *Protocol.* The count is stored in one cell on the coordinator and changed as the number of a
-/// [`Counter`](super::Counter): each count-down is applied at most once. A wait watches the cell. All
-/// clients must give the same count; a client with another count gets `Conflict`.
+/// *Protocol.* One cell has the count; each count-down is applied at most once, as a change of a
+/// [`Counter`](super::Counter). All clients must give the same count.
 ///
-/// *A dead worker does not count down*, and then the latch remains closed for ever. So bound the wait by
-/// tokio's `timeout`, and read how many count-downs are missing ([`count`](Self::count)). To count live
-/// members, use a [`Group`](super::Group) or a [`Barrier`](super::Barrier).
+/// *A dead worker does not count down*, and the latch remains closed: bound the wait by tokio's `timeout`.
+/// For live members, use a [`Group`](super::Group) or a [`Barrier`](super::Barrier).
 ///
-/// *When the lease is lost*, the count does not change, because it belongs to no lease. It remains until it
-/// is [deleted](Self::delete), or until its [time to idle](Self::with_time_to_idle) ends, if it has one.
+/// *When the lease is lost*, the count remains, until it is [deleted](Self::delete) or its [time to
+/// idle](Self::with_time_to_idle) ends.
 ///
 /// *Source.* Java's `CountDownLatch`; Redisson's `RCountDownLatch`.
 ///
@@ -47,16 +43,9 @@ impl CountDownLatch {
         Ok(Self { count: CountCell::new(handle, Some(count)) })
     }
 
-    /// Lets the server delete the latch when no client has used it for `time`, from the next count-down by
-    /// this handle on. Checks the time, without I/O.
-    ///
-    /// After that the latch is closed again, with its whole count, also if it was open. So choose a time in
-    /// which all clients have used it. The time is at least two TTLs, because a [wait](Self::wait) uses the
-    /// latch only once a TTL. The other rules are the same as for
+    /// Lets the server delete the latch when no client has used it for `time`. The latch is then closed
+    /// again, with its whole count. A [wait](Self::wait) is a use once a TTL. The rest is as
     /// [`SharedValue::with_time_to_idle`](super::SharedValue::with_time_to_idle).
-    ///
-    /// # Errors
-    /// As [`SharedValue::with_time_to_idle`](super::SharedValue::with_time_to_idle).
     pub fn with_time_to_idle(mut self, time: Duration) -> Result<Self> {
         self.count.handle.set_time_to_idle(time)?;
         Ok(self)
@@ -66,7 +55,7 @@ impl CountDownLatch {
     ///
     /// # Errors
     /// * `Conflict`: the latch began with another count, or the key contains something other than a latch.
-    /// * `Unavailable`, `Forbidden`, `Closed`, `RuntimeGone`: see [`ErrorKind`](crate::ErrorKind).
+    /// * The errors of [every call](crate::ErrorKind).
     ///
     /// # Cancel safety
     /// The call only reads.
@@ -75,14 +64,11 @@ impl CountDownLatch {
         self.count.handle.in_context("count", count.and_then(|count| missing(count.value())))
     }
 
-    /// Counts down by one, and returns how many count-downs are missing; 0 if the latch was open already.
-    ///
-    /// The count-down is applied at most once. The client retries for one TTL until the outcome is known.
+    /// Counts down by one, at most once, and returns how many count-downs are missing; 0 if the latch was
+    /// open already. The client retries for one TTL.
     ///
     /// # Errors
-    /// * `Unavailable`: the count-down was not applied.
-    /// * `Timeout`: the count-down was not applied, because other clients counted down before each try.
-    /// * `OutcomeUnknown`: the count-down may have been applied.
+    /// * `Timeout`: other clients counted down before each try.
     /// * The other errors of [`count`](Self::count).
     ///
     /// # Cancel safety
@@ -117,14 +103,12 @@ impl CountDownLatch {
     /// Deletes the latch, so that it is closed again with its whole count. Returns whether it existed. The
     /// client does not retry.
     ///
-    /// Waiters continue to wait, for the new count. A count-down that was sent before may be applied after
-    /// the deletion. On Redis and ZooKeeper this includes a request whose reply was lost, even if a retry
-    /// has applied its count-down already. If that matters, use another key for the next round.
+    /// Waiters then wait for the new count. A count-down that was sent before may be applied after the
+    /// deletion; on Redis and ZooKeeper also a lost request whose retry was applied. If that matters, use
+    /// another key.
     ///
     /// # Errors
-    /// * `Unavailable`: the latch was not deleted.
-    /// * `OutcomeUnknown`: the latch may have been deleted.
-    /// * The other errors of [`count`](Self::count).
+    /// As [`count`](Self::count).
     ///
     /// # Cancel safety
     /// A dropped call may still delete the latch.

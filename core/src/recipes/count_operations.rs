@@ -1,7 +1,5 @@
-//! The operations of a count's writer.
-//!
-//! If the server can change a count, the client sends a request (`count_request`). Otherwise it reads the cell,
-//! and writes if the version is the same (`count_attempt`).
+//! The operations of a count's writer: a request (`count_request`) if the server can change a count,
+//! otherwise a compare-and-set of the cell (`count_attempt`).
 
 use std::sync::Arc;
 
@@ -13,11 +11,11 @@ use crate::decide::count::request::CountRequest;
 use crate::decide::count::{Change, Operation, shares};
 use crate::error::Result;
 
-/// Serves the tasks of a client that want to change a count, until no task waits.
+/// Serves the waiting tasks of a client, until no task waits.
 pub(super) async fn serve(writer: Arc<CountWriter>, handle: CellHandle) {
     loop {
         if !writer.desk.look(|waiting| waiting.is_empty()) {
-            // The changes of tasks that come during the pause are added too.
+            // Changes that arrive during the pause are added up too.
             let window = writer.known.lock().pace.window();
             if pause(&handle, window).await {
                 writer.known.lock().seen = None;
@@ -35,7 +33,6 @@ pub(super) async fn serve(writer: Arc<CountWriter>, handle: CellHandle) {
                     let mut known = writer.known.lock();
                     (known.seen, known.writes) = (None, None);
                 }
-                // The task may be gone.
                 let _ = answer.send(handle.delete().await);
             }
         }
@@ -54,7 +51,7 @@ impl Operations<'_> {
         let sum = changes[1..].iter().try_fold(changes[0], |sum, next| sum.and(*next));
         let made = self.make(sum.expect("a batch has only changes that can be added up")).await;
         match made {
-            // The sum does not fit, but the first of the changes may.
+            // The first of the changes may fit alone.
             Err(error) if error.argument().is_some() && changes.len() > 1 => {
                 for (change, answer) in changes.iter().zip(answers) {
                     let _ = answer.send(self.make(*change).await);
@@ -69,12 +66,11 @@ impl Operations<'_> {
         }
     }
 
-    /// Makes one operation.
     async fn make(&self, change: Change) -> Result<Option<i64>> {
         let Self { writer, handle, terms } = self;
         let (number, since, mut pace) = {
             let mut known = writer.known.lock();
-            // Every other number: the one that follows may be recorded for a refusal.
+            // By two: a refusal may be recorded with the next number.
             known.last += 2;
             (known.last, known.writes, known.pace)
         };

@@ -1,5 +1,4 @@
-//! A change of a count that the server makes.
-//! [`decide::count::request`](crate::decide::count::request) has the protocol and the argument.
+//! A change of a count by the server ([`decide::count::request`](crate::decide::count::request)).
 
 use super::cell_handle::CellHandle;
 use super::count_tries::{CountTries, does_not_fit, untold};
@@ -7,9 +6,9 @@ use crate::decide::count::Change;
 use crate::decide::count::request::{CountOutcome, CountRequest};
 use crate::error::Result;
 
-/// Sends a request until its outcome is known: one round trip, and one more if many other writers have changed
-/// the count since. Returns the result of [`CountCell::change`](super::count_cell::CountCell::change), or
-/// `None` if the server cannot change counts. Sets `writes` to the number of writes of the count.
+/// Sends a request until its outcome is known: one round trip, or two if many other writers have changed the
+/// count since. Returns `None` if the server cannot change counts. Sets `writes` to the number of writes of
+/// the count.
 pub(super) async fn natively(
     handle: &CellHandle,
     mut request: CountRequest,

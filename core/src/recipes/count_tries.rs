@@ -24,7 +24,7 @@ impl<'a> CountTries<'a> {
         self.in_doubt
     }
 
-    /// The last answer changed nothing.
+    /// After an answer that changed nothing.
     pub(super) fn again_at_once(&self) -> Result<()> {
         if self.handle.client.clock().now() > self.until {
             let why = "other clients changed the count before each try: try again later";
@@ -33,7 +33,7 @@ impl<'a> CountTries<'a> {
         Ok(())
     }
 
-    /// The last request or read failed.
+    /// After a request or a read that failed.
     pub(super) async fn again_after(&mut self, error: Error) -> Result<()> {
         match error.kind() {
             ErrorKind::OutcomeUnknown => self.in_doubt = true,
@@ -49,7 +49,7 @@ impl<'a> CountTries<'a> {
         Ok(())
     }
 
-    /// `OutcomeUnknown` if an earlier request may have been carried out.
+    /// Returns `OutcomeUnknown` if an earlier request may have been carried out.
     pub(super) fn or_unknown(&self, error: Error) -> Error {
         if !self.in_doubt || error.kind() == ErrorKind::OutcomeUnknown {
             return error;
@@ -63,7 +63,6 @@ pub(super) fn does_not_fit() -> Error {
     Error::invalid("number", "the sum does not fit into an i64")
 }
 
-/// The record of the operation may be gone.
 pub(super) fn untold() -> Error {
     let why =
         "the change may have been applied: many other writes have removed its record, so read the count";

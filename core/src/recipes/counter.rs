@@ -1,5 +1,3 @@
-//! A number that all clients share.
-
 use std::time::Duration;
 
 use super::cell_handle::CellHandle;
@@ -10,27 +8,21 @@ use crate::error::Result;
 
 /// A number that all clients share. It starts with 0.
 ///
-/// *Protocol.* One cell contains the number, and a record of the last operation of each of the last 48
-/// writers. All handles that a client has for one key are one writer. It makes one operation at a time: the additions
-/// that wait in the meantime become one, and each call gets its own sum.
+/// *Protocol* (`docs/protocol/cells.md`). One cell contains the number, and a record of the last operation of
+/// each of the last 48 writers. All handles of a client for one key are one writer, which adds up the
+/// additions that wait.
 ///
-/// * On Redis the server changes the number: one round trip with any number of clients, and one more if 48
-///   other clients have changed the number since this client did.
-/// * On ZooKeeper and etcd a change is a compare-and-set of the cell: one round trip if no other client has
-///   changed the number since this client did, and one more for each change in between. If many clients change
-///   the number at once, they take turns.
+/// On Redis a change is one round trip, and one more after 48 other clients' changes. On ZooKeeper and etcd
+/// it is a compare-and-set: one round trip, and one more for each change by another client in between.
 ///
-/// *Why a change is applied at most once.* On Redis the server finds the record of an operation that arrives
-/// again, and answers from the record. A compare-and-set applies to one version of the cell only. The client
-/// sends it again until the cell has another version, and then the records show whether it was applied. If
-/// 48 other writers have changed the number since, the record is gone and the result is `OutcomeUnknown`.
-/// Redis' `INCRBY`, and so Redisson's `RAtomicLong`, has no such record.
+/// *Why a change is applied at most once.* The record shows whether an operation that is sent again was
+/// applied. After 48 other writers the record is gone, and the result is `OutcomeUnknown`. Redis' `INCRBY`,
+/// and so Redisson's `RAtomicLong`, has no record.
 ///
-/// *When the lease is lost*, the number does not change, because it belongs to no lease. It remains until
-/// it is [deleted](Self::delete), or until its [time to idle](Self::with_time_to_idle) ends, if it has one.
+/// *When the lease is lost*, the number remains, until it is [deleted](Self::delete) or its [time to
+/// idle](Self::with_time_to_idle) ends.
 ///
-/// *Source.* Curator's `DistributedAtomicLong` (a compare-and-set with retries). The records are as in
-/// Raft's client sessions: the last operation of each client, with its answer.
+/// *Source.* Curator's `DistributedAtomicLong`; the records are as in Raft's client sessions.
 ///
 /// ```
 /// # use latchwork_core::{connect, Config, memory};
@@ -54,15 +46,8 @@ impl Counter {
         Self { count: CountCell::new(handle, None) }
     }
 
-    /// Lets the server delete the number when no client has used it for `time`, from the next change by this
-    /// handle on. Then it is 0 again. Checks the time, without I/O.
-    ///
-    /// The time is at least two TTLs, because a change whose reply was lost is retried for one TTL. The
-    /// other rules are the same as for
-    /// [`SharedValue::with_time_to_idle`](super::SharedValue::with_time_to_idle).
-    ///
-    /// # Errors
-    /// As [`SharedValue::with_time_to_idle`](super::SharedValue::with_time_to_idle).
+    /// Lets the server delete the number when no client has used it for `time`. Then it is 0 again. The rest
+    /// is as [`SharedValue::with_time_to_idle`](super::SharedValue::with_time_to_idle).
     pub fn with_time_to_idle(mut self, time: Duration) -> Result<Self> {
         self.count.handle.set_time_to_idle(time)?;
         Ok(self)
@@ -72,7 +57,7 @@ impl Counter {
     ///
     /// # Errors
     /// * `Conflict`: the key contains something other than a counter.
-    /// * `Unavailable`, `Forbidden`, `Closed`, `RuntimeGone`: see [`ErrorKind`](crate::ErrorKind).
+    /// * The errors of [every call](crate::ErrorKind).
     ///
     /// # Cancel safety
     /// The call only reads.
@@ -80,14 +65,12 @@ impl Counter {
         self.count.handle.in_context("get", self.count.read().await.map(|count| count.value()))
     }
 
-    /// Adds a number, which may be negative, and returns the sum.
-    ///
-    /// The addition is applied at most once. The client retries for one TTL until the outcome is known.
+    /// Adds a number, which may be negative, at most once, and returns the sum. The client retries for one
+    /// TTL.
     ///
     /// # Errors
     /// * `InvalidArgument` (`number`): the sum does not fit into an `i64`.
-    /// * `Unavailable`: the addition was not applied.
-    /// * `Timeout`: the addition was not applied, because other clients changed the counter before each try.
+    /// * `Timeout`: other clients changed the counter before each try.
     /// * `OutcomeUnknown`: the addition may have been applied. Do not simply repeat the call.
     /// * The other errors of [`get`](Self::get).
     ///
@@ -98,29 +81,24 @@ impl Counter {
         self.count.handle.in_context("add", added.map(|sum| sum.expect("an add always changes the count")))
     }
 
-    /// Sets the number to `new` if it is `expected`, and returns whether it was. The change is
-    /// applied at most once, with the same retries as in [`add`](Self::add).
+    /// Sets the number to `new` if it is `expected`, and returns whether it was. At most once, with the
+    /// retries of [`add`](Self::add).
     ///
-    /// # Errors
+    /// # Errors and cancel safety
     /// As [`add`](Self::add).
-    ///
-    /// # Cancel safety
-    /// A dropped call may still be applied, at most once.
     pub async fn compare_and_set(&self, expected: i64, new: i64) -> Result<bool> {
         let set = self.count.change(Change::Swap { from: expected, to: new }).await;
         self.count.handle.in_context("compare_and_set", set.map(|set| set.is_some()))
     }
 
-    /// Deletes the number and its records, so that it is 0 again. Returns whether it existed. The client
-    /// does not retry.
+    /// Deletes the number and its records, so that it is 0 again. Returns whether it existed. The client does
+    /// not retry.
     ///
-    /// A change that another client sent before may be applied after the deletion. On Redis and ZooKeeper
-    /// this includes a request whose reply was lost, even if a retry has applied its change already.
+    /// A change that was sent before may be applied after the deletion; on Redis and ZooKeeper also a lost
+    /// request whose retry was applied.
     ///
     /// # Errors
-    /// * `Unavailable`: the number was not deleted.
-    /// * `OutcomeUnknown`: the number may have been deleted.
-    /// * The other errors of [`get`](Self::get).
+    /// As [`get`](Self::get).
     ///
     /// # Cancel safety
     /// A dropped call may still delete the number.

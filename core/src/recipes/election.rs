@@ -1,5 +1,3 @@
-//! Leader election.
-
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -19,27 +17,18 @@ use crate::support::{Backoff, Pauses};
 
 /// An election: one of the candidates leads at a time, and all clients can see the leader.
 ///
-/// *Protocol.* Candidates join a queue, as for a [`Mutex`](super::Mutex), and lead in the order of joining.
-/// A candidate's data is stored in its node. The first node of the queue is the leader's, and its sequence
-/// number is the term. The leader may replace its data. A [watch](Self::watch) shows the first node of the
-/// queue. There is no separate announcement that could be missing or out of date, and nothing remains on
-/// the server after the last candidate has left.
+/// *Protocol.* Candidates join a queue with their data, as for a [`Mutex`](super::Mutex), and lead in that
+/// order. The leader is the first node of the queue. Its sequence number is the term: the fencing token,
+/// which rises from leader to leader.
 ///
-/// *Why it is safe.* The queue admits one node at a time. The term is the leader's fencing token: terms
-/// rise, and no two leaders have the same term. The data disappears with its node, and a proclamation that
-/// arrives late changes no other node.
+/// *When the lease is lost*, so is leadership: [`lost`](crate::Hold::lost) becomes ready, and
+/// [`check`](crate::Hold::check) fails. A paused leader can work next to its successor for a moment: send the
+/// [`token`](super::Fenced::token) with each write, or use
+/// [`SharedValue::write_while`](super::SharedValue::write_while). A candidate joins again automatically.
 ///
-/// *When the lease is lost*, leadership is lost: [`lost`](crate::Hold::lost) becomes ready,
-/// [`check`](crate::Hold::check) fails with `Lost`, and another candidate leads. As with every lease lock, a
-/// paused leader can continue to work next to its successor for a moment: send the
-/// [`token`](super::Fenced::token) with each write, or write by
-/// [`SharedValue::write_while`](super::SharedValue::write_while). A candidate that loses its lease joins
-/// again automatically at the end of the queue.
-///
-/// *With other programs.* At an [exact key](crate::Key::exact), an election is Curator's `LeaderLatch` on
-/// ZooKeeper, and the `Election` of Go's `concurrency` on etcd. Candidates of Latchwork and of these share a queue
-/// and read each other's data. Labels are not stored there, because the node contains only the data. A
-/// candidate of a `LeaderLatch` cannot change its data.
+/// *With other programs.* At an [exact key](crate::Key::exact), candidates share a queue and data with
+/// Curator's `LeaderLatch` on ZooKeeper, and with the `Election` of Go's `concurrency` on etcd. The nodes
+/// there contain no label, and on ZooKeeper the data cannot change.
 ///
 /// *Source.* Leader election of the ZooKeeper recipes; Curator's `LeaderLatch` and
 /// `LeaderSelector` ([`lead`](Election::lead)); etcd's `concurrency.Election`.
@@ -70,15 +59,12 @@ impl Election {
         Self { handle: Arc::new(handle) }
     }
 
-    /// Joins as a candidate, and waits until the candidate leads. Other clients see `data`, up to 4,096 bytes.
-    /// In all other respects, the call is the same as [`Mutex::acquire`](super::Mutex::acquire).
+    /// Joins as a candidate, and waits until the candidate leads. Other clients see `data`, up to 4,096
+    /// bytes.
     ///
     /// # Errors
     /// * `InvalidArgument` (`data`): the data is too long.
     /// * The errors of [`Mutex::acquire`](super::Mutex::acquire).
-    ///
-    /// # Cancel safety
-    /// A dropped campaign leaves nothing in the queue, and does not lead.
     pub fn campaign(&self, data: impl AsRef<[u8]>) -> Acquire<Leadership> {
         Ask::new("campaign", Claim::Exclusive).saying(data.as_ref()).of(self.handle.clone())
     }
@@ -86,25 +72,18 @@ impl Election {
     /// Becomes the leader if there is no leader and no candidate; otherwise returns `None` without waiting.
     ///
     /// # Errors
-    /// * `InvalidArgument` (`data`): the data is too long.
-    /// * The errors of [`Mutex::try_acquire`](super::Mutex::try_acquire).
-    ///
-    /// # Cancel safety
-    /// A dropped try leaves nothing in the queue.
+    /// As [`campaign`](Self::campaign), without `Timeout`.
     pub fn try_campaign(&self, data: impl AsRef<[u8]>) -> Acquire<Option<Leadership>> {
         Ask::try_new("try_campaign", Claim::Exclusive).saying(data.as_ref()).of(self.handle.clone())
     }
 
-    /// Runs a loop of campaigns: becomes the leader, runs `work`, resigns. Returns when `work` returns
-    /// `Break`.
-    ///
-    /// After `Continue`, after a loss of leadership, and after an outage, it joins again at the end of the queue.
-    /// A loss drops the work.
+    /// Campaigns in a loop: becomes the leader, runs `work`, resigns. Returns when `work` returns `Break`.
+    /// After `Continue`, a loss of leadership or an outage, it joins again at the end of the queue. A loss
+    /// drops the work.
     ///
     /// # Errors
-    /// As [`campaign`](Self::campaign), except:
-    /// * `Lost`: after a loss it joins again.
-    /// * `Unavailable`: only if a client that [connects lazily](crate::connect_lazy) has not connected yet.
+    /// As [`campaign`](Self::campaign), without `Lost`. `Unavailable` only if a client that [connects
+    /// lazily](crate::connect_lazy) has not connected yet.
     ///
     /// # Cancel safety
     /// A dropped call resigns, also if other code still has the `Arc` of the guard.
@@ -140,11 +119,11 @@ impl Election {
         }
     }
 
-    /// Reads the current leader; `None` if there is no leader. One round trip.
+    /// Reads the current leader, if there is one. One round trip.
     ///
     /// # Errors
     /// * `Misconfigured`: the leader's sequence number does not fit into a term.
-    /// * `Unavailable`, `Forbidden`, `Closed`, `RuntimeGone`: see [`ErrorKind`](crate::ErrorKind).
+    /// * The errors of [every call](crate::ErrorKind).
     ///
     /// # Cancel safety
     /// The call only reads.
@@ -153,12 +132,10 @@ impl Election {
         self.handle.in_context("leader", head.and_then(|head| self.handle.leading(&head)))
     }
 
-    /// Watches the leader. The watch shows each leader, each proclamation, and each time without a leader,
-    /// except states that are replaced before they are read.
+    /// Watches the leader: each leader, each proclamation, and each time without a leader.
     ///
     /// # Errors
-    /// * `Unavailable`: the server does not answer within twice the request timeout.
-    /// * The other errors of [`leader`](Self::leader).
+    /// As [`leader`](Self::leader). `Unavailable` comes within twice the request timeout.
     ///
     /// # Cancel safety
     /// A dropped call ends the watch.
@@ -169,19 +146,12 @@ impl Election {
         Watch::open(client, self.address(), client.watch_queue(self.address()), leader).await
     }
 
-    /// Lists the leader and the candidates in queue order, with their data. No I/O until a page is read.
+    /// Lists the leader and the candidates in queue order, with their data.
     pub fn queue(&self) -> Listing<QueueEntry> {
         self.handle.listing()
     }
 
-    /// Removes a leader or a candidate from the queue: for operators. As
-    /// [`Mutex::force_release`](super::Mutex::force_release).
-    ///
-    /// # Errors
-    /// As [`Mutex::force_release`](super::Mutex::force_release).
-    ///
-    /// # Cancel safety
-    /// A dropped call may still remove the node.
+    /// Removes a leader or a candidate, as [`Mutex::force_release`](super::Mutex::force_release).
     pub async fn force_release(&self, sequence: u64) -> Result<bool> {
         self.handle.force_release(sequence).await
     }
@@ -199,20 +169,17 @@ impl Drop for Resigns<'_> {
 }
 
 impl Leadership {
-    /// Replaces the leader's data, up to 4,096 bytes. Retries for one TTL until the server confirms it or
-    /// leadership is lost.
+    /// Replaces the leader's data, up to 4,096 bytes. Retries for one TTL.
     ///
     /// # Errors
     /// * `InvalidArgument` (`data`): the data is too long.
-    /// * `Lost`: leadership was lost. The error has the reason.
-    /// * `NotHeld`: the leader has resigned.
+    /// * `Lost`, `NotHeld`: as [`check`](crate::Hold::check).
     /// * `Unsupported`: at an exact address on ZooKeeper, where Curator's candidates would fail.
-    /// * `Unavailable`: the server refused the data, for example because its memory is full.
-    /// * `OutcomeUnknown`: it refused a retry, and the reply to an earlier request was lost.
-    /// * `Forbidden`, `Closed`, `RuntimeGone`: see [`ErrorKind`](crate::ErrorKind).
+    /// * The errors of [every call](crate::ErrorKind). `Unavailable`: the server refused the data, for
+    ///   example because its memory is full.
     ///
     /// # Cancel safety
-    /// A dropped call may still write its data, also later and over newer data, but never to another leader.
+    /// A dropped call may still write its data, also later and over newer data.
     pub async fn proclaim(&self, data: impl AsRef<[u8]>) -> Result<()> {
         write_data("proclaim", self, data.as_ref()).await
     }

@@ -1,5 +1,4 @@
-//! The common part of both barriers: a queue that admits every node, and a cell with the place up to which
-//! members have passed. [`decide::barrier`](crate::decide::barrier) has the protocol and the argument.
+//! The common part of both barriers ([`decide::barrier`](crate::decide::barrier)).
 
 use std::sync::Arc;
 
@@ -21,10 +20,7 @@ use crate::token::Token;
 use futures_util::future::BoxFuture;
 
 impl Gate {
-    /// Joins, and waits until the member has passed. If the place is lost during the wait, joins again.
-    ///
-    /// # Cancel safety
-    /// A dropped call leaves no member.
+    /// Joins, and waits until the member has passed. If the place is lost before, joins again.
     pub(super) async fn pass(&self, operation: &'static str) -> Result<GatePlace> {
         let mut watch = self.cell.watcher().await?;
         let named = |acquired| self.handle.in_context(operation, acquired);
@@ -36,7 +32,7 @@ impl Gate {
         let (mut has_waited, mut pauses) = (false, Backoff::new(Pauses::OUTAGE));
         loop {
             let acquired = match named(self.handle.acquire(&request, None).await) {
-                // An outage: the member waits until its end.
+                // The member waits through the outage.
                 Err(error) if has_waited && error.may_pass() => {
                     pauses.wait(&clock).await;
                     continue;
@@ -47,7 +43,7 @@ impl Gate {
             pauses.reset();
             let place = GatePlace { acquired, gate: self.clone() };
             let (own, node) = (place.number(), Arc::clone(&place.held().node));
-            // The last member of a passage looks after its join (BARRIER-LAST-LOOKS).
+            // The last member of a passage looks (BARRIER-LAST-LOOKS).
             let looks = node.state().ahead().is_none_or(|ahead| ahead >= self.parties - 1);
             let passed = tokio::select! {
                 biased;
@@ -67,8 +63,8 @@ impl Gate {
         }
     }
 
-    /// Waits until no later passage counts the lost place of this number. Returns whether the member has passed
-    /// before (BARRIER-GONE-BEFORE-AGAIN).
+    /// Waits until no later passage counts the lost place of this number. Returns whether the member has
+    /// passed before (BARRIER-GONE-BEFORE-AGAIN).
     async fn has_passed_before(&self, own: u64) -> Result<bool> {
         let (clock, mut pauses) = (self.cell.client.clock(), Backoff::new(Pauses::OUTAGE));
         loop {
@@ -80,19 +76,14 @@ impl Gate {
         }
     }
 
-    /// Waits until all members that passed with the member of this number have left.
-    ///
-    /// # Cancel safety
-    /// A dropped call changes nothing.
+    /// Waits until all members that passed with this one have left.
     pub(super) async fn until_left(&self, number: u64) -> Result<()> {
         let mut watch = self.cell.watcher().await?;
         self.until(&mut watch, Aim::Leave(number), true).await
     }
 
-    /// Waits until the cell reaches the aim. Tries to advance the cell if it `looks`, and in re-checks.
-    ///
-    /// # Errors
-    /// `Unavailable`: the server has refused that for one TTL.
+    /// Waits until the cell reaches the aim. Tries to advance the cell if it `looks`, and in re-checks. Fails
+    /// with `Unavailable` if the server has refused that for one TTL.
     async fn until(
         &self,
         watch: &mut Watcher<Option<VersionedValue>>,
@@ -117,7 +108,8 @@ impl Gate {
                 }
                 match looked {
                     Err(error) if !error.may_pass() => return Err(error),
-                    // Not an outage: the server renews leases, and refuses writes, for example because it is full.
+                    // Not an outage: the server renews leases but refuses writes, for example because it is
+                    // full.
                     Err(error) if client.lease().state() == LeaseState::Live => {
                         let since = *refused_since.get_or_insert(clock.now());
                         if clock.now().since(since) >= client.lease().ttl() {
@@ -136,7 +128,7 @@ impl Gate {
     }
 }
 
-/// A member's place. A drop gives it back in the background, and deletes the cell with the last place.
+/// A member's place. A drop gives it back in the background; the last drop deletes the cell.
 pub(super) struct GatePlace {
     // `None` only during the drop.
     acquired: Option<AcquiredNode>,

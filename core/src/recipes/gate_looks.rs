@@ -1,4 +1,4 @@
-//! The requests of a member: it reads the cell, then the queue, and writes the next passage.
+//! The requests of a barrier's member: it reads the cell, then the queue, and writes the next passage.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,13 +12,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::support::random_part;
 use crate::watched::list_behind;
 
-/// How many nodes one page has.
 const PAGE: usize = 500;
 
-/// Up to this number of parties each member re-checks in each renewal period.
+/// Up to this number of parties, each member re-checks in each renewal period.
 const FEW: u32 = 16;
 
-/// The aim of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Aim {
     /// The member at this number passes.
@@ -27,18 +25,16 @@ pub(super) enum Aim {
     Leave(u64),
 }
 
-/// The result of a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Looked {
     Reached,
-    /// No step is possible now.
     Nothing,
     /// A step is possible soon, and no change of the cell will announce it.
     Again,
 }
 
-/// Returns the time to a member's next re-check. In a barrier of many parties it is random: all members together
-/// re-check twice in each renewal period, whichever of them are alive.
+/// Returns the time to a member's next re-check. With many parties it is random: all members together
+/// re-check twice in each renewal period, also if some are dead.
 pub(super) fn recheck(parties: u32, ttl: Duration) -> Duration {
     let period = renewal_period(ttl);
     if parties <= FEW {
@@ -47,7 +43,6 @@ pub(super) fn recheck(parties: u32, ttl: Duration) -> Duration {
     random_part(period.saturating_mul(parties))
 }
 
-/// The gate of one barrier's handle.
 #[derive(Clone)]
 pub(super) struct Gate {
     pub(super) handle: Arc<QueueHandle>,
@@ -65,7 +60,6 @@ impl Gate {
         Ok(Self { handle: Arc::new(handle), cell, parties, emptied })
     }
 
-    /// Returns whether the cell has reached the aim.
     pub(super) fn has_reached(&self, aim: Aim, passage: Option<Passage>) -> bool {
         match aim {
             Aim::Pass(own) => {
@@ -81,8 +75,8 @@ impl Gate {
         matches!(aim, Aim::Pass(_)) && passage.is_none_or(|passage| passage.parties != self.parties)
     }
 
-    /// Stores the number of parties if the cell lacks it. If it `counts`, also takes steps until the aim is reached
-    /// or no step is possible.
+    /// Stores the number of parties if the cell lacks it. If it `counts`, also takes steps until the aim is
+    /// reached or no step is possible.
     pub(super) async fn look(&self, aim: Aim, counts: bool) -> Result<Looked> {
         let mut seen = self.cell.read().await?;
         loop {
@@ -108,8 +102,6 @@ impl Gate {
     }
 
     /// Returns the passage with this member's number of parties, or `None` if it cannot be stored yet.
-    ///
-    /// # Errors
     /// `Conflict`: other members use another number.
     async fn agreed(&self, own: u64, passage: Passage) -> Result<Option<Passage>> {
         let all = if passage.parties == 0 { Vec::new() } else { self.standing(0).await? };
@@ -126,23 +118,22 @@ impl Gate {
         }
     }
 
-    /// Returns the next passage, if a step is possible.
     async fn step(&self, aim: Aim, passage: Passage) -> Result<Option<Passage>> {
         let now = match self.emptied {
-            // The head of the queue is enough: members that have passed are before all others.
+            // The head is enough: members that have passed are before all others.
             true => passage.emptied(self.first_after(0).await?),
             false => None,
         };
         if now.is_none() && (matches!(aim, Aim::Leave(_)) || self.emptied && passage.left < passage.passed) {
             return Ok(None);
         }
-        // The last member that leaves lets the next members pass in the same write.
+        // One write lets the last member leave and the next members pass.
         let from = now.unwrap_or(passage);
         Ok(from.next(self.emptied, self.standing(from.passed).await?).or(now))
     }
 
-    /// One try to end the lost place of this number (BARRIER-GONE-BEFORE-AGAIN): returns whether the member has
-    /// passed. `None`: the place is still in the queue, or the cell has changed.
+    /// Tries once to end the lost place of this number (BARRIER-GONE-BEFORE-AGAIN). Returns whether the
+    /// member has passed, or `None` if the place is still in the queue or the cell has changed.
     pub(super) async fn settle(&self, own: u64) -> Result<Option<bool>> {
         let seen = self.cell.read().await?;
         let found = seen.as_ref().map(passage).transpose()?;
@@ -152,15 +143,15 @@ impl Gate {
         if self.first_after(own - 1).await? == Some(own) {
             return Ok(None);
         }
-        // Refuses a passage from an earlier listing.
+        // The new version refuses a passage from an earlier listing.
         let again = found.unwrap_or(Passage { parties: self.parties, ..Passage::default() });
         let written = self.cell.write(&passage_write(seen.as_ref(), again)).await?;
         Ok(matches!(written, CellWritten::Written(_)).then_some(false))
     }
 
-    /// Deletes the cell after the last member has left. This is safe: a later member has a number above all
-    /// that have passed, and starts again. If other members wait until the last one has left, lets them pass.
-    /// After an error the next member does it.
+    /// Deletes the cell after the last member has left; a later member has a higher number and starts again.
+    /// Otherwise lets members pass that waited for the last one to leave. After an error the next member does
+    /// it.
     pub(super) async fn tidy(&self) {
         let tidied = async {
             if self.first_after(0).await?.is_some() && !self.emptied {
@@ -188,14 +179,12 @@ impl Gate {
         }
     }
 
-    /// Returns the nodes of members after a sequence number.
     async fn standing(&self, after: u64) -> Result<Vec<Place>> {
         let (client, first) = (&self.cell.client, EntryPage::new(after, PAGE));
         let entries = client.serve(list_behind(&*client.backend, &self.handle.queue, first)).await?;
         Ok(entries.iter().filter_map(Place::of).collect())
     }
 
-    /// Returns the first node after a sequence number.
     async fn first_after(&self, sequence: u64) -> Result<Option<u64>> {
         let (client, page) = (&self.cell.client, EntryPage::new(sequence, 1));
         let entries = client.serve(client.backend.list(&self.handle.queue, page)).await?;
@@ -203,7 +192,6 @@ impl Gate {
     }
 }
 
-/// Writes a passage over the cell that was seen.
 fn passage_write(seen: Option<&VersionedValue>, passage: Passage) -> CellWrite {
     let expected = seen.map_or(Expected::Absent, |cell| Expected::Version(cell.version));
     CellWrite { expected, value: Some(passage.to_string().into_bytes().into()), life: CellLife::Stays }

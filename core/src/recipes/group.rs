@@ -1,5 +1,3 @@
-//! A group of live members.
-
 use std::sync::Arc;
 
 use super::acquire::Take;
@@ -16,16 +14,11 @@ use crate::error::Result;
 
 /// A group: the live members, each with its data. The entry of a dead client disappears.
 ///
-/// *Protocol.* A member is a node in a queue that admits every node. The member's data is stored in the
-/// node, and the member may replace it. A watch of the group reads the queue when the server reports a
-/// change: a join, new data, a leave, or the end of a lease.
+/// *Protocol.* A member is a node with its data in a queue that admits every node. No two members ever have
+/// the same sequence number.
 ///
-/// *Why it is safe.* The sequence numbers of a queue rise for ever, so no two members ever have the same
-/// number. The data disappears with its node, and an update that arrives late changes no
-/// other member.
-///
-/// *When a member's lease is lost*, it is not a member any more: [`lost`](crate::Hold::lost) becomes ready, and
-/// other clients see that it left when the server has ended the lease. It must join again.
+/// *When a member's lease is lost*, so is its membership: [`lost`](crate::Hold::lost) becomes ready, and the
+/// member must join again. Other clients see that it left when the server has ended the lease.
 ///
 /// *Source.* ZooKeeper's group membership; Curator's `GroupMember`.
 ///
@@ -63,14 +56,13 @@ impl Group {
         Self { handle: Arc::new(handle) }
     }
 
-    /// Joins the group. Other clients see `data`, up to 4,096 bytes. One round trip. If a client joins
-    /// several times, each call makes a member.
+    /// Joins the group. Other clients see `data`, up to 4,096 bytes. One round trip. Each call makes another
+    /// member.
     ///
     /// # Errors
     /// * `InvalidArgument` (`data`): the data is too long.
     /// * `Lost`: the new member was removed during the call.
-    /// * `Unavailable`, `Conflict`, `Forbidden`, `Misconfigured`, `Closed`, `RuntimeGone`: see
-    ///   [`ErrorKind`](crate::ErrorKind).
+    /// * `Conflict`, `Misconfigured`, and the errors of [every call](crate::ErrorKind).
     ///
     /// # Cancel safety
     /// A dropped join leaves no member.
@@ -83,7 +75,7 @@ impl Group {
     /// Reads the current members in the order of joining. One round trip for each 500 members.
     ///
     /// # Errors
-    /// `Unavailable`, `Forbidden`, `Closed`, `RuntimeGone`: see [`ErrorKind`](crate::ErrorKind).
+    /// The errors of [every call](crate::ErrorKind).
     ///
     /// # Cancel safety
     /// The call only reads.
@@ -95,8 +87,7 @@ impl Group {
     /// Watches the members.
     ///
     /// # Errors
-    /// * `Unavailable`: the server does not answer within twice the request timeout.
-    /// * The other errors of [`members`](Self::members).
+    /// As [`members`](Self::members). `Unavailable` comes within twice the request timeout.
     ///
     /// # Cancel safety
     /// A dropped call ends the watch.
@@ -109,25 +100,21 @@ impl Group {
 
 addressed!(Group, self => self.handle.queue);
 
-/// Returns the members in a queue.
 fn members(entries: &[QueueEntry]) -> Vec<GroupMember> {
     entries.iter().map(GroupMember::of).collect()
 }
 
 impl Membership {
-    /// Replaces the member's data, up to 4,096 bytes. Retries for one TTL until the server confirms it or the
-    /// membership is lost.
+    /// Replaces the member's data, up to 4,096 bytes. Retries for one TTL.
     ///
     /// # Errors
     /// * `InvalidArgument` (`data`): the data is too long.
-    /// * `Lost`: the membership was lost. The error has the reason.
-    /// * `NotHeld`: the member has left.
-    /// * `Unavailable`: the server refused the data, for example because its memory is full.
-    /// * `OutcomeUnknown`: it refused a retry, and the reply to an earlier request was lost.
-    /// * `Forbidden`, `Closed`, `RuntimeGone`: see [`ErrorKind`](crate::ErrorKind).
+    /// * `Lost`, `NotHeld`: as [`check`](crate::Hold::check).
+    /// * The errors of [every call](crate::ErrorKind). `Unavailable`: the server refused the data, for
+    ///   example because its memory is full.
     ///
     /// # Cancel safety
-    /// A dropped call may still write its data, also later and over newer data, but never to another member.
+    /// A dropped call may still write its data, also later and over newer data.
     pub async fn update(&self, data: impl AsRef<[u8]>) -> Result<()> {
         write_data("update", self, data.as_ref()).await
     }

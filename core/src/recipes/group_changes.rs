@@ -12,7 +12,7 @@ pub struct GroupChanges {
 }
 
 impl GroupChanges {
-    /// Compares two states, both in the order of joining, as [`Group`](super::Group) returns them.
+    /// Compares two states, both in the order of joining.
     pub fn between(before: &[GroupMember], now: &[GroupMember]) -> Self {
         let of = |members: &[GroupMember], number| {
             members.binary_search_by_key(&number, |member| member.sequence).ok().map(|at| members[at].clone())

@@ -3,7 +3,7 @@ use std::sync::Arc;
 /// A member of a [`Group`](super::Group), as other clients see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupMember {
-    /// The member's place in the queue. Later members have higher numbers, and no number is used twice.
+    /// The member's place in the queue. Later members have higher numbers; no number is used twice.
     pub sequence: u64,
     /// The label of the member's client.
     pub label: String,

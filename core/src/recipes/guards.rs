@@ -11,13 +11,13 @@ pub trait Guard:
 {
 }
 
-/// A guard of a recipe that is reentrant for an owner: [`Acquire::by`](super::Acquire::by). Sealed.
+/// A guard of a recipe that is reentrant for an [owner](super::Acquire::by). Sealed.
 pub trait Reentrant: Guard {}
 
 /// A guard of an exclusive hold, which has a fencing token: mutex, writer, leader.
 pub trait Fenced: Guard {
-    /// Returns the fencing token, which is higher than the tokens of all earlier holders (NODE-TOKEN). It
-    /// stays readable after the end of the hold.
+    /// Returns the fencing token, which is higher than the tokens of all earlier holders (NODE-TOKEN), also
+    /// after the end of the hold.
     ///
     /// The resource must refuse a lower token: `UPDATE … SET fence = $1 … WHERE fence <= $1`. Claim the token
     /// there before the first read: a check at each write alone loses a read-modify-write.
@@ -79,8 +79,8 @@ macro_rules! guards {
     };
     (@Numbered $guard:ident) => {
         impl $guard {
-            /// Returns the sequence number of the hold, as listings show it. It is no fencing token, because
-            /// several clients can hold at the same time.
+            /// Returns the sequence number of the hold, as in listings: no fencing token, since several
+            /// clients can hold at the same time.
             pub fn sequence(&self) -> u64 {
                 self.0.place().sequence()
             }
@@ -104,25 +104,23 @@ guards! {
     /// A place inside a [`DoubleBarrier`](super::DoubleBarrier). [`leave`](Inside::leave) waits for the other
     /// members; a [`release`](Hold::release) or a drop does not.
     Inside:;
-    /// Several locks that are held as one ([`MultiLock`](super::MultiLock)). The loss of one lock ends the
-    /// hold, and the error of [`run`](Hold::run) names its key.
+    /// Several locks that are held as one ([`MultiLock`](super::MultiLock)). The loss of one ends the hold;
+    /// the error names its key.
     MultiGuard: Reentrant;
-    /// A hold on a majority of coordinators ([`QuorumLock`](super::QuorumLock)). It is lost when fewer than a
-    /// majority of the members are held.
+    /// A hold on a majority of coordinators ([`QuorumLock`](super::QuorumLock)). It is lost when no majority
+    /// is held.
     QuorumGuard:;
 }
 
 impl WriteGuard {
-    /// Turns the writer into a reader, which admits the next readers in the queue, but no other writer. The
-    /// reader keeps the writer's place, [`min_hold`](super::Acquire::min_hold) and
-    /// [`max_hold`](super::Acquire::max_hold).
+    /// Turns the writer into a reader in its place, which admits the next readers in the queue.
+    /// [`min_hold`](super::Acquire::min_hold) and [`max_hold`](super::Acquire::max_hold) remain.
     ///
     /// # Errors
     /// The guard is released after each error.
-    /// * `Lost`: the hold was lost. The error has the reason.
-    /// * `NotHeld`: the guard was released before.
+    /// * `Lost`, `NotHeld`: as [`check`](Hold::check).
     /// * `OutcomeUnknown`: the server did not confirm the change before the deadline of the hold.
-    /// * `Forbidden`, `Closed`, `RuntimeGone`: see [`ErrorKind`](crate::ErrorKind).
+    /// * The errors of [every call](crate::ErrorKind).
     ///
     /// # Cancel safety
     /// A dropped call releases the guard.

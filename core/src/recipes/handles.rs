@@ -6,7 +6,7 @@ macro_rules! addressed {
                 self.address().name()
             }
 
-            /// Returns the address on the coordinator of the queue, or of the cell if there is no queue.
+            /// Returns the address on the coordinator.
             pub fn address(&$self) -> &$crate::address::Address {
                 &$address
             }

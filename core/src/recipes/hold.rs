@@ -16,18 +16,13 @@ use crate::hold::{Ended, HeldBy, HoldState, Loss, Run, Tenure, states};
 use crate::reentrancy::Share;
 use crate::token::Token;
 
-/// A hold on the coordinator: the common part of all guards.
+/// A hold on the coordinator: every guard dereferences to it. Code that works under any hold takes `&Hold`;
+/// code that stores holds takes `impl Into<Hold>`.
 ///
-/// Every guard dereferences to `Hold`. Code that works under any hold takes `&Hold`, and code that stores any
-/// hold takes `impl Into<Hold>`.
+/// A process that was paused longer than its TTL believes that it holds the lock until its next
+/// [`check`](Self::check). A fencing token ([`Fenced`](super::Fenced)) lets the resource refuse its writes.
 ///
-/// With every lease lock, a process that was paused longer than its TTL *believes* until its next check that
-/// it holds the lock. `check()` reports the loss at its first call after the pause. A fencing token
-/// ([`Fenced`](super::Fenced)) lets the resource refuse writes before.
-///
-/// A dropped hold is released in the background. The drop never blocks, and does not panic outside of a
-/// runtime. A hold that was lost at its fixed end or by a close leaves the queue one
-/// [margin](crate::contracts::Lease::margin) later.
+/// A drop releases the hold in the background. It never blocks, and does not panic outside of a runtime.
 ///
 /// ```
 /// # use latchwork_core::{connect, Config, Hold, Result, memory};
@@ -93,7 +88,7 @@ impl Hold {
         Self { by: HoldKind::Composite(Box::new(composite)), claim, waited }
     }
 
-    /// Returns the key. A [`MultiLock`](super::MultiLock) has one key for all its members.
+    /// Returns the key, or the joined keys of a [`MultiLock`](super::MultiLock).
     pub fn key(&self) -> &str {
         match &self.by {
             HoldKind::Composite(composite) => composite.key(),
@@ -101,7 +96,7 @@ impl Hold {
         }
     }
 
-    /// Returns the address on the coordinator: of the first lock, if there are several.
+    /// Returns the address on the coordinator, of the first lock if there are several.
     pub fn address(&self) -> &Address {
         match &self.by {
             HoldKind::Composite(composite) => composite.address(),
@@ -109,7 +104,7 @@ impl Hold {
         }
     }
 
-    /// Returns the [name](crate::Config::name) of the coordinator, if it has one: of the first lock, if there
+    /// Returns the [name](crate::Config::name) of the coordinator, if it has one; of the first lock if there
     /// are several. `None` for a quorum lock.
     pub fn coordinator(&self) -> Option<&str> {
         match &self.by {
@@ -128,10 +123,10 @@ impl Hold {
         self.check().is_ok()
     }
 
-    /// Checks that the hold still exists, by the clock at this call.
+    /// Fails if the hold has ended, by the clock at this call.
     ///
     /// # Errors
-    /// * `Lost`: the hold was lost. The error has the reason.
+    /// * `Lost`: the hold was lost, with the reason.
     /// * `NotHeld`: the hold was released.
     pub fn check(&self) -> Result<()> {
         self.held_by().check()
@@ -143,31 +138,28 @@ impl Hold {
     }
 
     /// Returns the time until the lease's deadline, which each renewal moves, or until an earlier fixed end.
-    /// Zero after a loss or a release.
+    /// Zero after the end of the hold.
     pub fn remaining(&self) -> Duration {
         self.held_by().remaining()
     }
 
-    /// Returns a stream of states, from the state at the call to [`Ended`](HoldState::Ended), for code that
-    /// pauses writes while the hold is [`Suspended`](HoldState::Suspended).
+    /// Returns a stream of states, from the current state to [`Ended`](HoldState::Ended). Code can pause
+    /// writes while the hold is [`Suspended`](HoldState::Suspended).
     pub fn states(&self) -> impl Stream<Item = HoldState> + Send + 'static + use<> {
         states(self.held_by().into())
     }
 
-    /// Returns a future that becomes ready when the hold ends: with [`Ended::Lost`], or with
-    /// [`Ended::Released`] after a release or a drop. If the deadline of the lease has passed, it is ready at
-    /// its first poll.
+    /// Returns a future that becomes ready when the hold ends: [`Ended::Lost`], or [`Ended::Released`] after
+    /// a release or a drop.
     #[doc(alias = "on_lost")]
     pub fn lost(&self) -> Loss {
         Loss::of(self.held_by())
     }
 
-    /// Runs `work` while the lock is held, and drops `work` when the hold is lost or another task releases
-    /// it.
+    /// Runs `work` while the lock is held. Drops `work` when the hold is lost or another task releases it.
     ///
-    /// Tasks that `work` spawned, also with `spawn_blocking`, continue: they must call [`check`](Hold::check)
-    /// or wait for [`lost`](Hold::lost). [`with`](super::Acquire::with) on the request releases the hold too.
-    /// The future does not borrow the hold, and is `Send` if `work` is.
+    /// Tasks that `work` spawned, also with `spawn_blocking`, continue: they must [`check`](Hold::check) or
+    /// wait for [`lost`](Hold::lost). The hold is not released. The future is `Send` if `work` is.
     ///
     /// # Errors
     /// As [`check`](Hold::check). If the hold ended before the call, `work` is never polled.
@@ -181,17 +173,16 @@ impl Hold {
 
     /// Releases the hold, and waits until the server has confirmed it. Further calls change nothing.
     ///
-    /// Afterwards the lock is free, unless its owner has another guard, or
-    /// [`min_hold`](super::Acquire::min_hold) keeps it. The release of a lost hold does not wait. It ends the
-    /// margin that is kept for the holder's work, so call it when the work is over.
+    /// The lock is then free, unless its owner has another guard or [`min_hold`](super::Acquire::min_hold)
+    /// keeps it. The release of a lost hold does not wait, and ends the
+    /// [margin](crate::contracts::Lease::margin) for the holder's work.
     ///
     /// # Errors
-    /// * `Lost`: the hold was lost before the release, so another client may have held the lock. The error
-    ///   has the reason.
-    /// * `OutcomeUnknown`: the server refused the release, or did not confirm it before the deadline of the
-    ///   hold; or it found no node after an earlier request without a reply. The client retries in the
-    ///   background, and the end of the lease frees the lock.
-    /// * `RuntimeGone`: the coordinator's runtime has ended.
+    /// * `Lost`: the hold was lost before, so another client may have held the lock.
+    /// * `OutcomeUnknown`: the server refused the release, did not confirm it before the deadline of the
+    ///   hold, or found no node after a request whose reply was lost. The client retries in the background;
+    ///   the lease's end frees the lock.
+    /// * `RuntimeGone`.
     ///
     /// # Cancel safety
     /// A dropped release continues in the background.
@@ -224,8 +215,8 @@ impl Hold {
         }
     }
 
-    /// For a part of several locks, after its admission. An owner's share is bounded only if no other guard
-    /// of that owner uses the node.
+    /// Bounds one of several locks after its admission. An owner's share is bounded only if no other guard
+    /// uses the node.
     pub(super) fn bind(&self, end: Option<Moment>, min_hold: Option<Duration>) {
         match &self.by {
             HoldKind::Node(held) => held.bind(end, min_hold),

@@ -1,5 +1,3 @@
-//! Unique, rising ids.
-
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,29 +13,23 @@ use crate::decide::count::Change;
 use crate::desk::Desk;
 use crate::error::{Error, ErrorKind, LostReason, Result};
 
-/// The default number of ids in a block: [`with_block`](IdGenerator::with_block) changes it.
 const BLOCK: u32 = 100;
-/// The highest number of ids in a block.
 const MAX_BLOCK: u32 = 1_000_000;
 
-/// A generator of unique ids, 1 and above: all clients together give out each id once.
+/// A generator of unique ids, from 1: all clients together give out each id once.
 ///
-/// *Protocol.* A handle reserves a block of ids: it adds the size of the block to a count on the
-/// coordinator, as a [`Counter`](super::Counter) does. If more tasks wait than a block has ids, it reserves several
-/// blocks at once. Then it gives out the ids from memory. Ids rise in one
-/// handle and its clones, and a block that is reserved later has higher ids. Ids of two handles are not in
-/// the order of time, unless the block size is 1.
+/// *Protocol.* A handle reserves blocks of ids by a [`Counter`](super::Counter), and gives them out from
+/// memory. Ids rise in one handle and its clones; ids of two handles are not in the order of time, unless the
+/// block size is 1.
 ///
-/// *Why no id is given out twice.* An addition is applied at most once, and its sum is above every earlier
-/// sum. A block is not used if the outcome of its addition is unknown. Ids that a client has not given out
-/// when it ends are never given out, so there are gaps.
+/// *Why no id is given out twice.* An addition is applied at most once, and a block whose addition has an
+/// unknown outcome is not used. There are gaps: a client that ends loses the rest of its block.
 ///
-/// A server that loses data gives out ids again: a Redis that restarts without persistence, or fails over. A
-/// handle detects this by a block that is not above its last block, and gives out none of its ids.
+/// A server that loses data gives out ids again: a Redis without persistence, or after a failover. A handle
+/// detects a block that is not above its last block, and uses none of its ids.
 ///
-/// *When the lease is lost*, a block remains valid, because it belongs to no lease.
-///
-/// *Source.* The hi/lo generator of database mappers; Redisson's `RIdGenerator`.
+/// *When the lease is lost*, a block remains valid. *Source.* The hi/lo generator of database mappers;
+/// Redisson's `RIdGenerator`.
 ///
 /// ```
 /// # use latchwork_core::{connect, Config, memory};
@@ -56,15 +48,12 @@ pub struct IdGenerator {
     ids: Arc<Ids>,
 }
 
-/// The ids of a handle and its clones.
 #[derive(Default)]
 struct Ids {
-    // Reserved, and not given out yet.
     reserved: Mutex<Block>,
     waiting: Desk<Waiting>,
 }
 
-/// A task that waits for an id, and the block size of its handle.
 struct Waiting {
     block: u32,
     answer: oneshot::Sender<Result<u64>>,
@@ -73,9 +62,9 @@ struct Waiting {
 #[derive(Default)]
 struct Block {
     ids: Range<u64>,
-    // Until then the generator surely exists.
+    // The generator exists at least until then.
     until: Option<Moment>,
-    // The last id that this handle has reserved: a later block of the same generator is above it.
+    // The last id that was reserved: a later block of the same generator is above it.
     last: u64,
 }
 
@@ -84,7 +73,7 @@ impl Block {
         if self.is_over(now) { None } else { self.ids.next() }
     }
 
-    /// Whether the generator may have gone since, and may begin with 1 again.
+    /// Whether the server may have deleted the generator since, and may start with 1 again.
     fn is_over(&self, now: Moment) -> bool {
         self.until.is_some_and(|until| now >= until)
     }
@@ -95,8 +84,8 @@ impl IdGenerator {
         Self { count: CountCell::new(handle, None), block: BLOCK, ids: Arc::default() }
     }
 
-    /// Sets the number of ids in a block: 1 to 1,000,000, by default 100. It applies from the next block on.
-    /// Clients may use different sizes. No I/O.
+    /// Sets the number of ids in a block: 1 to 1,000,000, by default 100. It applies from the next block.
+    /// Clients may use different sizes.
     ///
     /// # Errors
     /// `InvalidArgument` (`size`): the size is out of range.
@@ -109,20 +98,12 @@ impl IdGenerator {
         Ok(self)
     }
 
-    /// Lets the server delete the generator when no client has used it for `time`. This applies from the next
-    /// block on that this handle reserves. The call makes no request.
-    ///
-    /// *Then ids start with 1 again, so the same id is given out twice*, as after a [deletion](Self::delete).
-    /// Choose a `time` after which no client uses an old id any more. A handle gives out no ids of a block
-    /// that it reserved longer than `time` ago, so no handle gives out an id of the deleted generator.
-    ///
-    /// All clients must give the same time. Otherwise a handle without a time, or with a longer time, still
-    /// gives out the ids of its block after the server has deleted the generator. The reservation of a block
-    /// is a use; an id from memory is not. The other rules are the same as for
+    /// Lets the server delete the generator when no client has reserved a block for `time`. The rest is as
     /// [`SharedValue::with_time_to_idle`](super::SharedValue::with_time_to_idle).
     ///
-    /// # Errors
-    /// As [`SharedValue::with_time_to_idle`](super::SharedValue::with_time_to_idle).
+    /// *Then ids start with 1 again*, as after a [deletion](Self::delete). Choose a `time` after which no
+    /// client uses an old id. No handle gives out ids of a block that it reserved longer than `time` ago, so
+    /// all clients must give the same time.
     pub fn with_time_to_idle(mut self, time: Duration) -> Result<Self> {
         self.count.handle.set_time_to_idle(time)?;
         Ok(self)
@@ -131,11 +112,12 @@ impl IdGenerator {
     /// Returns the next id: from memory, or after one round trip if the block is used up.
     ///
     /// # Errors
-    /// After an error at most one block is lost, so the call can be repeated.
+    /// At most one block is lost, so the call can be repeated.
     /// * `Conflict`: all ids are used up, or the count was set below zero.
-    /// * `Lost` with the reason `Forgotten`: the new block is not above the last block of this handle. The server
+    /// * `Lost` (`Forgotten`): the new block is not above the last block of this handle, because the server
     ///   has lost data, or another handle has deleted the generator. The error ends when the count has passed
-    ///   the last id of this handle. A new handle does not know earlier ids: use another key after a loss of data.
+    ///   the last id of this handle. A new handle does not know earlier ids: after a loss of data use another
+    ///   key.
     /// * The other errors of [`Counter::add`](super::Counter::add).
     ///
     /// # Cancel safety
@@ -154,9 +136,9 @@ impl IdGenerator {
         self.count.handle.in_context("next_id", id)
     }
 
-    /// Deletes the generator, so that ids start with 1 again and the same id is given out twice. Returns
-    /// whether it existed. The client does not retry. Other handles continue with their blocks, and then
-    /// fail as `Forgotten` until the count has passed these.
+    /// Deletes the generator, so that ids start with 1 again and are given out twice. Returns whether it
+    /// existed. The client does not retry. Other handles use up their blocks, and then fail with `Forgotten`
+    /// for a time.
     ///
     /// # Errors
     /// As [`Counter::delete`](super::Counter::delete).
@@ -172,7 +154,7 @@ impl IdGenerator {
 addressed!(IdGenerator, self => self.count.handle.cell);
 
 impl Ids {
-    /// Gives ids from memory to the tasks that wait, and takes out the tasks for which none is left.
+    /// Gives ids from memory to the tasks that wait, and returns the tasks for which none is left.
     fn next_tasks(&self, now: Moment) -> Vec<Waiting> {
         let mut reserved = self.reserved.lock();
         let mut tasks = self.waiting.look(std::mem::take);
@@ -181,14 +163,12 @@ impl Ids {
             && let Some(id) = reserved.next(now)
             && let Some(task) = tasks.pop_front()
         {
-            // A task that was dropped since leaves a gap.
             let _ = task.answer.send(Ok(id));
         }
         tasks.into()
     }
 }
 
-/// Reserves blocks until no task waits for an id.
 async fn reserve(ids: Arc<Ids>, count: CountCell) {
     let clock = count.handle.client.clock();
     loop {
@@ -213,7 +193,7 @@ async fn reserve(ids: Arc<Ids>, count: CountCell) {
     }
 }
 
-/// Returns the ids of a reservation of this size, after which the count was `last`.
+/// Returns the ids of a reservation of `size`, after which the count was `last`.
 fn block_up_to(last: i64, size: u64, above: u64) -> Result<Range<u64>> {
     let first = u64::try_from(last).ok().and_then(|last| (last + 1).checked_sub(size));
     match first {

@@ -21,7 +21,7 @@ pub(super) struct Gathering<'a> {
     begun: Moment,
     deadline: Option<Moment>,
     gather: Gather,
-    // The holds are in canonical order.
+    // In canonical order.
     held: Vec<Hold>,
 }
 
@@ -65,7 +65,6 @@ impl<'a> Gathering<'a> {
             (ask.max_hold, ask.min_hold) = (None, None);
         }
         ask.within = match (patience, self.deadline) {
-            // After the deadline, the shortest time remains.
             (Patience::Wait, Some(deadline)) => {
                 Some(deadline.since(self.clock.now()).max(Duration::from_nanos(1)))
             }
@@ -94,8 +93,7 @@ impl<'a> Gathering<'a> {
             self.held.clear();
         }
         match failed {
-            // The wait continues as its members do: through an outage, and with a new join after a lost
-            // place.
+            // The wait continues through an outage, and joins again after a lost place.
             Some(error) if self.ask.patience == Patience::Try || self.ask.fail_fast || !may_pass(&error) => {
                 Err(error)
             }
@@ -170,7 +168,7 @@ impl<'a> Gathering<'a> {
     }
 }
 
-/// A wait may succeed after a try failed with this error.
+/// Whether a wait may succeed after a try failed with this error.
 fn may_pass(error: &Error) -> bool {
     error.may_pass() || error.lost_reason().is_some_and(joins_anew)
 }

@@ -47,7 +47,7 @@ impl Composite for Several {
         HeldBy::All(&self.tenures)
     }
 
-    /// Readers and permits have no fencing token.
+    /// Readers and permits have no token.
     fn places(&self) -> Vec<Option<Token>> {
         let place = |held: &Hold| (held.claim() == Claim::Exclusive).then(|| held.place());
         self.held.iter().map(place).collect()
@@ -63,8 +63,8 @@ impl Composite for Several {
 }
 
 impl MultiGuard {
-    /// Returns the fencing tokens in the order in which the members were given: `None` for readers and
-    /// permits, which have no token.
+    /// Returns the fencing tokens in the order in which the members were given; `None` for readers and
+    /// permits.
     pub fn tokens(&self) -> Vec<Option<Token>> {
         self.0.composite().places()
     }

@@ -1,5 +1,3 @@
-//! Several locks as one.
-
 use std::fmt;
 use std::sync::Arc;
 
@@ -14,23 +12,20 @@ use crate::error::Result;
 
 /// Several locks, of any recipe, mode and coordinator, that are acquired as one: all or none.
 ///
-/// *Protocol.* An acquisition tries all locks at the same time. If one lock is refused, the acquisition
-/// gives the others back and waits for one lock after the other, in canonical order: by the name of the
-/// coordinator, then by kind and key. One deadline covers all of it.
+/// *Protocol.* An acquisition tries all locks at the same time. If one is refused, it gives the others back
+/// and waits for one after the other, in canonical order: by the name of the coordinator, then by kind and
+/// key. One deadline covers all of it.
 ///
-/// *Why it is safe.* Each lock excludes other clients as it does alone. Two acquisitions never wait for
-/// each other: an acquisition that waits holds only locks that come earlier in the order, and a try does
-/// not wait. The order is the same in every process if each coordinator has the same
-/// [name](crate::Config::name) in all processes. It does not cover a lock that the same task holds by
-/// another guard: acquire all locks of the task by one `MultiLock`.
+/// *Why it is safe.* An acquisition that waits holds only locks that come earlier in the order, so two never
+/// wait for each other. But each coordinator needs the same [name](crate::Config::name) in all processes, and
+/// a task must acquire all its locks by one `MultiLock`.
 ///
-/// *When the lease of one lock is lost*, the whole hold is lost: [`lost`](crate::Hold::lost) becomes ready
-/// and names the key. [`release`](crate::Hold::release) gives the other locks back. If the loss happens
-/// before all locks are held, the acquisition gives the others back and starts again.
+/// *When the lease of one lock is lost*, so is the whole hold: [`lost`](crate::Hold::lost) names the key, and
+/// [`release`](crate::Hold::release) gives the other locks back. If this happens before all locks are held,
+/// the acquisition starts again.
 ///
 /// *Source.* A total order against deadlock: E. W. Dijkstra's dining philosophers (1971). Curator's
-/// `InterProcessMultiLock` acquires in the order of the caller, so it can deadlock; `RedissonMultiLock`
-/// gives all locks back after a time and tries again.
+/// `InterProcessMultiLock` uses the order of the caller, so it can deadlock; `RedissonMultiLock` retries.
 ///
 /// ```
 /// # use latchwork_core::{connect, recipes::MultiLock, Config, memory};
@@ -49,7 +44,7 @@ use crate::error::Result;
 pub struct MultiLock(Arc<MultiMembers>);
 
 impl MultiLock {
-    /// Combines several locks into one. Checks the members, without I/O.
+    /// Combines several locks into one. No I/O.
     ///
     /// # Errors
     /// * `InvalidArgument` (`members`): the list is empty, or two members are the same lock.
@@ -59,15 +54,12 @@ impl MultiLock {
         MultiMembers::new(members).map(|members| Self(Arc::new(members)))
     }
 
-    /// Acquires all locks, and waits while other clients hold one of them. With an
-    /// [owner](Acquire::by), each mutex and read/write lock that the owner holds is entered again.
+    /// Acquires all locks, and waits while other clients hold one of them. With an [owner](Acquire::by), the
+    /// mutexes and read/write locks that the owner holds are entered again.
     ///
     /// # Errors
     /// * `InvalidArgument` (`members`): two members are one lock, under two names of its coordinator.
     /// * The errors of the member that failed, with its key. No lock remains held.
-    ///
-    /// # Cancel safety
-    /// A dropped acquisition leaves nothing in any queue, and gives its locks back.
     pub fn acquire(&self) -> Acquire<MultiGuard> {
         Ask::new("acquire", Claim::Exclusive).of(self.0.clone())
     }
@@ -75,10 +67,7 @@ impl MultiLock {
     /// Acquires all locks if each is free; otherwise returns `None` without waiting, and holds none.
     ///
     /// # Errors
-    /// As the try of the member that failed. The error names its key. No lock remains held.
-    ///
-    /// # Cancel safety
-    /// A dropped try leaves nothing in any queue.
+    /// As [`acquire`](Self::acquire), without `Timeout`.
     pub fn try_acquire(&self) -> Acquire<Option<MultiGuard>> {
         Ask::try_new("try_acquire", Claim::Exclusive).of(self.0.clone())
     }

@@ -1,5 +1,3 @@
-//! The members of a lock that holds several locks as one.
-
 use std::sync::Arc;
 
 use super::member::MultiMember;
@@ -7,13 +5,12 @@ use super::one_server::use_one_server;
 use crate::decide::gather::canonical_order;
 use crate::error::{Error, Result};
 
-/// The members of a lock: at least one, and no member twice.
+/// At least one, and no member twice.
 pub(super) struct MultiMembers {
     // In the order in which they were given.
     pub(super) members: Vec<MultiMember>,
-    // Their places, in canonical order.
+    // Places in `members`, in canonical order.
     pub(super) order: Vec<usize>,
-    // Their keys, joined by ` + `.
     pub(super) name: String,
 }
 
@@ -66,15 +63,13 @@ impl MultiMembers {
         Ok(())
     }
 
-    /// Returns the members in canonical order.
     pub(super) fn in_order(&self) -> impl Iterator<Item = &MultiMember> {
         self.order.iter().map(|place| &self.members[*place])
     }
 }
 
-/// Returns the sort key of a member, which is the same text in every process. The coordinator's name is first.
-/// The namespace is last: exact addresses have none, and during a move some processes use the namespace of
-/// the old side and others of the new side.
+/// Returns the sort key of a member, which is the same in every process. The coordinator's name is first. The
+/// namespace is last: exact addresses have none, and during a move processes use two.
 fn place_in_order(member: &MultiMember) -> (&str, &str, &str, &str) {
     let address = member.address();
     let namespace = address.namespace().unwrap_or_default();

@@ -1,5 +1,3 @@
-//! The data of a node: a leader's or a member's.
-
 use std::sync::Arc;
 
 use super::cell_handle::check_bytes;
@@ -9,16 +7,12 @@ use crate::contracts::{MAX_LABEL_BYTES, Node};
 use crate::error::{Error, ErrorKind, Result};
 use crate::support::{Backoff, Pauses};
 
-/// Checks the data of a node.
-///
-/// # Errors
-/// `InvalidArgument` (`data`): the data is too long.
 pub(super) fn check_data(data: &[u8]) -> Result<()> {
     check_bytes("data", data, MAX_LABEL_BYTES)
 }
 
-/// Replaces the data of a hold's one node (NODE-DATA). Retries until the server confirms it, for one TTL, or the
-/// hold ends. A request that arrives late is never written to another node.
+/// Replaces the data of a hold's one node (NODE-DATA). Retries until the server confirms it, for one TTL, or
+/// the hold ends.
 pub(super) async fn write_data(operation: &'static str, hold: &Hold, data: &[u8]) -> Result<()> {
     written(hold, data).await.map_err(|error| error.in_operation(operation).on(hold.key()))
 }
@@ -50,8 +44,8 @@ async fn write(client: Arc<Client>, node: Arc<dyn Node>, data: Arc<[u8]>) -> Res
             written => return written,
         };
         let is_unknown = error.kind() == ErrorKind::OutcomeUnknown;
-        // A lease that is renewed does not end the tries: the server refuses only the data, for example because
-        // it is full.
+        // A renewed lease does not extend the tries: the server refuses only the data, for example because it
+        // is full.
         if lease.clock().now() > until {
             let why = "the reply to a request was lost: the data may have been written";
             return Err(match in_doubt && !is_unknown {

@@ -1,10 +1,8 @@
-//! Whether the coordinators of several members are one server.
-
 use crate::client::Client;
 use crate::contracts::LeaseState;
 
-/// Returns whether two clients use one server, as far as they can see now. A client without an answer of its server
-/// shows nothing, and neither does a login that may not read the registry of the other's namespace.
+/// Returns whether two clients use one server, as far as they can see now: a client without an answer of its
+/// server shows nothing, and neither does a login that may not read the registry of the other's namespace.
 pub(super) async fn use_one_server(one: &Client, other: &Client) -> bool {
     let is_live = |client: &Client| client.is_connected() && client.lease().state() == LeaseState::Live;
     if one.id == other.id || one.backend.name() != other.backend.name() || one.apart.knows(other.id) {

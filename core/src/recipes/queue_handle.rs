@@ -26,7 +26,7 @@ use crate::watched::list_all;
 pub(crate) struct QueueHandle {
     pub(super) owners: Arc<Owners>,
     pub(super) queue: Address,
-    // Only a client of both sides of a move has it.
+    // Only for a client of both sides of a move.
     pub(super) moving: Option<Arc<Participant>>,
     meter: Arc<RecipeMeter>,
 }
@@ -85,7 +85,7 @@ impl QueueHandle {
             (Patience::Wait, Some(within)) => within,
             (Patience::Wait, None) => return Moment::NEVER,
         };
-        // An endless duration is a deadline too: the acquisition then waits for an unreachable server.
+        // An endless `within` is a deadline too: the acquisition then waits through an outage.
         (self.client().clock().now() + within).min(Moment::from_nanos(Moment::NEVER.as_nanos() - 1))
     }
 

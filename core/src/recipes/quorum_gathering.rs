@@ -18,11 +18,11 @@ pub(super) struct Acquisition<'a> {
     begun: Moment,
     deadline: Moment,
     gathering: MajorityGather,
-    // The index is the number of the member.
+    // By the number of the member.
     held: Vec<Option<Hold>>,
-    // Filled since the last start of the acquisition.
+    // Since the last start of the acquisition.
     left_out: Vec<Option<LeftOut>>,
-    // A majority last answered then, even if it did not count yet.
+    // When a majority last answered, even if it did not count yet.
     answered: Moment,
     // Why no majority answered at the last try of all members.
     obstacle: Option<Error>,
@@ -130,7 +130,7 @@ impl<'a> Acquisition<'a> {
         Ask { max_hold: None, min_hold: None, within: None, patience, ..self.ask.clone() }
     }
 
-    /// Ends when it is known whether a majority is held.
+    /// Returns when it is known whether a majority is held.
     async fn try_others(&mut self, but: Option<usize>) -> MemberTried {
         let (need, members) = (self.lock.need(), self.held.len());
         for held in &mut self.held {
@@ -163,7 +163,6 @@ impl<'a> Acquisition<'a> {
         tried
     }
 
-    /// `Ok` if a majority has answered.
     fn judge(&mut self, tried: &MemberTried) -> Result<()> {
         let need = self.lock.need();
         if tried.held + tried.refused >= need {
@@ -200,11 +199,10 @@ impl<'a> Acquisition<'a> {
         Ok(())
     }
 
-    /// After `longest_ttl` it tries all others, because the member's holder may never release it. Returns the
-    /// tries without an answer.
+    /// Waits for one member. After each `longest_ttl` it tries all others, because the member's holder may
+    /// never release it. Returns the tries without an answer.
     async fn wait_for(&mut self, member: usize) -> Tries {
         if self.left_out[member].is_some() {
-            // The server has not answered, or does not count.
             return Tries::default();
         }
         let ask = Ask { fail_fast: true, ..self.call(Patience::Wait) };
@@ -233,7 +231,7 @@ impl<'a> Acquisition<'a> {
         }
     }
 
-    /// Pauses, because no server has an event for this.
+    /// Pauses, because no server reports a change for this.
     async fn begin_again(&mut self) {
         self.keep_only(&[]);
         self.gathering.again();
@@ -246,7 +244,7 @@ impl<'a> Acquisition<'a> {
         self.clock.sleep_until(self.clock.now() + pause).await;
     }
 
-    /// The successful acquisition was sent at `from`.
+    /// `from`: when the successful acquisition was sent.
     fn guard(&mut self, from: Moment, mut late: Tries) -> Hold {
         let now = self.clock.now();
         let bounds = HoldBounds {

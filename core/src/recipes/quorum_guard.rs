@@ -1,5 +1,3 @@
-//! The guard of a quorum lock, and the task that acquires missing members while the lock is held.
-
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -22,36 +20,29 @@ use crate::hold::{Ended, HeldBy, Majority};
 use crate::token::Token;
 use crate::when_dropped::WhenDropped;
 
-/// Tries of members that are under way.
 pub(super) type Tries = FuturesUnordered<BoxFuture<'static, (usize, Result<Taken>)>>;
 
-/// The holds of a majority. A task acquires missing members.
 pub(super) struct QuorumHold(Arc<QuorumParts>);
 
-/// The shared state of the guard and its background task.
 struct QuorumParts {
     lock: Arc<QuorumMembers>,
     majority: Arc<Majority>,
-    // By the number of the member. Given back as a whole at the end.
+    // By the number of the member.
     held: Mutex<Vec<Option<Arc<Hold>>>>,
 }
 
-/// The bounds of every member of a hold.
 #[derive(Clone, Copy, Default)]
 pub(super) struct HoldBounds {
-    /// The fixed end.
     pub(super) end: Option<Moment>,
-    /// The member is not given back before this moment.
     pub(super) kept_until: Option<Moment>,
 }
 
 impl QuorumHold {
-    /// Makes the hold of a quorum with one member.
     pub(super) fn of_one(lock: Arc<QuorumMembers>, held: Hold) -> Self {
         Self(QuorumParts::new(lock, vec![Some(held)]))
     }
 
-    /// `late` are the unfinished tries, and `again` is the request for later tries.
+    /// `late`: the tries without an answer. `again`: the request of later tries.
     pub(super) fn new(
         lock: Arc<QuorumMembers>,
         held: Vec<Option<Hold>>,
@@ -79,8 +70,7 @@ impl QuorumHold {
             drop(self.0.take());
             return Ok(Ended::Lost(reason));
         }
-        // Releases without an answer by then are dropped: they continue in the clean-up, and the
-        // client's next join and its close wait for that.
+        // The clean-up continues the other releases; the client's next join and its close wait for them.
         confirmed(&members, lock.need()).await
     }
 }
@@ -102,7 +92,7 @@ impl Composite for QuorumHold {
         HeldBy::Majority(&self.0.majority)
     }
 
-    /// A member that is not held now has no place.
+    /// `None` for a member that is not held now.
     fn places(&self) -> Vec<Option<Token>> {
         let QuorumParts { majority, held, .. } = &*self.0;
         let held = held.lock();
@@ -140,7 +130,7 @@ impl QuorumParts {
         held.bind(bounds.end, min_hold);
     }
 
-    /// Adds a member that was acquired later. If the hold has ended, drops the member, which gives it back.
+    /// Adds a late member. If the hold has ended, drops the member, which gives it back.
     fn join(&self, member: usize, held: Hold, bounds: HoldBounds) {
         let mut all = self.held.lock();
         let replaced = if self.majority.add(member, held.tenure()) {
@@ -164,13 +154,12 @@ impl QuorumParts {
         missing
     }
 
-    /// Takes all held members, to give them back.
     fn take(&self) -> Vec<Arc<Hold>> {
         self.held.lock().iter_mut().filter_map(Option::take).collect()
     }
 }
 
-/// Returns the next answer, up to this moment. A try has its own bound, but its runtime may not be driven.
+/// Returns the next answer, up to this moment: the bound of a try needs a runtime that is driven.
 pub(super) async fn next_of(
     tries: &mut Tries,
     clock: &Clock,
@@ -183,8 +172,7 @@ pub(super) async fn next_of(
     }
 }
 
-/// Runs [`widen`] on the runtime of a member. If that runtime ends before the hold, the next member's runtime
-/// continues.
+/// Runs [`widen`] on the runtime of a member. If that runtime ends first, the next member's continues.
 fn widen_on(member: usize, shared: Arc<QuorumParts>, late: Tries, bounds: HoldBounds, again: Ask) {
     let lock = Arc::clone(&shared.lock);
     let Some(runs_on) = lock.members.get(member) else { return };
@@ -200,8 +188,8 @@ fn widen_on(member: usize, shared: Arc<QuorumParts>, late: Tries, bounds: HoldBo
     });
 }
 
-/// Adds members that answer late, and periodically tries the missing members, until the hold ends. After a
-/// loss it gives the remaining members back.
+/// Adds late members, and periodically tries the missing members, until the hold ends. After a loss it gives
+/// the remaining members back.
 async fn widen(shared: Arc<QuorumParts>, clock: Clock, mut late: Tries, bounds: HoldBounds, again: Ask) {
     let period = renewal_period(shared.lock.terms.longest_ttl);
     let widening = async {
@@ -225,22 +213,19 @@ async fn widen(shared: Arc<QuorumParts>, clock: Clock, mut late: Tries, bounds: 
         }
     };
     tokio::select! {
-        // After the end of the hold no step follows: it could write a marker again that `reset` has
-        // deleted.
+        // No step may follow the end: it could write a marker again that `reset` has deleted.
         biased;
         () = shared.majority.until_ended() => {}
         () = widening => {}
     }
     match shared.majority.ended() {
-        // Its members leave one margin later, or at a release.
         Some(Ended::Lost(LostReason::MaxHold)) => {}
         Some(Ended::Lost(_)) => drop(shared.take()),
         _ => {}
     }
 }
 
-/// Releases all members, and waits until a majority is confirmed or cannot be. All releases start at the
-/// first poll.
+/// Releases all members. Returns when a majority is confirmed, or cannot be.
 async fn confirmed(members: &[Arc<Hold>], need: usize) -> Result<Ended> {
     let mut releases: Vec<_> = members.iter().map(|held| maybe_done(held.give_back())).collect();
     poll_fn(|context| {
@@ -257,7 +242,6 @@ async fn confirmed(members: &[Arc<Hold>], need: usize) -> Result<Ended> {
     .await
 }
 
-/// Combines the answers to all releases.
 fn tally<'a>(answers: impl Iterator<Item = &'a Result<Ended>>, need: usize) -> Result<Ended> {
     let (mut released, mut unsure, mut lost, mut failed) = (0, 0, None, None);
     for answer in answers {

@@ -1,5 +1,3 @@
-//! One lock on a majority of independent coordinators.
-
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,61 +21,47 @@ use crate::decide::gather::canonical_order;
 use crate::decide::trial::{Marker, Terms};
 use crate::error::{Error, Result};
 
-/// The key of a server's marker. Each namespace has one.
+/// The key of a server's marker, one for each namespace.
 const MARKER: &str = "members";
 
-/// A mutex on a majority of independent coordinators, of one kind or mixed (Redlock). It is held while
-/// more than half of its members are held, so fewer than half of the servers may fail.
+/// A mutex on a majority of independent coordinators, of one kind or mixed (Redlock). It is held while more
+/// than half of its members are held, so fewer than half of the servers may fail.
 ///
-/// The members are mutexes with the same key, each on another coordinator that has a
-/// [name](crate::Config::name). All clients must give the same members and the same `longest_ttl`, which
-/// is at least the TTL of every client's leases.
+/// The members are mutexes with the same key, each on another coordinator with a [name](crate::Config::name).
+/// All clients must give the same members and the same `longest_ttl`: at least the TTL of every client.
 ///
-/// *No fence.* The guard is not [`Fenced`](crate::Fenced), because each server gives its own numbers. For
-/// example, the last numbers of three servers are 10, 50 and 7. A holder on the first two servers gets 11 and
-/// 51, and the next holder, on the first and third, gets 12 and 8. Neither the largest number nor the sum
-/// rises. So use a quorum lock if work must continue while a server is down. If a second holder would do harm, use a
-/// [`Mutex`] on a replicated coordinator (ZooKeeper, etcd), which has a fencing token.
+/// *No fence.* The guard is not [`Fenced`](crate::Fenced): each server gives its own numbers, and neither the
+/// largest number nor the sum always rises from one majority to the next. If a second holder would do harm,
+/// use a [`Mutex`] on ZooKeeper or etcd instead.
 ///
 /// *The debate.* M. Kleppmann (*How to do distributed locking*, 2016): a lock for correctness needs a fence
-/// that the resource checks, because a holder may be paused after its last check, or its write may be
-/// delayed. Redlock has no fence, and depends on bounded delays and on clocks. S. Sanfilippo (*Is Redlock
-/// safe?*, 2016): the client checks the elapsed time after the last answer. A resource that can compare tokens
-/// could also compare a random token. His answer to the other objections: clients use monotonic clocks, and a
-/// restarted server stays out for one TTL. Both agree that a pause *after* the check affects every lease lock.
+/// that the resource checks; Redlock has none, and depends on bounded delays and on clocks. S. Sanfilippo
+/// (*Is Redlock safe?*, 2016): clients check the elapsed time on monotonic clocks. Both agree that a pause
+/// *after* the check affects every lease lock.
 ///
-/// *Protocol.* An acquisition tries all members at the same time, and succeeds when a majority is held: it
-/// takes as long as the slowest server of the fastest majority. Members that answer later join the hold.
-/// Without a majority, the acquisition gives all members back and waits for one member after the other, in the
-/// order of the coordinators' names. It skips servers that do not answer. Each time it has waited `longest_ttl`
-/// for one member, it tries all others and then continues to wait. Each member has its own lease. While the
-/// lock is held, the client tries missing members again every third of `longest_ttl`.
+/// *Protocol* (`docs/protocol/quorum.md`). An acquisition tries all members at the same time, and succeeds
+/// when a majority is held. Otherwise it gives all members back and waits for one after the other, in the
+/// order of the coordinators' names. While the lock is held, the client tries missing members again every
+/// third of `longest_ttl`.
 ///
-/// A restarted server may have forgotten holds: on Redis after any restart; on ZooKeeper and etcd, which
-/// store holds on disk, only after a loss of its data. The lock ignores such a server until `longest_ttl` has
-/// passed. The
-/// client detects such a server by a marker that is stored in the namespace: see `docs/protocol/quorum.md` and
+/// A server that may have forgotten holds counts again only after `longest_ttl`: on Redis after any restart,
+/// on ZooKeeper and etcd after a loss of its data. A marker in the namespace detects this: see
 /// [`initialize`](Self::initialize).
 ///
-/// *Why it is safe.* Each member is a mutex, and any two majorities share a member. The hold is valid while
-/// a majority of the members' deadlines is in the future ([`remaining`](crate::Hold::remaining)). Each
-/// deadline counts from the send of the request that proved the lease, on a monotonic clock, minus a margin
-/// for clock drift. A server that may have forgotten a hold counts again only after that hold has ended.
-/// Two acquisitions never wait for each other: an acquisition that waits holds only members that come
-/// earlier in the order.
+/// *Why it is safe.* Any two majorities share a member. The hold is valid while a majority of the members'
+/// deadlines is in the future ([`remaining`](crate::Hold::remaining)).
 ///
-/// *What can fail.* If an operator removes the holder's node on a minority of the servers, or these servers
-/// lose it by `FLUSHALL` or by an eviction, two clients can hold until the first client learns of it: for at
-/// most a third of its TTL.
+/// *Two holders.* If an operator removes the holder's node on a minority of the servers, or these lose it by
+/// `FLUSHALL` or an eviction, two clients can hold for at most a third of the TTL.
 ///
-/// *When a member is lost*, the hold remains while a majority is held. With fewer members the hold is lost:
-/// [`lost`](crate::Hold::lost) becomes ready, and the remaining members are given back. A loss is final.
+/// *When a member is lost*, the hold remains while a majority is held. Otherwise it is lost, finally:
+/// [`lost`](crate::Hold::lost) becomes ready, and the remaining members are given back.
 ///
-/// *Not fair.* The queue of each member is fair, but an acquisition that tries all members at the right
-/// moment may overtake a waiter. Simultaneous tries may all be refused.
+/// *Not fair.* An acquisition that tries all members at the right moment may overtake a waiter. Simultaneous
+/// tries may all be refused.
 ///
-/// *A lock of one member* is the same as that member's mutex, and has no marker: if its server forgets a hold,
-/// another client is admitted at once.
+/// *A lock of one member* is that member's mutex. It has no marker: if its server forgets a hold, another
+/// client is admitted at once.
 ///
 /// *Source.* Redlock: *Distributed Locks with Redis* (redis.io). Majorities: D. K. Gifford, *Weighted Voting
 /// for Replicated Data* (1979). Redisson's `RedissonRedLock` is deprecated.
@@ -154,22 +138,16 @@ impl QuorumLock {
         Ok(Self(Arc::new(QuorumMembers { members, order, markers, terms: Arc::new(terms), guarded, apart })))
     }
 
-    /// Acquires a majority of the members, and waits while other clients hold them.
-    ///
-    /// If a server restarted a short time ago and does not count yet, the acquisition waits until a majority
-    /// counts, at most `longest_ttl`.
+    /// Acquires a majority of the members, and waits while other clients hold them. After a restart of
+    /// servers it waits until a majority counts, at most `longest_ttl`.
     ///
     /// # Errors
     /// No member remains held after an error.
-    /// * `Unavailable`: no majority of the servers answered for `longest_ttl`. The cause is the error of the
-    ///   first server that failed.
-    /// * `InvalidArgument` (`members`): two of the coordinators are one server, also under two names or in two
-    ///   namespaces.
+    /// * `Unavailable`: no majority of the servers answered for `longest_ttl`.
+    /// * `InvalidArgument` (`members`): two of the coordinators are one server, also under two names or in
+    ///   two namespaces.
     /// * `Conflict`: other clients use another `longest_ttl` or other members.
     /// * The errors of [`Mutex::acquire`], if too many members fail for a majority.
-    ///
-    /// # Cancel safety
-    /// A dropped acquisition leaves nothing in any queue, and gives its members back.
     pub fn acquire(&self) -> Acquire<QuorumGuard> {
         Ask::new("acquire", Claim::Exclusive).of(self.0.clone())
     }
@@ -178,11 +156,8 @@ impl QuorumLock {
     /// holds no member.
     ///
     /// # Errors
-    /// * `Unavailable`: fewer than a majority of the servers answer, or count yet.
-    /// * The other errors of [`acquire`](Self::acquire). No member remains held.
-    ///
-    /// # Cancel safety
-    /// A dropped try leaves nothing in any queue.
+    /// As [`acquire`](Self::acquire), without `Timeout`. `Unavailable`: fewer than a majority of the servers
+    /// answer, or count yet.
     pub fn try_acquire(&self) -> Acquire<Option<QuorumGuard>> {
         Ask::try_new("try_acquire", Claim::Exclusive).of(self.0.clone())
     }
@@ -190,15 +165,14 @@ impl QuorumLock {
     /// Declares that the servers are new: no client has held a quorum lock on them for the last
     /// `longest_ttl`.
     ///
-    /// The call counts for all quorum locks in the namespace on these servers. Without it, the very first acquisition
-    /// waits for `longest_ttl`, because a new server looks like a server that lost its data. If any of the
-    /// servers has a marker, the call changes nothing: the quorum is not new, and a server without a marker may
-    /// have lost its data. So a service can call it at each start.
+    /// It counts for all quorum locks in the namespace. Without it, the very first acquisition waits for
+    /// `longest_ttl`, because a new server looks like one that lost its data. If any of the servers has a
+    /// marker, the call changes nothing, so a service can call it at each start.
     ///
     /// # Errors
-    /// `InvalidArgument` (`members`): two of the coordinators are one server.
-    /// The error of the first server that failed, if no server is known to have a marker: `Unavailable`,
-    /// `OutcomeUnknown`, `Misconfigured`, `Forbidden`, `Closed`, `RuntimeGone`.
+    /// * `InvalidArgument` (`members`): two of the coordinators are one server.
+    /// * If no server is known to have a marker, the error of the first server that failed: `OutcomeUnknown`,
+    ///   `Misconfigured`, or an error of [every call](crate::ErrorKind).
     ///
     /// # Cancel safety
     /// A dropped call may have written some markers. The other servers count after `longest_ttl`.
@@ -214,10 +188,10 @@ impl QuorumLock {
     }
 
     /// Deletes the markers, so that clients can use other members or another `longest_ttl`. The next
-    /// acquisition then waits for the new `longest_ttl`.
+    /// acquisition waits for the new `longest_ttl`.
     ///
-    /// First stop all clients with the old members or time, then wait for the old `longest_ttl`. Otherwise old
-    /// and new clients can hold the lock at the same time.
+    /// First stop all clients, then wait for the old `longest_ttl`. Otherwise old and new clients can hold
+    /// the lock at the same time.
     ///
     /// # Errors
     /// As [`initialize`](Self::initialize).

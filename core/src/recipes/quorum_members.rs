@@ -1,5 +1,3 @@
-//! The members of a quorum, and the acquisition of one member.
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,13 +17,11 @@ use crate::decide::trial::Terms;
 use crate::error::{Error, ErrorKind, Result};
 use crate::server_trial::Counted;
 
-/// The members of a quorum.
 pub(super) struct QuorumMembers {
     // In the order in which they were given.
     pub(super) members: Vec<Mutex>,
-    // Their places, in canonical order.
+    // Places in `members`, in canonical order.
     pub(super) order: Vec<usize>,
-    // Each member's marker.
     pub(super) markers: Vec<CellHandle>,
     pub(super) terms: Arc<Terms>,
     // Whether servers that may have forgotten are left out.
@@ -34,7 +30,6 @@ pub(super) struct QuorumMembers {
     pub(super) apart: bool,
 }
 
-/// The result of the acquisition of one member.
 pub(super) enum Taken {
     Held(Hold),
     Refused,
@@ -75,7 +70,6 @@ impl QuorumMembers {
         self.terms.longest_ttl.saturating_add(longest.unwrap_or_default().saturating_mul(3))
     }
 
-    /// Returns how many members a hold needs.
     pub(super) fn need(&self) -> usize {
         majority(self.members.len())
     }
@@ -93,7 +87,7 @@ impl QuorumMembers {
             let (operation, patience) = (ask.operation, ask.patience);
             let counted = async move { lock.counted(member, ask).await };
             let taken = match patience {
-                // A member that answers after a majority joins the hold, which may be on another runtime.
+                // A member that answers later joins the hold, which may be on another runtime.
                 Patience::Try => client.cleanup.at_home(Box::pin(counted)).await,
                 Patience::Wait => counted.await,
             };
@@ -114,7 +108,7 @@ impl QuorumMembers {
         let Some(held) = Arc::clone(&mutex.handle).take(wanted).await? else { return Ok(Taken::Refused) };
         let Some(node) = held.tenure().node() else { return Ok(Taken::Refused) };
         let lease = node.state().lease();
-        // The server may have restarted between the two answers, or the lease may be new.
+        // The server may have restarted since, or the lease may be new.
         if !proves(lease) {
             if let Counted::After(time) = ask_server(marker, terms).await? {
                 return Ok(Taken::After(time));

@@ -12,19 +12,17 @@ use crate::listing::Listing;
 
 /// A fair read/write lock on a coordinator: any number of readers, or one writer.
 ///
-/// *Protocol.* A reader waits only for the nearest writer ahead of it in the queue, and a writer waits for
-/// all nodes ahead of it. So readers that join later do not starve a waiting writer. After the writer, all
-/// readers up to the next writer are admitted together.
+/// *Protocol.* A reader waits for the nearest writer ahead of it in the queue, and a writer for all nodes
+/// ahead of it. So later readers do not starve a waiting writer.
 ///
-/// *Owners.* All holds that name the same owner ([`Acquire::by`]) share one node. An owner that reads may
-/// read again, also while a writer waits. An owner that writes may read and write again. When it has released
-/// its last write hold and still reads, its node becomes a reader node in its place. An owner that only reads
-/// and asks to write gets [`ErrorKind::Deadlock`](crate::ErrorKind::Deadlock). Without an owner, a task that
-/// reads and then asks to write, or reads again after a writer has joined, waits for itself.
+/// *Owners.* All holds of an owner ([`Acquire::by`]) share one node. An owner that reads may read again, also
+/// while a writer waits. An owner that writes may read and write again; after its last write hold, it reads
+/// in its place. An owner that only reads and asks to write gets [`Deadlock`](crate::ErrorKind::Deadlock).
+/// Without an owner, such a task waits for itself, and so does a reader that reads again after a writer has
+/// joined.
 ///
-/// *Fencing.* A writer has a token, like the holder of a [`Mutex`](super::Mutex). Readers have no token.
-///
-/// *When the lease is lost*, the effect is as for a [`Mutex`](super::Mutex).
+/// *Fencing.* A writer has a token; readers have none. *When the lease is lost*, the effect is as for a
+/// [`Mutex`](super::Mutex).
 ///
 /// *Source.* The shared locks of the ZooKeeper recipes, with Curator's
 /// [`downgrade`](super::WriteGuard::downgrade). On ZooKeeper the layout is that of Curator's
@@ -55,36 +53,21 @@ impl RwLock {
 
     /// Acquires for reading: waits until no writer is ahead in the queue. The rest is as
     /// [`Mutex::acquire`](super::Mutex::acquire).
-    ///
-    /// # Errors
-    /// As [`Mutex::acquire`](super::Mutex::acquire).
-    ///
-    /// # Cancel safety
-    /// As [`Mutex::acquire`](super::Mutex::acquire).
     pub fn read(&self) -> Acquire<ReadGuard> {
         Ask::new("read", Claim::Shared).of(self.handle.clone())
     }
 
-    /// Acquires for reading if no writer holds or waits; otherwise returns `None` without waiting.
-    ///
-    /// # Errors
-    /// As [`Mutex::try_acquire`](super::Mutex::try_acquire).
-    ///
-    /// # Cancel safety
-    /// A dropped try leaves nothing in the queue.
+    /// Acquires for reading if no writer holds or waits; otherwise returns `None` without waiting. The rest
+    /// is as [`Mutex::try_acquire`](super::Mutex::try_acquire).
     pub fn try_read(&self) -> Acquire<Option<ReadGuard>> {
         Ask::try_new("try_read", Claim::Shared).of(self.handle.clone())
     }
 
-    /// Acquires for writing: waits until no node is ahead in the queue. The rest is as
-    /// [`Mutex::acquire`](super::Mutex::acquire).
+    /// Acquires for writing: waits until no node is ahead in the queue.
     ///
     /// # Errors
     /// * `Deadlock`: the owner reads and does not write.
     /// * The errors of [`Mutex::acquire`](super::Mutex::acquire).
-    ///
-    /// # Cancel safety
-    /// As [`Mutex::acquire`](super::Mutex::acquire): readers that waited for the dropped writer are admitted.
     pub fn write(&self) -> Acquire<WriteGuard> {
         Ask::new("write", Claim::Exclusive).of(self.handle.clone())
     }
@@ -93,27 +76,17 @@ impl RwLock {
     /// waiting.
     ///
     /// # Errors
-    /// * `Deadlock`: the owner reads and does not write.
-    /// * The errors of [`Mutex::try_acquire`](super::Mutex::try_acquire).
-    ///
-    /// # Cancel safety
-    /// A dropped try leaves nothing in the queue.
+    /// As [`write`](Self::write), without `Timeout`.
     pub fn try_write(&self) -> Acquire<Option<WriteGuard>> {
         Ask::try_new("try_write", Claim::Exclusive).of(self.handle.clone())
     }
 
-    /// Lists the holders and the waiters in queue order. No I/O until a page is read.
+    /// Lists the holders and the waiters in queue order.
     pub fn queue(&self) -> Listing<QueueEntry> {
         self.handle.listing()
     }
 
-    /// Removes a client's node from the queue, as [`Mutex::force_release`](super::Mutex::force_release).
-    ///
-    /// # Errors
-    /// As [`Mutex::force_release`](super::Mutex::force_release).
-    ///
-    /// # Cancel safety
-    /// A dropped call may still remove the node.
+    /// Removes a client's node, as [`Mutex::force_release`](super::Mutex::force_release).
     pub async fn force_release(&self, sequence: u64) -> Result<bool> {
         self.handle.force_release(sequence).await
     }

@@ -12,12 +12,12 @@ use crate::decide::Claim;
 use crate::error::{Error, Result};
 use crate::listing::Listing;
 
-/// A fair semaphore on a coordinator: clients hold at most `limit` permits at a time. It limits
-/// concurrency, not rate.
+/// A fair semaphore on a coordinator: clients hold at most `limit` permits at a time. It limits concurrency,
+/// not rate.
 ///
-/// *Protocol.* An acquisition takes all permits of its weight or none, and does not overtake a waiter whose
-/// weight is not free yet. The limit is stored on the coordinator; [`set_limit`](Semaphore::set_limit)
-/// changes it under load. The [`Limit`] of a handle decides:
+/// *Protocol.* An acquisition takes all permits of its weight or none, and overtakes no waiter. The limit is
+/// stored on the coordinator; [`set_limit`](Semaphore::set_limit) changes it under load. The [`Limit`] of a
+/// handle decides:
 ///
 /// | limit | if no limit is stored | if another limit is stored |
 /// |---|---|---|
@@ -25,11 +25,8 @@ use crate::listing::Listing;
 /// | `3`, or [`Limit::Exactly(3)`](Limit::Exactly) | stores 3 | `Conflict` |
 /// | [`Limit::Stored`] | `Conflict` | uses the stored limit |
 ///
-/// *When the lease is lost*, the permits are lost, and another client may hold them at once. Permits have no
-/// token that fences off a paused process.
-///
-/// *Source.* Curator's `InterProcessSemaphoreV2` has leases on permits. The order, the weights and the stored
-/// limit are new.
+/// *When the lease is lost*, so are the permits. Permits have no fencing token. *Source.* Curator's
+/// `InterProcessSemaphoreV2`; the order, the weights and the stored limit are new.
 ///
 /// ```
 /// # use latchwork_core::{connect, Limit, Config, memory};
@@ -46,7 +43,7 @@ use crate::listing::Listing;
 #[derive(Clone)]
 pub struct Semaphore {
     pub(super) handle: Arc<QueueHandle>,
-    // Shared, since `set_limit` by one clone counts for all.
+    // Shared: `set_limit` by one clone counts for all.
     limit: Arc<Mutex<Limit>>,
 }
 
@@ -58,17 +55,13 @@ impl Semaphore {
         Ok(Self { handle: Arc::new(handle), limit: Arc::new(Mutex::new(limit)) })
     }
 
-    /// Acquires `weight` permits: waits in the queue until all of them are free. The rest is as
-    /// [`Mutex::acquire`](super::Mutex::acquire).
+    /// Acquires `weight` permits: waits until all of them are free.
     ///
     /// # Errors
     /// * `InvalidArgument` (`weight`): the weight is zero, or above the handle's exact limit.
-    /// * `Conflict`: the stored limit differs from the handle's exact limit, is lower than the weight (also
-    ///   if it is lowered during the wait), is missing for [`Limit::Stored`], or is not a limit.
+    /// * `Conflict`: the stored limit is not the handle's exact limit, is lower than the weight (also if it
+    ///   is lowered during the wait), is missing for [`Limit::Stored`], or is not a limit.
     /// * The errors of [`Mutex::acquire`](super::Mutex::acquire).
-    ///
-    /// # Cancel safety
-    /// As [`Mutex::acquire`](super::Mutex::acquire).
     pub fn acquire(&self, weight: u32) -> Acquire<Permit> {
         self.ask(Ask::new("acquire", Claim::Permits(weight)))
     }
@@ -77,11 +70,7 @@ impl Semaphore {
     /// waiting.
     ///
     /// # Errors
-    /// * `InvalidArgument`, `Conflict`: as [`acquire`](Semaphore::acquire).
-    /// * The errors of [`Mutex::try_acquire`](super::Mutex::try_acquire).
-    ///
-    /// # Cancel safety
-    /// A dropped try leaves nothing in the queue.
+    /// As [`acquire`](Semaphore::acquire), without `Timeout`.
     pub fn try_acquire(&self, weight: u32) -> Acquire<Option<Permit>> {
         self.ask(Ask::try_new("try_acquire", Claim::Permits(weight)))
     }
@@ -94,11 +83,11 @@ impl Semaphore {
         *self.limit.lock()
     }
 
-    /// Reads the limit that is stored on the coordinator, if there is one.
+    /// Reads the stored limit, if there is one.
     ///
     /// # Errors
     /// * `Conflict`: the stored value is not a limit.
-    /// * `Unavailable`, `Forbidden`, `Closed`, `RuntimeGone`: see [`ErrorKind`](crate::ErrorKind).
+    /// * The errors of [every call](crate::ErrorKind).
     ///
     /// # Cancel safety
     /// The call only reads.
@@ -108,20 +97,17 @@ impl Semaphore {
         self.handle.in_context("stored_limit", limit)
     }
 
-    /// Replaces the stored limit, and the limit of this handle and its clones.
+    /// Replaces the stored limit, and the limit of this handle and its clones. Other handles with the exact
+    /// old limit get `Conflict` at their next acquisition; all others use the new limit.
     ///
-    /// Other handles with the exact old limit get `Conflict` at their next acquisition; all other handles use
-    /// the new limit.
-    ///
-    /// Waiters that fit under the new limit are admitted at once, and a waiter whose weight is above it gets
-    /// `Conflict`. A lower limit revokes no permits: no waiter is admitted until the held permits are within
-    /// the limit.
+    /// Waiters that fit are admitted at once; a waiter with a weight above the limit gets `Conflict`. A lower
+    /// limit revokes no permits: no waiter is admitted until the held permits are within it.
     ///
     /// # Errors
     /// * `InvalidArgument` (`limit`): the limit is zero.
-    /// * `OutcomeUnknown`: the limit may have been stored, and this handle keeps its old one. Read
+    /// * `OutcomeUnknown`: the limit may have been stored, and this handle keeps its old one: read
     ///   [`stored_limit`](Semaphore::stored_limit).
-    /// * `Unavailable`, `Forbidden`, `Closed`, `RuntimeGone`: see [`ErrorKind`](crate::ErrorKind).
+    /// * The errors of [every call](crate::ErrorKind).
     ///
     /// # Cancel safety
     /// A dropped call may still store the limit.
@@ -141,18 +127,12 @@ impl Semaphore {
         Ok(())
     }
 
-    /// Lists the holders and the waiters in queue order. No I/O until a page is read.
+    /// Lists the holders and the waiters in queue order.
     pub fn queue(&self) -> Listing<QueueEntry> {
         self.handle.listing()
     }
 
-    /// Removes a client's node from the queue, as [`Mutex::force_release`](super::Mutex::force_release).
-    ///
-    /// # Errors
-    /// As [`Mutex::force_release`](super::Mutex::force_release).
-    ///
-    /// # Cancel safety
-    /// A dropped call may still remove the node.
+    /// Removes a client's node, as [`Mutex::force_release`](super::Mutex::force_release).
     pub async fn force_release(&self, sequence: u64) -> Result<bool> {
         self.handle.force_release(sequence).await
     }

@@ -1,4 +1,4 @@
-//! Finds out, by the marker on the server, whether a server counts in a quorum.
+//! Finds out from the marker whether a server counts in a quorum (QUORUM-AMNESIA).
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use crate::decide::trial::{Marker, Terms, Verdict};
 use crate::error::{Error, ErrorKind, Result};
 use crate::server_trial::{Counted, Proven};
 
-/// How often another client may change the marker between a look and a write.
+/// How often other clients may change the marker between a read and a write.
 const ROUNDS: usize = 8;
 
-/// Finds out within the request timeout whether the client's server counts now. Writes the marker if it has
+/// Finds out within the request timeout whether the client's server counts now. Writes the marker if there is
 /// no valid one.
 ///
 /// # Errors
@@ -23,7 +23,7 @@ const ROUNDS: usize = 8;
 /// * The errors of reading and writing a cell.
 ///
 /// # Cancel safety
-/// A dropped call may still write the marker. A call that is not polled blocks no other call.
+/// A dropped call may still write the marker.
 pub(super) async fn ask(marker: &CellHandle, terms: &Arc<Terms>) -> Result<Counted> {
     let client = &marker.client;
     loop {
@@ -35,7 +35,7 @@ pub(super) async fn ask(marker: &CellHandle, terms: &Arc<Terms>) -> Result<Count
         let within = client.request_timeout.saturating_mul(2);
         let (asked, answer) =
             client.serve(asking.wait_within(within, "the read of the server's marker")).await?;
-        // Otherwise another quorum of this client asked.
+        // Otherwise it was asked for another quorum of this client.
         if asked == *terms {
             return answer;
         }
@@ -59,7 +59,6 @@ async fn ask_now(handle: &CellHandle, terms: &Arc<Terms>) -> Result<Counted> {
     for _ in 0..ROUNDS {
         let (server, lease) = (backend.incarnation(), backend.lease());
         if client.trial.proves(backend, terms, &lease) {
-            // Another task has found out.
             return Ok(Counted::Now);
         }
         let stored = read(handle).await?;
@@ -80,8 +79,8 @@ async fn ask_now(handle: &CellHandle, terms: &Arc<Terms>) -> Result<Counted> {
             Verdict::Write(marker) => {
                 tracing::debug!(cell = %handle.cell, %marker, "a server may have forgotten holds: writing its marker");
                 match write(handle, version, &marker).await {
-                    // Reads again after any writer. Each marker has its own number, so a marker that
-                    // arrives late does no harm.
+                    // Reads again after any writer. Each marker has its own number, so a late marker does no
+                    // harm.
                     Err(error) if error.kind() != ErrorKind::OutcomeUnknown => return Err(error),
                     Ok(()) | Err(_) => {}
                 }
@@ -101,21 +100,18 @@ async fn ask_now(handle: &CellHandle, terms: &Arc<Terms>) -> Result<Counted> {
     ))
 }
 
-/// Returns whether the server has a marker, of any terms.
 pub(super) async fn has_marker(handle: &CellHandle) -> Result<bool> {
     Ok(read(handle).await?.is_some())
 }
 
-/// Declares that the server has nothing to forget. The server had no marker. If another client has written a
-/// marker since, this marker stays.
+/// Declares that the server, which had no marker, has nothing to forget. A marker that another client has
+/// written since stays.
 pub(super) async fn vouch(handle: &CellHandle, terms: &Terms) -> Result<()> {
-    // The look at the markers has connected the client.
     let server = handle.client.backend.incarnation();
     let marker = Marker::new(terms, named(&server)?, NodeId::random().as_u64(), true);
     write(handle, None, &marker).await
 }
 
-/// Returns the incarnation's name in a marker.
 fn named(server: &Incarnation) -> Result<Option<&str>> {
     match server {
         Incarnation::Durable => Ok(None),
@@ -137,7 +133,7 @@ async fn read(handle: &CellHandle) -> Result<Option<(Version, Marker)>> {
     Ok(Some((version, marker.ok_or_else(foreign)?)))
 }
 
-/// Writes if the cell has the version that was read. The next read shows whether it had.
+/// Writes if the cell still has the version that was read. Only the next read shows the outcome.
 async fn write(handle: &CellHandle, over: Option<Version>, marker: &Marker) -> Result<()> {
     let write = CellWrite {
         expected: over.into(),

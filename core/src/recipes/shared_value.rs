@@ -1,5 +1,3 @@
-//! A value that all clients share.
-
 use std::time::Duration;
 
 use super::cell_handle::{CellHandle, answered_nonsense, checked_value};
@@ -12,20 +10,15 @@ use crate::error::{Error, Result};
 
 /// A value that all clients share: read, write, compare and set, watch.
 ///
-/// *Protocol.* The value is one cell on the coordinator, of up to 4,096 bytes, with a version that rises
-/// with every write. It remains until it is [deleted](Self::delete), or until its
-/// [time to idle](Self::with_time_to_idle) ends, if it has one.
+/// *Protocol.* The value is one cell on the coordinator, of up to 4,096 bytes, with a version that rises with
+/// every write. It remains until it is [deleted](Self::delete) or its [time to idle](Self::with_time_to_idle)
+/// ends, also *when the lease is lost*.
 ///
-/// *Why it is safe.* The server compares the version and writes in one step, so if two clients change the
-/// same version, only one succeeds. A version is never used again, also after a deletion.
-/// [`write_while`](Self::write_while) writes only while a hold exists on the same coordinator. The server
-/// checks that in the same step, so a holder that was paused and replaced cannot overwrite the value of its
-/// successor.
+/// *Why it is safe.* The server compares the version and writes in one step, so of two clients that change
+/// the same version only one succeeds. A version is never used again, also after a deletion.
 ///
-/// *When the lease is lost*, the value does not change, because it belongs to no lease.
-///
-/// *Source.* Curator's `SharedValue`; etcd's transactions on a modification revision; for the write under a
-/// hold, `IsOwner` of etcd's `concurrency.Mutex`.
+/// *Source.* Curator's `SharedValue`; etcd's transactions on a modification revision, and `IsOwner` of its
+/// `concurrency.Mutex` for the write under a hold.
 ///
 /// ```
 /// # use latchwork_core::{connect, Expected, recipes::Compared, Config, memory};
@@ -53,7 +46,7 @@ pub struct SharedValue {
 pub enum Compared {
     /// The new value is stored, with this version.
     Stored(Version),
-    /// The value was not as expected and was not changed. It is returned; `None` if there is no value.
+    /// The value was not as expected and was not changed. It is returned, if there is one.
     Differs(Option<VersionedValue>),
 }
 
@@ -63,14 +56,14 @@ impl SharedValue {
     }
 
     /// Lets the server delete the value when no client has used it for `time`, from the next write by this
-    /// handle on. Checks the time, without I/O.
+    /// handle. No I/O.
     ///
     /// * The value is deleted after `time` without use, never earlier, and at most a quarter of `time` later,
-    ///   plus the server's own delays. After that a read finds no value.
-    /// * A read or a write by any client is a use. A watch uses the value once a TTL.
-    /// * `time` is at least two TTLs, and at most 366 days.
-    /// * The last write decides: a handle with another time sets that time, and a handle without a time lets
-    ///   the value remain. Clones that were made before this call have no time.
+    ///   plus the server's own delays.
+    /// * A read or a write by any client is a use. A watch is a use once a TTL.
+    /// * `time` is two TTLs to 366 days.
+    /// * The last write decides: also a handle without a time, or an earlier clone, which lets the value
+    ///   remain.
     ///
     /// # Errors
     /// * `InvalidArgument` (`time_to_idle`): the time is out of range.
@@ -92,12 +85,12 @@ impl SharedValue {
         Ok(self)
     }
 
-    /// Reads the value and its version; `None` if there is no value. One round trip. The read sees every
-    /// write that was confirmed before.
+    /// Reads the value and its version, if there is a value. One round trip. The read sees every write that
+    /// was confirmed before.
     ///
     /// # Errors
     /// * `Conflict`: the key contains something other than a value.
-    /// * `Unavailable`, `Forbidden`, `Closed`, `RuntimeGone`: see [`ErrorKind`](crate::ErrorKind).
+    /// * The errors of [every call](crate::ErrorKind).
     ///
     /// # Cancel safety
     /// The call only reads.
@@ -109,9 +102,8 @@ impl SharedValue {
     ///
     /// # Errors
     /// * `InvalidArgument` (`value`): the value is longer than 4,096 bytes.
-    /// * `Unavailable`: the value was not written.
-    /// * `OutcomeUnknown`: the value may have been written, or may be written later, over a newer value. If
-    ///   that matters, use [`compare_and_set`](Self::compare_and_set).
+    /// * `OutcomeUnknown`: it may have been written, or may be written later, over a newer value.
+    ///   [`compare_and_set`](Self::compare_and_set) prevents that.
     /// * The other errors of [`read`](Self::read).
     ///
     /// # Cancel safety
@@ -122,15 +114,11 @@ impl SharedValue {
         self.handle.in_context("write", written.await.and_then(unconditional))
     }
 
-    /// Writes the value only while `hold` exists on the server. In all other respects, the call is the same as
-    /// [`write`](Self::write).
-    ///
-    /// The server checks the hold in the same step as the write. So this is a fence without a database: as
-    /// soon as another client may hold the lock, the write fails.
+    /// Writes the value only while `hold` exists on the server, which checks it in the same step. This is a
+    /// fence without a database: as soon as another client may hold the lock, the write fails.
     ///
     /// # Errors
-    /// * `Lost`: the hold was lost. Nothing was written.
-    /// * `NotHeld`: the hold was released. Nothing was written.
+    /// * `Lost`, `NotHeld`: as [`check`](Hold::check). Nothing was written.
     /// * `InvalidArgument` (`hold`): the hold is on another coordinator, or on several keys of this one.
     /// * `Unsupported`: [`held_writes`](crate::Capabilities::held_writes) is false, and the hold has another
     ///   key than the value.
@@ -174,11 +162,10 @@ impl SharedValue {
         self.handle.in_context("delete", self.handle.delete().await)
     }
 
-    /// Watches the value: a live, cached view.
+    /// Watches the value.
     ///
     /// # Errors
-    /// * `Unavailable`: the server does not answer within twice the request timeout.
-    /// * The other errors of [`read`](Self::read).
+    /// As [`read`](Self::read). `Unavailable` comes within twice the request timeout.
     ///
     /// # Cancel safety
     /// A dropped call ends the watch.
@@ -210,7 +197,6 @@ impl SharedValue {
 
 addressed!(SharedValue, self => self.handle.cell);
 
-/// Marks the version of a cell with its address.
 fn at(address: &Address, cell: Option<VersionedValue>) -> Option<VersionedValue> {
     cell.map(|cell| VersionedValue { version: cell.version.at(address), ..cell })
 }

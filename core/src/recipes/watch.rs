@@ -12,16 +12,14 @@ use crate::client::Client;
 use crate::error::Result;
 use crate::watched::Watched;
 
-/// A live view of a state on the coordinator: `Watch<Option<Leader>>` of an election,
-/// `Watch<Vec<GroupMember>>` of a group, `Watch<Option<VersionedValue>>` of a value.
+/// A live view of a state: `Watch<Option<Leader>>` of an election, `Watch<Vec<GroupMember>>` of a group,
+/// `Watch<Option<VersionedValue>>` of a value.
 ///
 /// The latest state always arrives, and versions and terms only rise. A slow reader skips states in between.
+/// The client reads the state after each change, after each new connection, and at least once a TTL.
 ///
-/// *Protocol.* The client reads the state after each change, after each new connection, and at least once a
-/// TTL. All watches of the same state in one client share these reads.
-///
-/// A watch does not depend on the lease, and a drop ends it. A clone has the same last answer, and continues
-/// independently.
+/// A watch does not depend on the lease, and a drop ends it. A clone continues independently from the same
+/// last answer.
 ///
 /// ```
 /// # use latchwork_core::{connect, Config, Result, memory};
@@ -87,7 +85,6 @@ where
 }
 
 impl<T: Clone + PartialEq + Send + Sync + 'static> Watch<T> {
-    /// `read` converts the state to an answer.
     pub(super) async fn open<S: Clone + Send + Sync + 'static>(
         client: &Arc<Client>,
         address: &Address,
@@ -100,13 +97,13 @@ impl<T: Clone + PartialEq + Send + Sync + 'static> Watch<T> {
         Ok(Self { address: address.clone(), source, answered: None })
     }
 
-    /// Returns the last known state, without a request. It may be old during an outage
+    /// Returns the last known state, without a request. During an outage it may be old
     /// ([`is_current`](Self::is_current)).
     ///
     /// # Errors
     /// The reason why the watch has ended.
     /// * `Lost` (`Forgotten`): the server lost its data.
-    /// * `Closed`, `Forbidden`, `Conflict`, `Misconfigured`: see [`ErrorKind`](crate::ErrorKind).
+    /// * `Closed`, `Forbidden`, `Conflict`, `Misconfigured`.
     pub fn latest(&self) -> Result<T> {
         self.source.latest()
     }
@@ -116,8 +113,8 @@ impl<T: Clone + PartialEq + Send + Sync + 'static> Watch<T> {
         self.source.is_current()
     }
 
-    /// Waits until the state differs from the last answer, and returns it. The first call returns at once. A
-    /// call waits during an outage.
+    /// Waits until the state differs from the last answer, and returns it. The first call returns at once. It
+    /// also waits during an outage.
     ///
     /// # Errors
     /// As [`latest`](Self::latest), and `RuntimeGone`.
@@ -141,13 +138,10 @@ impl<T: Clone + PartialEq + Send + Sync + 'static> Watch<T> {
 }
 
 impl Watch<Vec<GroupMember>> {
-    /// Waits as [`changed`](Self::changed), and returns the differences to the last answer of either method.
-    /// At the first call all members are in `joined`.
+    /// Waits as [`changed`](Self::changed), and returns the differences from the last answer of either
+    /// method. The first call has all members in `joined`.
     ///
-    /// # Errors
-    /// As [`changed`](Self::changed).
-    ///
-    /// # Cancel safety
+    /// # Errors and cancel safety
     /// As [`changed`](Self::changed).
     pub async fn changes(&mut self) -> Result<GroupChanges> {
         let before = self.answered.clone().unwrap_or_default();

@@ -1,5 +1,3 @@
-//! Watchers of the same state share the watch of their client.
-
 use std::sync::Arc;
 
 use tokio::sync::watch;
@@ -17,7 +15,6 @@ pub(super) struct Watcher<S> {
 }
 
 impl<S: Clone + Send + Sync> Watcher<S> {
-    /// Waits for the first read.
     pub(super) async fn open(client: &Arc<Client>, watched: Arc<Watched<S>>) -> Result<Self> {
         let mut views = watched.views();
         let read = async {
@@ -44,7 +41,6 @@ impl<S: Clone + Send + Sync> Watcher<S> {
         matches!(*self.views.borrow(), View::Read(_, true))
     }
 
-    /// Waits until `of` the state differs from `answered`.
     pub(super) async fn next<T: Clone + PartialEq>(
         &mut self,
         answered: &mut Option<T>,
@@ -64,7 +60,7 @@ impl<S: Clone + Send + Sync> Watcher<S> {
         Ok(next)
     }
 
-    /// [`news`](Self::news) waits for later states.
+    /// Returns the state, so that [`news`](Self::news) waits for later ones.
     pub(super) fn glance(&mut self) -> Result<S> {
         seen(&self.views.borrow_and_update())
     }

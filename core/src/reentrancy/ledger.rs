@@ -1,13 +1,13 @@
-//! The holds of owners, as a value without I/O. `docs/protocol/reentrancy.md` explains it.
+//! The holds of owners, as a value without I/O (`docs/protocol/reentrancy.md`).
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// A guard carries its generation, so that a release from another generation does nothing
+/// Each guard carries it, so that a release from another generation does nothing
 /// (OWNER-GUARD-CARRIES-GENERATION).
 pub(crate) type Generation = u64;
 
-/// A mutex has only `Exclusive`.
+/// A mutex uses only `Exclusive`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Mode {
     Exclusive,
@@ -44,17 +44,16 @@ impl Counts {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Entrant<H> {
-    /// Counted. Begin an acquisition in the background, which reports [`Ledger::acquired`] or
+    /// Counted. Start an acquisition in the background, which reports [`Ledger::acquired`] or
     /// [`Ledger::gave_up`].
     Acquire(Generation),
     /// Counted. An acquisition is under way (OWNER-ONE-ACQUISITION).
     Join(Generation),
-    /// An acquisition is under way that does not fit: it is to read and this task asks to write, or it is
-    /// being undone. Enter again after its end.
+    /// The running acquisition does not fit: it is to read and this task asks to write, or it is being
+    /// undone. Enter again after its end.
     Later(Generation),
     /// Counted. A writer may read.
     Again(Generation, H),
-    /// The owner would wait for itself.
     Deadlock,
 }
 
@@ -74,19 +73,19 @@ pub(crate) enum Progress<H> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Left<H> {
     Remaining,
-    /// Readers remain.
+    /// Readers remain: downgrade the node.
     Downgrade(H),
-    /// The entry is removed already, so that a later acquisition is a new one (OWNER-RELEASE-REMOVES-ENTRY).
+    /// The entry is removed already (OWNER-RELEASE-REMOVES-ENTRY).
     Last(H),
     /// No task waits any more, or only readers wait for a writer's acquisition
-    /// (OWNER-ACQUIRES-IN-BACKGROUND). The entry remains until it is undone, so that no other acquisition of
-    /// this owner starts before.
+    /// (OWNER-ACQUIRES-IN-BACKGROUND). The entry remains until the acquisition is undone, so that no other
+    /// one of this owner starts before.
     Unwanted,
     /// OWNER-GUARD-CARRIES-GENERATION.
     Stale,
 }
 
-/// `K` names an owner and a key.
+/// The holds by `K`: an owner and a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ledger<K: Eq + Hash, H> {
     entries: HashMap<K, OwnerEntry<H>>,
@@ -98,7 +97,7 @@ impl<K: Eq + Hash + Clone, H: Clone> Ledger<K, H> {
         Self { entries: HashMap::new(), last: 0 }
     }
 
-    /// A lost hold's entry is cleared first (OWNER-LOSS-CLEARS-ENTRY).
+    /// Clears a lost hold's entry first (OWNER-LOSS-CLEARS-ENTRY).
     pub(crate) fn enter(&mut self, key: &K, mode: Mode, is_lost: impl FnOnce(&H) -> bool) -> Entrant<H> {
         match self.entries.get_mut(key) {
             Some(OwnerEntry::Acquiring { generation, mode: acquires, wanted, counts, .. }) => {
@@ -147,7 +146,7 @@ impl<K: Eq + Hash + Clone, H: Clone> Ledger<K, H> {
         }
     }
 
-    /// Returns false if no waiter remains: then the acquisition must be given up.
+    /// Returns false if no waiter remains: the acquisition must be given up.
     pub(crate) fn acquired(&mut self, key: &K, of: Generation, hold: H) -> bool {
         match self.entries.get_mut(key) {
             Some(entry @ OwnerEntry::Acquiring { wanted: true, .. }) if entry.generation() == of => {
@@ -158,7 +157,7 @@ impl<K: Eq + Hash + Clone, H: Clone> Ledger<K, H> {
         }
     }
 
-    /// The waiters enter again.
+    /// The acquisition has failed: the waiters enter again.
     pub(crate) fn gave_up(&mut self, key: &K, of: Generation) {
         if let Some(entry @ OwnerEntry::Acquiring { .. }) = self.entries.get(key)
             && entry.generation() == of
@@ -167,7 +166,7 @@ impl<K: Eq + Hash + Clone, H: Clone> Ledger<K, H> {
         }
     }
 
-    /// A guard is released, or a waiter is dropped.
+    /// For a released guard, or a dropped waiter.
     pub(crate) fn leave(&mut self, key: &K, of: Generation, mode: Mode) -> Left<H> {
         let Some(entry) = self.entries.get_mut(key).filter(|entry| entry.generation() == of) else {
             return Left::Stale;
@@ -195,7 +194,7 @@ impl<K: Eq + Hash + Clone, H: Clone> Ledger<K, H> {
         }
     }
 
-    /// A writing guard becomes a reading one. Never returns [`Left::Last`].
+    /// Turns a writing guard into a reading one. Never returns [`Left::Last`].
     pub(crate) fn convert(&mut self, key: &K, generation: Generation) -> Left<H> {
         match self.entries.get_mut(key) {
             Some(OwnerEntry::Held { generation: current, counts, .. }) if *current == generation => {
@@ -206,14 +205,14 @@ impl<K: Eq + Hash + Clone, H: Clone> Ledger<K, H> {
         self.leave(key, generation, Mode::Exclusive)
     }
 
-    /// For a fault of the model.
+    /// For a fault that the model injects.
     #[cfg(test)]
     #[allow(dead_code, reason = "the model of owners includes this file")]
     pub(super) fn generation(&self, key: &K) -> Option<Generation> {
         self.entries.get(key).map(OwnerEntry::generation)
     }
 
-    /// For the model, since a map has no hash.
+    /// For the model: a map has no hash.
     #[cfg(test)]
     #[allow(dead_code, reason = "the model of owners includes this file")]
     pub(super) fn hash_of<S: std::hash::Hasher>(&self, key: &K, state: &mut S)

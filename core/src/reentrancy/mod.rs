@@ -1,5 +1,4 @@
-//! The ledger of an owner's holds is a value without I/O, so that a model can run every order of events on
-//! the real code.
+//! Owners of holds. The ledger does no I/O, so that a model can run every order of events on the real code.
 
 mod ledger;
 mod owner;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// An owner of reentrant holds: an explicit value, never a thread or a task (REENTRY-OWNER).
 ///
 /// A call names its owner by [`Acquire::by`](crate::recipes::Acquire::by). An owner exists in one process;
-/// listings show its label. Clones are the same owner: for nested calls, pass a clone, or keep it in your own
+/// listings show its label. Clones are the same owner: pass one to nested calls, or keep it in a
 /// `tokio::task_local!`.
 #[derive(Clone)]
 pub struct Owner {
@@ -16,7 +16,7 @@ pub struct Owner {
 static LAST: AtomicU64 = AtomicU64::new(0);
 
 impl Owner {
-    /// Makes a new owner. Two owners with the same label are different owners.
+    /// Makes a new owner, which differs from all others, also with the same label.
     ///
     /// Acquisitions fail with `InvalidArgument` if the label is empty, is longer than 4 KiB, or contains a
     /// control character or a character that changes the text direction.

@@ -15,7 +15,7 @@ pub(crate) type OwnedKey = (Owner, Address);
 pub(crate) struct Owners {
     client: Arc<Client>,
     ledger: Mutex<Ledger<OwnedKey, Arc<HeldNode>>>,
-    // Any owner's acquisition ends, waits in the queue, or becomes unwanted.
+    // Notified when any acquisition of an owner ends, waits in the queue, or becomes unwanted.
     changed: Notify,
 }
 
@@ -50,7 +50,7 @@ impl Owners {
         self.changed.notify_waiters();
     }
 
-    /// False if no task waits any more.
+    /// Returns false if no task waits any more.
     pub(super) fn acquired(&self, key: &OwnedKey, generation: Generation, node: Arc<HeldNode>) -> bool {
         let wanted = self.ledger.lock().acquired(key, generation, node);
         self.changed.notify_waiters();

@@ -9,23 +9,20 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::held_node::HeldNode;
 use crate::hold::{Ended, Tenure};
 
-/// A drop releases the hold in the background.
+/// One guard's share of its owner's node. A drop releases it in the background.
 pub(crate) struct Share {
     owners: Arc<Owners>,
     key: OwnedKey,
     generation: Generation,
     mode: Mode,
-    // All holds of the owner share it.
     pub(crate) held: Arc<HeldNode>,
-    // Ends with this share.
     pub(crate) tenure: Arc<Tenure>,
-    // Set at the end of the share.
     left: OnceLock<Left<Arc<HeldNode>>>,
 }
 
 impl Share {
     /// Acquires by `acquire` in the background, unless the owner holds or another of its tasks acquires.
-    /// `None` if `acquire` was refused.
+    /// `None`: `acquire` was refused.
     pub(crate) async fn enter<F>(
         owners: &Arc<Owners>,
         key: OwnedKey,
@@ -74,8 +71,8 @@ impl Share {
         self.owners.count(&self.key) == 1
     }
 
-    /// The owner's last hold frees the node, and its last writing hold turns the node into a reader's. Every
-    /// call waits until the server has confirmed that.
+    /// The owner's last hold frees the node, and its last writing hold downgrades it. Every call waits until
+    /// the server has confirmed that.
     pub(crate) async fn release(&self) -> Result<Ended> {
         let (first, left) = self.leave();
         if let Some(lost @ Ended::Lost(_)) = self.tenure.by_its_owner() {
@@ -93,7 +90,7 @@ impl Share {
         }
     }
 
-    /// Reading holds of the owner remain.
+    /// For an owner whose reading holds remain.
     async fn downgrade_node(&self, node: &HeldNode, first: bool) -> Result<Ended> {
         if node.is_kept() {
             // The writer has finished, and other clients must not read yet.
@@ -116,7 +113,6 @@ impl Share {
         }
     }
 
-    /// The owner's last writing hold downgrades the node.
     pub(crate) async fn downgrade(mut self) -> Result<Self> {
         self.tenure.check()?;
         let left = self.owners.convert(&self.key, self.generation);

@@ -1,9 +1,9 @@
 //! A background task runs an owner's acquisition, and the owner's tasks wait for its end
-//! (OWNER-ACQUIRES-IN-BACKGROUND). In the future of the first task, it would stop while that future is not
-//! polled (for example in a `select!`), and block every later task of the owner.
+//! (OWNER-ACQUIRES-IN-BACKGROUND). In the future of the first task it would stop while that task does not
+//! poll it, and block all later tasks of the owner.
 //!
-//! The background task drops its attempt when no waiter is counted any more. Only after the clean-up may the
-//! owner acquire again, so that a try does not meet its own old node.
+//! The background task drops its attempt when no waiter is counted any more. The owner may acquire again
+//! after the clean-up, so that a try does not meet its own old node.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub(crate) struct Bounds {
     pub(crate) fail_fast: bool,
 }
 
-/// A drop ends the wait.
+/// A task's wait, which a drop ends.
 pub(super) struct Waiting {
     owners: Arc<Owners>,
     key: OwnedKey,
@@ -50,13 +50,13 @@ impl Waiting {
         waiting
     }
 
-    /// The running acquisition does not fit.
+    /// Waits for the end of an acquisition that does not fit.
     pub(super) fn later(owners: &Arc<Owners>, key: &OwnedKey, generation: Generation) -> Self {
         let (owners, key) = (Arc::clone(owners), key.clone());
         Self { owners, key, generation, mode: None, answer: None }
     }
 
-    /// The acquisition has this waiter's options.
+    /// Starts the acquisition, with this waiter's options.
     pub(super) fn begin<F>(
         owners: &Arc<Owners>,
         key: &OwnedKey,
@@ -83,7 +83,6 @@ impl Waiting {
                 None => Waited::Refused,
             });
             drop(acquiring);
-            // The first task may be gone.
             let _ = sender.send(answer);
         };
         owners.client().cleanup.beside(work.in_current_span());
@@ -95,8 +94,8 @@ impl Waiting {
         let Bounds { deadline, patience, fail_fast } = bounds;
         let (client, clock) = (self.owners.client(), self.owners.client().clock());
         let began = self.answer.is_some();
-        // The background task applies the deadline, and reports why it passed. The longer wait is for a
-        // runtime that no thread drives.
+        // The background task applies the deadline, and knows why it passed. The longer wait is for a runtime
+        // that no thread drives.
         let deadline = if began { deadline + client.request_timeout } else { deadline };
         let ended = self.owners.until(&self.key, self.generation, |progress| match progress {
             // A try would have to wait for the same clients.
@@ -134,7 +133,7 @@ impl Waiting {
 }
 
 impl Waiting {
-    /// The lease is not renewed, and a running task would have given up on a silent server.
+    /// Returns when no thread drives the runtime: a running task would have given up on a silent server.
     async fn undriven(&self) {
         let client = self.owners.client();
         let clock = client.clock();
@@ -142,8 +141,8 @@ impl Waiting {
         let mut end = clock.now() + patience;
         while clock.now() < end {
             clock.sleep_until(end).await;
-            // The placeholder lease of a lazy client has no deadline yet. After a lost lease the task
-            // continues with a new one.
+            // A lazy client's placeholder lease has no deadline. After a lost lease the task continues with a
+            // new one.
             end = client.lease().deadline() + patience;
         }
     }
@@ -172,7 +171,7 @@ pub(super) fn give_back(left: &Left<Arc<HeldNode>>) {
     }
 }
 
-/// If it is dropped early, also with its runtime, the waiters enter again.
+/// A drop before the end lets the waiters enter again, also at the end of the runtime.
 struct Sharing {
     owners: Arc<Owners>,
     key: OwnedKey,
@@ -188,7 +187,7 @@ impl Sharing {
     fn done(&self, held: HeldNode) -> Waited {
         // Without a waiter, the node is dropped here, which gives it back.
         self.owners.acquired(&self.key, self.generation, Arc::new(held));
-        // Only a waiter whose entry has disappeared since (a loss, then another task's entry) gets this.
+        // Only a waiter whose entry has disappeared since gets this (a loss, then another task's entry).
         Waited::Over
     }
 
@@ -200,7 +199,6 @@ impl Sharing {
 
 impl Drop for Sharing {
     fn drop(&mut self) {
-        // Does nothing after the end.
         self.owners.gave_up(&self.key, self.generation);
     }
 }

@@ -1,5 +1,3 @@
-//! The reader of watched cells.
-
 use std::time::Duration;
 
 use super::Reader;
@@ -7,18 +5,14 @@ use crate::address::Address;
 use crate::contracts::{Backend, ChangeWatch, Incarnation, Lease, TimeToIdle, VersionedValue};
 use crate::error::{Error, LostReason, Result};
 
-/// Reads a cell.
 #[derive(Debug, Default)]
 pub(crate) struct CellReader {
-    // The highest version that was read.
     last: u64,
-    // The server that had the cell at the last read, as far as the client knew then.
+    // The server that had the cell at the last read.
     server: Option<Server>,
-    // The time to idle of the cell at the last read.
     idle: Option<TimeToIdle>,
 }
 
-/// A server, by what changes when it loses data.
 #[derive(Debug)]
 struct Server {
     incarnation: Incarnation,
@@ -30,7 +24,7 @@ impl Server {
         Self { incarnation: backend.incarnation(), lease: backend.lease() }
     }
 
-    /// Whether a cell that is missing now may have been lost with the server's data, and not deleted.
+    /// Whether a missing cell may have been lost with the server's data, and not deleted.
     fn may_have_forgotten(&self, now: &Incarnation) -> bool {
         match (&self.incarnation, now) {
             (Incarnation::Started(before), Incarnation::Started(now)) => before != now,
@@ -48,7 +42,7 @@ impl Reader for CellReader {
     }
 
     async fn read(&mut self, backend: &dyn Backend, cell: &Address) -> Result<Self::State> {
-        // Before the read, so that a server that is replaced after its answer is seen at the next read.
+        // Read before the cell: a replacement of the server after its answer is seen at the next read.
         let server = Server::of(backend);
         let cell = backend.read_cell(cell).await?;
         let forgotten = match &cell {

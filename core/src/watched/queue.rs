@@ -11,7 +11,6 @@ const PAGE: usize = 500;
 #[derive(Debug)]
 pub(crate) struct QueueReader {
     seen: Arc<[QueueEntry]>,
-    // The highest sequence number that was read.
     highest: u64,
 }
 
@@ -37,7 +36,7 @@ impl Reader for QueueReader {
             }
             _ => list_all(backend, queue).await?,
         };
-        // An age would differ at each read.
+        // The age would differ at each read.
         entries.iter_mut().for_each(|entry| entry.age = None);
         self.note(entries.into())?;
         Ok(Arc::clone(&self.seen))
@@ -63,7 +62,7 @@ pub(crate) async fn list_all(backend: &dyn Backend, queue: &Address) -> Result<V
     list_behind(backend, queue, EntryPage::new(0, PAGE)).await
 }
 
-/// Pages have the size of the first one.
+/// All pages have the size of the first one.
 pub(crate) async fn list_behind(
     backend: &dyn Backend,
     queue: &Address,

@@ -8,19 +8,18 @@ use parking_lot::RwLock;
 use super::state::LeaseState;
 use crate::clock::{Clock, Moment};
 
-/// Sync, unlike a `BoxFuture`: tasks share it.
 pub(crate) type StateChange<'a> = Pin<Box<dyn Future<Output = LeaseState> + Send + Sync + 'a>>;
 
 pub(crate) trait Part: Send + Sync {
     fn state(&self) -> LeaseState;
-    /// Without another renewal, by its clock at this call.
+    /// The time without another renewal, by its clock at this call.
     fn left(&self) -> Duration;
     fn ttl(&self) -> Duration;
     fn changed(&self, seen: LeaseState) -> StateChange<'_>;
     fn place(&self) -> String;
 }
 
-/// The first loss of a part stays.
+/// The first loss of a part stays the reason.
 #[derive(Default)]
 pub(super) struct Joint {
     parts: RwLock<Vec<Arc<dyn Part>>>,
@@ -57,7 +56,7 @@ impl Joint {
 
     /// The parts may have other clocks.
     pub(super) fn deadline(&self, clock: &Clock) -> Moment {
-        // Read first: so the result is never later than the deadline of a part.
+        // Read first, so that the result is never later than the deadline of a part.
         let now = clock.now();
         let left = self.parts.read().iter().map(|part| part.left()).min();
         left.map_or(Moment::NEVER, |left| now + left)

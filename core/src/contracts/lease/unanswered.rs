@@ -1,6 +1,6 @@
 use crate::clock::Moment;
 
-/// A lease is renewed three times in its TTL; further renewals share the last slot.
+/// A lease is renewed three times in its TTL. Further renewals share the last slot.
 #[derive(Debug)]
 pub(super) struct Unanswered {
     first: Renewal,

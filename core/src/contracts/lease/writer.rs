@@ -9,7 +9,7 @@ use crate::clock::{Clock, Moment};
 use crate::decide::valid_until;
 use crate::error::LostReason;
 
-/// Writes and reads a [`Lease`]. The backend that renews the lease keeps the writer, and gives out the lease.
+/// Writes and reads a [`Lease`]. The backend keeps the writer, and gives out the lease.
 #[derive(Clone, Debug)]
 pub struct LeaseWriter(Lease);
 
@@ -19,7 +19,7 @@ impl LeaseWriter {
         Self(Lease::until(clock, ttl, sent, valid_until(sent, ttl)))
     }
 
-    /// For a coordinator that connects lazily: suspended, and never lost by time.
+    /// Creates the lease of a coordinator that connects lazily: suspended, and never lost by time.
     pub(crate) fn pending(clock: Clock, ttl: Duration) -> Self {
         let lease = Lease::until(clock, ttl, Moment::PAST, Moment::NEVER);
         lease.0.due.store(Moment::PAST.as_nanos(), Ordering::Release);
@@ -51,7 +51,7 @@ impl LeaseWriter {
     }
 
     /// Records a renewal that was sent at `sent` and is late unless it is answered by `due`. A second renewal
-    /// neither defers the first one's due time, nor is settled by the first one's answer.
+    /// does not defer the first one's `due`, and is not settled by the first one's answer.
     pub fn awaiting(&self, sent: Moment, due: Moment) {
         let inner = self.inner();
         let mut unanswered = inner.unanswered.lock();
@@ -71,8 +71,7 @@ impl LeaseWriter {
     }
 
     /// Records that the reply to a request sent at `sent` proves the lease. Returns false, and changes
-    /// nothing, if the lease is lost when the reply is processed (QUEUE-LATE-REPLY-REVIVES-NOTHING,
-    /// LEASE-LOST-IS-FINAL).
+    /// nothing, if the lease is lost by now (QUEUE-LATE-REPLY-REVIVES-NOTHING, LEASE-LOST-IS-FINAL).
     pub fn proven(&self, sent: Moment) -> bool {
         self.proven_until(sent, valid_until(sent, self.ttl()))
     }
@@ -92,8 +91,7 @@ impl LeaseWriter {
         if before != LeaseState::Live {
             inner.changed.notify_waiters();
         }
-        // A reader may have seen the old deadline pass since. Then the lease is lost, even if the new
-        // deadline is later.
+        // If a reader has seen the old deadline pass since, the lease is lost.
         inner.ended.get().is_none()
     }
 
@@ -106,8 +104,8 @@ impl LeaseWriter {
         inner.changed.notify_waiters();
     }
 
-    /// Wakes all waiters on this lease to read the clock again. Call it at every renewal tick, since timers
-    /// do not count a machine's sleep (LEASE-CLOCK-COUNTS-SLEEP).
+    /// Wakes all waiters on this lease to read the clock again. Call it at every renewal: timers do not count
+    /// a machine's sleep (LEASE-CLOCK-COUNTS-SLEEP).
     pub fn tick(&self) {
         let inner = self.inner();
         if inner.state() != LeaseState::Live {
