@@ -53,8 +53,8 @@ async fn try_for(host: &Coordinator, key: &str) -> Result<Option<MutexGuard>> {
     let lock = host.mutex(key)?;
     // The job takes 10 ms: without the minimum, the host with the late clock would run it again.
     match lock.try_acquire().min_hold(TAKEN).await? {
-        // ZooKeeper may refuse all tries of the same instant. In the queue, one host is first, and the others
-        // give up long before the lock is free again.
+        // ZooKeeper may refuse all simultaneous tries. In the queue, one host is first, and the others give
+        // up long before the lock is free again.
         None if !host.capabilities().clean_try => {
             match lock.acquire().min_hold(TAKEN).within(TAKEN / 3).await {
                 // Another host runs the job. (An outage gives `Unavailable`.)

@@ -6,8 +6,8 @@
 //! cargo run --example fenced_write -- redis://localhost   # or zookeeper://…, or etcd://… with --features etcd
 //! ```
 //!
-//! No lock with a lease prevents the late write: a process may stop for any length of time between its last
-//! check of the lock and the write (a virtual machine moves, a laptop sleeps, `kill -STOP`).
+//! No lock with a lease prevents the late write: a process may stop for any time between its last check and
+//! the write (a laptop sleeps, `kill -STOP`).
 //!
 //! One row checks the token at each write, and loses Alice's update. The other row is claimed first, and
 //! refuses Alice.

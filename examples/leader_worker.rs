@@ -7,8 +7,8 @@
 //!
 //! Every instance joins the group of workers, and is a candidate in the election. The leader writes an
 //! assignment of the shards with its term, a fencing token, and the table refuses an older term: in a
-//! database, `WHERE term <= $1`. This check is enough because an assignment replaces the whole table and
-//! reads nothing from it. A leader that reads first must claim its term, as in `fenced_write`.
+//! database, `WHERE term <= $1`. This is enough because an assignment replaces the whole table. A leader that
+//! reads first must claim its term, as in `fenced_write`.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

@@ -5,8 +5,8 @@
 //! cargo run --example lock_many -- redis://localhost   # or zookeeper://…, or etcd://… with --features etcd
 //! ```
 //!
-//! Tellers name the accounts in the order of the transfer: from, to. If they locked them one by one in this
-//! order, they would soon deadlock. A `MultiLock` acquires in one order that is the same for all clients.
+//! Tellers name the accounts in the order of the transfer: from, to. With one lock after the other in this
+//! order, they would soon deadlock. A `MultiLock` acquires in one order for all clients.
 
 use std::sync::Mutex;
 use std::time::Duration;

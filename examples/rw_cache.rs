@@ -96,15 +96,14 @@ async fn fetch(day: u32) -> u32 {
 }
 
 /// Files on a shared disk. A refresh writes new files under its token, makes them current in one step, and
-/// removes the old ones, so a refresh that stops changes nothing for readers. Without the read lock, files
-/// could be removed between a reader's look-up and its read.
+/// removes the old ones. Without the read lock, files could be removed between a reader's look-up and its
+/// read.
 #[derive(Default)]
 struct Cache(Mutex<Disk>);
 
 #[derive(Default)]
 struct Disk {
     current: i64,
-    /// `None` while a refresh writes the files.
     files: BTreeMap<i64, Option<u32>>,
     refreshes: u32,
 }

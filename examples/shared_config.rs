@@ -70,7 +70,6 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// Returns how many it has seen before the last.
 async fn follow(config: SharedValue, last: String) -> Result<usize> {
     let mut view = config.watch().await?;
     for seen in 0.. {

@@ -22,7 +22,7 @@ use latchwork_core::{
     Address, Capabilities, Claim, Error, Eviction, Lease, ListedKey, Page, QueuePrefix, Result,
 };
 
-/// A client of an etcd cluster: one channel, one lease for all its nodes, and one stream of watches.
+/// A client of an etcd cluster: one channel, one lease for all its nodes, one stream of watches.
 pub struct EtcdBackend {
     client: Client,
 }
@@ -67,7 +67,7 @@ impl SequentialNodes for EtcdBackend {
 
     async fn list(&self, queue: &Address, page: EntryPage) -> Result<Vec<QueueEntry>> {
         let queue = self.queue(queue)?;
-        // As for a reader, because this reads the whole queue.
+        // Reads the whole queue, as a reader does.
         let (listing, limit) = list::read(self.driver(), &queue, Claim::Shared, Order::Oldest).await?;
         let claims: Vec<_> = listing.members.iter().map(|member| member.claim).collect();
         let marked = listing.members.iter().rposition(|member| member.marked).map_or(0, |last| last + 1);
@@ -81,7 +81,7 @@ impl SequentialNodes for EtcdBackend {
             }
             let members: Vec<_> = part.iter().map(|(_, member)| *member).collect();
             let values = data::read(self.driver(), &queue, &members).await?;
-            // A node that has left since the listing makes room for later nodes.
+            // Later nodes take the places of nodes that have left since the listing.
             entries.extend(part.into_iter().zip(values).filter_map(|((at, member), value)| {
                 let (node, data) = value?;
                 leases.push(member.lease);
@@ -181,7 +181,6 @@ impl Backend for EtcdBackend {
     }
 
     fn incarnation(&self) -> Incarnation {
-        // A write is confirmed once a majority of the members has it on disk.
         Incarnation::Durable
     }
 

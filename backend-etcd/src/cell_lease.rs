@@ -1,13 +1,12 @@
 //! The leases of idle cells (CELL-IDLE).
 //!
-//! An idle cell has a separate lease, whose id is made of the cell's key and the duration of the
-//! lease. So every client that reads the key sees which lease to renew, and that the lease does not
-//! belong to a client. The lease lasts a quarter longer than the cell's time to idle. A client
-//! renews it for a use, before the use is answered, unless it has renewed it within the last fifth
-//! of that duration. So the remaining time of the lease is at least the time to idle.
+//! The id of such a lease is made of the cell's key and the duration of the lease, so every client that reads
+//! the key knows which lease to renew. The lease lasts a quarter longer than the cell's time to idle. A
+//! client renews it before it answers a use, unless it did so within the last fifth of that duration. So at
+//! least the time to idle remains.
 //!
-//! A lease without a cell is not renewed, and expires. It is never revoked, because another client
-//! may be putting the cell on it.
+//! A lease without a cell is not renewed, and expires. It is never revoked, because another client may be
+//! putting the cell on it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,26 +20,23 @@ use tokio::time::timeout;
 use crate::driver::{Driver, Renewal, Txn, TxnResult};
 use crate::error::{Answer, Failure, as_read, late};
 
-/// The number of bits of an id for the lease's time in seconds: up to two years.
+/// The bits of an id for the lease's seconds: up to two years.
 const TIME_BITS: u32 = 26;
-/// The largest number of remembered leases. Beyond it, expired leases are forgotten.
+/// Beyond this number of remembered leases, expired ones are forgotten.
 const ROOM: usize = 1024;
 
-/// The lease of an idle cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct CellLease(i64);
 
 impl CellLease {
-    /// The lease of the cell with this key and time.
     pub(crate) fn of(key: &str, time: TimeToIdle) -> Self {
         let runs = time.get() + time.unreported();
         let seconds = runs.as_secs() + u64::from(runs.subsec_nanos() > 0);
         Self((hash(key) << TIME_BITS | seconds).cast_signed())
     }
 
-    /// The lease of the cell with this key, if this is the lease of an idle cell. The server
-    /// numbers the leases of clients: with a probability of 1 in 2^37, such a number looks like
-    /// this cell's lease.
+    /// The lease of the cell with this key, if the id has that form. An id that the server chose looks so
+    /// with a probability of 1 in 2^37.
     pub(crate) fn found(key: &str, lease: i64) -> Option<Self> {
         let is_one = lease > 0
             && lease.cast_unsigned() >> TIME_BITS == hash(key)
@@ -48,10 +44,9 @@ impl CellLease {
         is_one.then_some(Self(lease))
     }
 
-    /// The time to idle of a cell on this lease, rounded up like the lease to the next second.
-    /// `None`: no time to idle gives this number.
+    /// The time to idle of a cell on this lease, in whole seconds, rounded up. `None`: no time to idle gives
+    /// this number.
     pub(crate) fn time(self) -> Option<TimeToIdle> {
-        // The lease lasts five quarters of the time to idle.
         let time = self.runs() * 4 / 5;
         TimeToIdle::new(time.clamp(TimeToIdle::SHORTEST, TimeToIdle::LONGEST)).ok()
     }
@@ -69,7 +64,7 @@ fn hash(key: &str) -> u64 {
     hash >> (TIME_BITS + 1)
 }
 
-/// The times at which this client last renewed leases of cells.
+/// When this client last renewed leases of cells.
 #[derive(Debug)]
 pub(crate) struct CellLeases {
     driver: Driver,
@@ -82,8 +77,8 @@ impl CellLeases {
         Self { driver, clock, renewed: Mutex::default() }
     }
 
-    /// Makes a use count after the server has carried it out. Returns whether the lease exists. If
-    /// not, the cell has ended.
+    /// Makes a use count that the server has carried out. Returns `false` if the lease, and so the cell, has
+    /// ended.
     ///
     /// # Errors
     /// `Unavailable`: the use may not count.
@@ -102,7 +97,6 @@ impl CellLeases {
         }
     }
 
-    /// Renews the lease until a renewal counts (LEASE-RENEWAL-IN-ONE-TERM).
     async fn renew(&self, lease: CellLease) -> Answer<()> {
         let mut backoff = Backoff::new(Pauses::IN_REQUEST);
         loop {
@@ -120,12 +114,11 @@ impl CellLeases {
         }
     }
 
-    /// Puts a cell on its lease by this transaction, and makes this count as a use. The caller
-    /// limits the time. After a timeout, `sent` says whether the cell may have been written.
+    /// Puts a cell on its lease by this transaction, which counts as a use. The caller limits the time. After
+    /// a timeout, `sent` says whether the cell may have been written.
     ///
     /// # Errors
-    /// `Unavailable` if the cell was certainly not written, `OutcomeUnknown` if it may have been
-    /// written.
+    /// `Unavailable` if the cell was not written, `OutcomeUnknown` if it may have been written.
     pub(crate) async fn put(
         &self,
         lease: CellLease,
@@ -137,7 +130,7 @@ impl CellLeases {
             self.open(lease).await?;
             sent.store(true, Ordering::Release);
             let result = match self.driver.txn(txn(lease.0)).await {
-                // The lease has expired. The server has carried out nothing.
+                // The lease has expired, and the server has written nothing.
                 Err(Failure::LeaseGone) => {
                     sent.store(false, Ordering::Release);
                     self.forget(lease);
@@ -164,11 +157,10 @@ impl CellLeases {
         }
     }
 
-    /// Ensures that the lease exists.
     async fn open(&self, lease: CellLease) -> Result<()> {
         while !self.is_renewed(lease) {
             let sent = self.clock.now();
-            // A grant whose answer was lost leaves a lease, which expires.
+            // If the answer is lost, the lease expires.
             let granted = self.driver.grant_as(lease.0, lease.runs()).await;
             if granted.map_err(|failure| Error::from(as_read(failure)))? {
                 self.note(lease, sent);
@@ -180,7 +172,7 @@ impl CellLeases {
         Ok(())
     }
 
-    /// Whether the lease was renewed recently enough: at least the time to idle remains.
+    /// Whether at least the time to idle remains.
     fn is_renewed(&self, lease: CellLease) -> bool {
         let sent = self.renewed.lock().get(&lease).copied();
         sent.is_some_and(|sent| self.clock.now() < sent + lease.runs() / 5)
@@ -218,7 +210,7 @@ mod tests {
         let longest = CellLease::of("n/value/a", TimeToIdle::new(TimeToIdle::LONGEST).unwrap());
         assert_eq!(CellLease::found("n/value/a", longest.0), Some(longest));
         assert!(longest.0 > 0 && longest.runs() < TimeToIdle::LONGEST * 2);
-        // Numbers in the style of the server, and no lease.
+        // The server's style of numbers, and no lease.
         for other in [0, -1, 0x694d_9be1_0a6d_6c0a, i64::MAX, longest.0 & !((1 << TIME_BITS) - 1)] {
             assert_eq!(CellLease::found("n/value/a", other), None, "{other:x}");
         }

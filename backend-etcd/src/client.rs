@@ -1,6 +1,3 @@
-//! The state of one client: a connection, a lease for all its nodes, a stream of watches, and their
-//! tasks.
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,17 +15,15 @@ use crate::queue::context::NodeContext;
 use crate::session::revoke_in_time;
 use crate::watch::{Watches, recheck, stream};
 
-/// A client of etcd.
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) layout: Layout,
-    /// Shared with the nodes, so that the client's tasks run as long as any node exists.
+    /// Shared with the nodes: the client's tasks run while any node exists.
     pub(crate) nodes: Arc<NodeContext>,
     closing: CloseOnce,
 }
 
 impl Client {
-    /// Grants the client's lease, and starts its tasks.
     pub(crate) async fn open(
         driver: Driver,
         layout: Layout,
@@ -62,15 +57,13 @@ impl Client {
         Ok(Self { layout, nodes: Arc::new(nodes), closing: CloseOnce::default() })
     }
 
-    /// Ends the client's tasks, and revokes its lease if the close is orderly.
+    /// Revokes the client's lease if the close is orderly.
     pub(crate) async fn close(&self, how: Close) -> Result<()> {
         let (leases, driver) = (&self.nodes.leases, &self.nodes.driver);
         let begin = || {
             leases.stop();
-            // The last session, because the client is stopped.
             let session = leases.current();
-            // A client that crashed does not notice the end of its lease, which expires on the
-            // server.
+            // The lease of a client that crashed expires on the server.
             let orderly = how == Close::Orderly;
             if orderly {
                 session.lease.end(LostReason::Closed);

@@ -1,5 +1,3 @@
-//! What this backend reads of a configuration, and its fixed times.
-
 use std::time::Duration;
 
 use latchwork_core::backend::Transport;
@@ -7,26 +5,22 @@ use latchwork_core::{Config, ENDLESS, Error, Logins, Result};
 
 use crate::layout::Layout;
 
-/// The scheme of this backend's URLs, and its name in logs, metrics and reports.
 pub(crate) const NAME: &str = "etcd";
 
 const DEFAULT_PORT: u16 = 2379;
 
-/// How many operations one request has at most: etcd takes 128.
+/// etcd takes 128 operations in one request.
 pub(crate) const OPS_PER_TXN: usize = 100;
 
-/// The parts of a configuration that a client needs.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) endpoints: Vec<String>,
-    /// What secures the connections.
     pub(crate) transport: Transport,
     pub(crate) logins: Logins,
     pub(crate) request_timeout: Duration,
-    /// Off for tests only: the plain protocol then runs alone (see
-    /// [`fast_path`](crate::queue::fast_path)).
+    /// Off in tests of the plain protocol (see [`fast_path`](crate::queue::fast_path)).
     pub(crate) fast_path: bool,
-    /// A key of the namespace that no other client uses, for requests that change nothing.
+    /// A key that no other client uses, for requests that change nothing.
     pub(crate) scratch: String,
 }
 

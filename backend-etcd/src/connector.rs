@@ -1,5 +1,3 @@
-//! From a configuration to a connected client.
-
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -14,19 +12,18 @@ use crate::error::{Answer, Failure, late};
 use crate::layout::Layout;
 use crate::probe;
 
-/// The oldest etcd that has what this backend uses: watch ids that the client chooses, and compares
-/// over ranges.
+/// The first etcd with watch ids that the client chooses, and compares over ranges.
 const OLDEST: (u32, u32) = (3, 4);
-/// Servers that end when a transaction of reads alone is cancelled, as a dropped future or a timeout of
-/// any client does: up to 3.5.4 at once, in 3.5.5 and 3.5.6 when it was slow too.
+/// Servers that crash when a transaction of reads alone is cancelled by any client (a dropped future, a
+/// timeout): up to 3.5.4 always, 3.5.5 and 3.5.6 if it was also slow.
 const CRASHING: ((u32, u32), std::ops::Range<u32>) = ((3, 5), 0..7);
 
-/// Opens clients of etcd: `etcd://[user:password@]host[:port][,host…][?option=value&…]`, and `etcd+tls://` with the
-/// feature `tls`.
+/// Opens clients of etcd: `etcd://[user:password@]host[:port][,host…][?option=value&…]`, and `etcd+tls://`
+/// with the feature `tls`.
 ///
-/// [`Config::connect_timeout`] limits all steps of connecting: find a server that speaks HTTP/2 (the error names a Redis
-/// or ZooKeeper server), log in, check the version (3.4 or later) and the permissions under the namespace, and grant
-/// the client's lease.
+/// [`Config::connect_timeout`] limits all steps: find a server that speaks HTTP/2 (the error names a Redis or
+/// ZooKeeper server), log in, check the version (3.4 or later) and the permissions under the namespace, and
+/// grant the client's lease.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EtcdConnector;
 
@@ -37,8 +34,8 @@ pub fn connector() -> Arc<dyn Connector> {
 
 /// Deletes the namespace of this configuration, and returns the number of deleted keys.
 ///
-/// It deletes held locks and values too, without a warning to clients: use it for the namespace of one run, after its
-/// clients have ended.
+/// Deletes held locks and values without a warning: use it for the namespace of one run, after its clients
+/// have ended.
 ///
 /// # Errors
 /// * `Unavailable` or `OutcomeUnknown`: a part may be deleted. Call it again.
@@ -82,7 +79,7 @@ impl Connector for EtcdConnector {
     }
 }
 
-/// Returns a connector whose clients use only the plain protocol, for the tests of this crate.
+/// Returns a connector whose clients use only the plain protocol, for tests.
 #[cfg(feature = "controls")]
 pub fn connector_without_fast_path() -> Arc<dyn Connector> {
     Arc::new(WithoutFastPath)
@@ -126,7 +123,7 @@ async fn open(settings: &Settings, config: &Config) -> Result<Arc<dyn Backend>> 
     let (clock, mut backoff) = (Clock::system(), Backoff::new(Pauses::OUTAGE));
     loop {
         match log_in(settings, config).await {
-            // A server is there, but has no leader yet, or no time. The caller bounds the time.
+            // The server has no leader yet, or no time. The caller bounds the time.
             Err(error) if error.kind() == ErrorKind::Unavailable => {
                 tracing::debug!(%error, "etcd does not serve yet");
                 note_failure(&error);
@@ -156,7 +153,7 @@ async fn check_server(driver: &Driver, hosts: &[String]) -> Result<()> {
     let version = loop {
         let Status { version, leader, is_learner, .. } =
             driver.status().await.map_err(Error::from).map_err(|error| match error.kind() {
-                // The server speaks gRPC, and has none of etcd's methods.
+                // The server speaks gRPC, but not etcd's.
                 ErrorKind::Misconfigured => {
                     Error::wrong_server("etcd", "a gRPC server that is not etcd", "").because(error)
                 }
@@ -182,7 +179,7 @@ async fn check_server(driver: &Driver, hosts: &[String]) -> Result<()> {
 }
 
 fn check_version(version: &str) -> Result<()> {
-    // More text may follow the last number: 3.5.0-rc.1.
+    // For example 3.5.0-rc.1.
     let number = |part: &str| part.split(|c: char| !c.is_ascii_digit()).next().and_then(|n| n.parse().ok());
     let mut parts = version.split('.').map(|part| number(part).unwrap_or(0));
     let [major, minor, patch]: [u32; 3] = std::array::from_fn(|_| parts.next().unwrap_or(0));
@@ -199,8 +196,8 @@ fn check_version(version: &str) -> Result<()> {
     Err(Error::new(ErrorKind::Misconfigured, refused))
 }
 
-/// Asks for every permission, and changes nothing: etcd checks the permissions of both branches of
-/// a transaction, and this one puts its write into the branch that does not run.
+/// Asks for every permission, and changes nothing: etcd checks both branches, and the write is in the branch
+/// that does not run.
 async fn check_permissions(driver: &Driver, layout: &Layout, scratch: &str, operator: bool) -> Result<()> {
     let all = Range { prefix: layout.root(), order: Order::ByKey, limit: 1, keys_only: true };
     let txn = Txn {
@@ -222,10 +219,9 @@ async fn check_permissions(driver: &Driver, layout: &Layout, scratch: &str, oper
     })
 }
 
-/// Checks that the client talks to a member. etcd's grpc-proxy renews leases by its own clock and answers renewals from
-/// what it knows, so its answers prove no contact. It also replaces the ids of watches, which shows it.
+/// Checks that the client talks to a member. etcd's grpc-proxy answers renewals from what it knows, so its
+/// answers prove no contact. It also replaces the ids of watches, which shows that it is a proxy.
 async fn check_no_proxy(driver: &Driver, scratch: &str) -> Result<()> {
-    // A proxy numbers the watches of a stream from 0.
     const ID: i64 = 1 << 40;
     let key = scratch.as_bytes().into();
     let watch = Watch { id: ID, key, prefix: false, from: 0, only: EventKind::Deletes };
@@ -247,8 +243,8 @@ async fn check_no_proxy(driver: &Driver, scratch: &str) -> Result<()> {
     }
 }
 
-/// No request of a connect changes anything that matters, so an unknown outcome only means that no
-/// server answers.
+/// No request of a connect changes anything that matters, so an unknown outcome only means that no server
+/// answers.
 fn not_yet(error: Error) -> Error {
     error.of_harmless("etcd does not answer")
 }

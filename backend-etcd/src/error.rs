@@ -11,34 +11,28 @@ use latchwork_core::backend::Transport;
 use latchwork_core::{Error, ErrorKind, LostReason};
 use tonic::{Code, Status};
 
-/// Why a request failed: the cases that the backend handles, and all others as the user sees them.
+/// The failures that the backend handles, and all others as the user sees them.
 #[derive(Clone, Debug)]
 pub(crate) enum Failure {
-    /// The server does not know the lease, and has carried out no part of the request.
+    /// The server does not know the lease, and has carried out nothing.
     LeaseGone,
-    /// The server has no space. It checks its quota before it proposes a write, and again when it applies it.
-    /// The second check comes after the write, so the request may have been carried out. No part of it arrives
-    /// later.
+    /// The server has no space. It checks its quota before and after a write, so the request may have been
+    /// carried out. Nothing arrives later.
     Full(Error),
-    /// The reply is too long to be read. The server has carried out the request, and no part of it arrives
-    /// later.
+    /// The server has carried out the request, but the reply is too long to be read.
     TooLong(Error),
-    /// Another error.
     Other(Error),
 }
 
 impl Failure {
-    /// Returns whether no server has received the request.
     pub(crate) fn was_not_sent(&self) -> bool {
         matches!(self, Failure::Other(error) if error.kind() == ErrorKind::Unavailable)
     }
 
-    /// Returns whether the server has refused a log-in because it has no users.
     pub(crate) fn asks_for_no_login(&self) -> bool {
         matches!(self, Failure::Other(error) if error.to_string().contains("authentication is not enabled"))
     }
 
-    /// Returns the error for the caller of a write.
     pub(crate) fn of_write(self) -> Error {
         match self {
             Failure::Full(error) => {
@@ -93,7 +87,7 @@ impl From<ClientError> for Failure {
             return Failure::LeaseGone;
         }
         let ClientError::GRpcStatus(status) = &error else {
-            // Errors of the crate itself: a broken stream, or an endpoint that cannot be used.
+            // Errors of the crate itself: a broken stream, or an unusable endpoint.
             return Failure::Other(
                 Error::new(ErrorKind::OutcomeUnknown, outage(&error).unwrap_or("the connection failed"))
                     .because(error),
@@ -125,9 +119,9 @@ impl From<ClientError> for Failure {
                 let what = "the reply is too long: the prefix of this queue has too many or too large keys";
                 return Failure::TooLong(misconfigured(what).because(error));
             }
-            // The revision of a read of several pages: the next try reads another revision.
+            // The revision of a read of several pages: the next try reads another one.
             Code::OutOfRange if says("has been compacted") => unanswered(ErrorKind::Unavailable),
-            // The answer would be the same if the request were sent again.
+            // Another try would give the same answer.
             Code::InvalidArgument | Code::FailedPrecondition | Code::OutOfRange | Code::Unimplemented => {
                 misconfigured(text)
             }
@@ -143,7 +137,7 @@ impl From<ClientError> for Failure {
     }
 }
 
-/// Returns the form of an outage, as far as the errors of the client crate's layers show it.
+/// The form of an outage, as far as the errors of the crate's layers show it.
 fn outage(error: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
     let mut cause = Some(error);
     while let Some(error) = cause {
@@ -158,7 +152,7 @@ fn outage(error: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
                 _ => {}
             }
         }
-        // The layers below the client crate have only texts.
+        // Deeper layers have only texts.
         if error.source().is_none() {
             let text = error.to_string();
             let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
@@ -178,45 +172,39 @@ const REFUSED: &str = "the connection was refused";
 pub(crate) const SILENT: &str = "the server was silent";
 const CLOSED: &str = "the connection was closed";
 
-/// Returns whether the server has answered one of these texts.
 fn says(error: &ClientError, texts: &[&str]) -> bool {
     matches!(error, ClientError::GRpcStatus(status) if texts.iter().any(|text| status.message().contains(text)))
 }
 
-/// Returns whether the server refused a log-in because a user or role has changed since: it has carried out no
-/// part of the request. With tokens that the server signs (JWT) this lasts until the client logs in again.
+/// The server refused a log-in, and carried out nothing, because a user or role has changed. With signed
+/// tokens (JWT) this lasts until the client logs in again.
 pub(crate) fn is_older_than_the_roles(error: &ClientError) -> bool {
-    // The first text is from servers before 3.5, which have no code for it.
+    // The first text is of servers before 3.5, which have no code for it.
     says(error, &["revision in header is old", "revision of auth store is old"])
 }
 
-/// Returns whether the server refused a request about a lease because its data is older than the data of the
-/// other members. The server gives this answer after a second, and has carried out no part of the request.
+/// A server whose data is older than that of other members refused a request about a lease, after a second,
+/// and carried out nothing.
 pub(crate) fn is_behind(error: &ClientError) -> bool {
     says(error, &["waiting for the applied index"])
 }
 
-/// Returns whether a grant was refused because a lease with this id exists.
 pub(crate) fn lease_exists(error: &ClientError) -> bool {
     says(error, &["lease already exists"])
 }
 
-/// Returns whether the server does not accept the user and password of a log-in, or its token.
+/// The server refuses the user, password or token.
 pub(crate) fn refuses_login(error: &ClientError) -> bool {
     matches!(error, ClientError::GRpcStatus(status) if status.code() == Code::Unauthenticated)
         || says(error, &["authentication failed", "invalid auth token", "user name is empty"])
 }
 
-/// Why a read of a past revision was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Past {
-    /// The server has compacted that part of its history.
     Compacted,
-    /// The server has not reached that revision.
     Future,
 }
 
-/// Returns whether a read was refused because of its revision.
 pub(crate) fn no_such_revision(error: &ClientError) -> Option<Past> {
     if says(error, &["revision has been compacted"]) {
         return Some(Past::Compacted);
@@ -224,14 +212,12 @@ pub(crate) fn no_such_revision(error: &ClientError) -> Option<Past> {
     says(error, &["is a future revision"]).then_some(Past::Future)
 }
 
-/// Returns whether the request was certainly not carried out: no connection was made, or the server refused it
-/// before it proposed it.
+/// No connection was made, or the server refused the request before it proposed it.
 fn never_sent(text: &str, status: &Status) -> bool {
     let refused = ["etcdserver: no leader", NO_LEARNER];
     cause_of::<NotConnected>(status).is_some() || refused.iter().any(|words| text.contains(words))
 }
 
-/// Returns the cause of this type, if the error has one.
 fn cause_of<E: std::error::Error + 'static>(status: &Status) -> Option<&E> {
     let mut cause = status.source();
     while let Some(error) = cause {
@@ -243,10 +229,10 @@ fn cause_of<E: std::error::Error + 'static>(status: &Status) -> Option<&E> {
     None
 }
 
-/// The answer of a learner to a request that only voting members serve.
+/// A learner's answer to requests that only voting members serve.
 pub(crate) const NO_LEARNER: &str = "not supported for learner";
 
-/// This host has refused a request because it is a learner.
+/// The host that refused the request.
 #[derive(Debug)]
 pub(crate) struct IsLearner(pub(crate) Arc<str>);
 
@@ -262,7 +248,7 @@ impl fmt::Display for IsLearner {
 
 impl std::error::Error for IsLearner {}
 
-/// No connection was made, so the request was not sent.
+/// The request was not sent.
 #[derive(Debug)]
 pub(crate) struct NotConnected(pub(crate) io::Error);
 
@@ -278,11 +264,11 @@ impl std::error::Error for NotConnected {
     }
 }
 
-/// Changes an unknown outcome to an unavailable server, because a read changes nothing.
+/// An unanswered read changes nothing, so its outcome is not unknown.
 pub(crate) fn as_read(failure: Failure) -> Failure {
     match failure {
         Failure::Other(error) => Failure::Other(error.of_harmless("a read was not answered")),
-        // Older servers that are full also refuse transactions that only read.
+        // Older full servers also refuse transactions that only read.
         Failure::Full(error) => {
             Failure::Other(Error::new(ErrorKind::Unavailable, "a read was refused").because(error))
         }
@@ -290,7 +276,6 @@ pub(crate) fn as_read(failure: Failure) -> Failure {
     }
 }
 
-/// No answer came in time.
 pub(crate) fn late() -> Failure {
     Failure::Other(Error::new(ErrorKind::OutcomeUnknown, SILENT))
 }

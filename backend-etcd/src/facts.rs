@@ -9,7 +9,6 @@ pub(crate) async fn read(driver: &Driver) -> Result<ServerFacts> {
     Ok(of(status, members))
 }
 
-/// `members`: voters, and learners.
 fn of(status: Fact<Status>, members: Fact<(u32, u32)>) -> ServerFacts {
     let mut facts = ServerFacts::of("etcd");
     facts.version = status.as_ref().map(|status| status.version.clone());

@@ -1,22 +1,19 @@
 //! Distinguishes a key that was removed on the server from a key that the server has forgotten.
 //!
-//! *Protocol.* A client that misses one of its keys reads it at the revision that created it. If the server
-//! finds it there, an operator or another client has removed it since. Otherwise the server was started
-//! without its data or from an older backup: it is another *incarnation*. If that history is compacted, the
-//! earlier answers decide: another cluster id, or a revision below a revision that the client knew before its
-//! request.
+//! *Protocol.* A client that misses one of its keys reads it at the revision that created it. If the key is
+//! there, an operator or another client has removed it since. Otherwise the server was started without its
+//! data or from an older backup: it is another *incarnation*. If that history is compacted, earlier answers
+//! decide: another cluster id, or a revision below one that the client knew before its request.
 //!
 //! *Why it is safe.* Names of nodes are random, so no other incarnation creates the same key at the same
-//! revision. Only answers to requests through etcd's consensus count, since those never show an older state
-//! of the same history. Answers to keepalives and watches do not count, because a member that lags fills in
-//! its own revision.
+//! revision. Only answers to requests through etcd's consensus count: they never show an older state. A
+//! member that lags puts its own revision into answers to keepalives and watches.
 //!
-//! A server that was restored from an older copy may renew the lease, but has forgotten later nodes, and
-//! admits other clients. So the first answer of another incarnation ends the lease as `Forgotten`. A false
-//! alarm ends a hold early, and admits no client.
+//! A server with an older copy may renew the lease, but admit other clients. So the first answer of another
+//! incarnation ends the lease as `Forgotten`. A false alarm only ends a hold early.
 //!
 //! *Two clusters in one URL* answer in turns. Cluster ids are random, so if the same id returns within a
-//! minute, two clusters answer: each request then fails as `Misconfigured`.
+//! minute, each request fails as `Misconfigured`.
 
 use std::time::Duration;
 
@@ -26,8 +23,8 @@ use tokio::time::Instant;
 
 use crate::config::NAME;
 
-/// An operator who replaces a cluster and goes back takes longer than two clusters of one URL that answer in
-/// turns.
+/// Two clusters of one URL answer in turns within a shorter time. An operator takes longer to replace a
+/// cluster and go back.
 const IN_TURNS: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Default)]
@@ -48,7 +45,7 @@ impl Shown {
     }
 }
 
-/// Must be taken before a request is sent.
+/// What is known before a request is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Known {
     incarnation: u64,
@@ -63,7 +60,7 @@ impl Incarnations {
     pub(crate) fn answered(&self, before: Known, hosts: &str, cluster: u64, revision: u64) {
         self.0.send_if_modified(|state| {
             if before.incarnation != state.present.incarnation {
-                // A faster answer has shown the new incarnation, and this answer may come from either.
+                // A faster answer has shown the new incarnation. This answer may come from either.
                 return false;
             }
             let is_another = state.cluster != 0 && (cluster != state.cluster || revision < before.revision);
@@ -90,7 +87,7 @@ impl Incarnations {
         self.0.send_modify(|state| state.of_lease = state.present.incarnation);
     }
 
-    /// Whether the server is another incarnation than the one that granted the current lease.
+    /// Whether another incarnation granted the current lease.
     pub(crate) fn has_changed(&self) -> bool {
         self.0.borrow().is_another_than_of_the_lease()
     }

@@ -11,13 +11,13 @@
 //! | `<ns>/limit/<kind>/<key>` | the stored limit of a semaphore, decimal, without a lease |
 //! | `<ns>/<kind>/<key>` | a cell (a value, a counter, …): its bytes, on the lease of its last writer if it is ephemeral, on a separate lease if it is idle |
 //!
-//! The name of a node shows its claim, and the version of its key shows whether it was rewritten: a rewritten
+//! The name of a node shows its claim. The version of its key shows whether it was rewritten: a rewritten
 //! writer is a reader, and rewritten permits are marked as admitted. So admission reads no values, which may
-//! be very long in other programs' keys.
+//! be very long.
 //!
-//! *Exact addresses.* Mutexes and elections have the layout of etcd's own, so a mutex and an election with
-//! one exact name are one queue, as in etcd's programs. All other kinds have the normal layout in a namespace
-//! that all clients share and that no configuration can name: `latchwork:exact`.
+//! *Exact addresses.* Mutexes and elections have etcd's own layout, so a mutex and an election with one exact
+//! name are one queue. All other kinds have the normal layout in a namespace that all clients share and that
+//! no configuration can name: `latchwork:exact`.
 
 mod cell;
 mod node_data;
@@ -32,7 +32,7 @@ pub(crate) use node_data::{DataPlace, NodeData};
 
 use crate::driver::StoredKey;
 
-/// No configured namespace equals it: an encoded namespace has no colon.
+/// An encoded namespace has no colon, so no configuration names this one.
 const EXACT: &str = "latchwork:exact";
 
 #[derive(Clone, Debug)]
@@ -53,7 +53,7 @@ pub(crate) struct Queue {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Inbox {
-    /// The same for all nodes on one lease.
+    /// Shared by all nodes on one lease.
     pub(crate) prefix: String,
     pub(crate) key: String,
     pub(crate) lease: i64,
@@ -89,8 +89,8 @@ impl Layout {
         Ok(Queue { inboxes, ..of_ours(namespace, coded) })
     }
 
-    /// Refuses a name under which this library stores its own keys: an `etcdctl lock` of that name
-    /// would wait for them.
+    /// Refuses a name under which this library stores its own keys: an `etcdctl lock` of that name would wait
+    /// for them.
     fn check_exact(&self, prefix: &str) -> Result<()> {
         let root = self.root();
         let mut own: Vec<_> = ["client", "data", "limit"].map(|part| format!("{root}{part}/")).into();
@@ -119,8 +119,8 @@ pub(crate) fn limits_of(namespace: &str, kind: Kind) -> String {
 }
 
 impl Queue {
-    /// Go's client uses the part before the dash: one key for all tasks of a client, so that a second waiter
-    /// would hold at once (CHAIN-FRESH-NAME).
+    /// Go's client has one key for all tasks of a client (the part before the dash), so a second waiter would
+    /// hold at once (CHAIN-FRESH-NAME).
     pub(crate) fn node(&self, lease: i64, id: NodeId, claim: Claim) -> String {
         let node = format!("{}{lease:x}-{id}", self.prefix);
         match claim {
@@ -170,7 +170,7 @@ impl Queue {
     /// The claim, and whether the node is marked as admitted. `None`: the key does not count in the queue.
     ///
     /// At an exact address every key directly below the name counts if it has a lease, like etcd's own locks.
-    /// A key without a lease, such as a stored limit, would block the queue for ever.
+    /// A key without a lease would block the queue for ever.
     pub(crate) fn claim(&self, stored: &StoredKey) -> Option<(Claim, bool)> {
         let name = stored.key.strip_prefix(self.prefix.as_bytes())?;
         if self.exact {
@@ -188,10 +188,8 @@ impl Queue {
     }
 }
 
-/// A later node may have the same name: data that were written before the node was created belong to an
-/// earlier node.
+/// Data that was written before the node was created belongs to an earlier node of this name.
 pub(crate) fn beside(node: &[u8]) -> Vec<u8> {
-    // An encoded namespace has no slash.
     let namespace = node.iter().position(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
     [&node[..namespace], b"data/", &node[namespace..]].concat()
 }

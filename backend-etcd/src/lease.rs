@@ -1,5 +1,3 @@
-//! The client's lease: the current session, and a new one after a loss.
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,23 +12,21 @@ use crate::error::Failure;
 use crate::renewal;
 use crate::session::{Session, give_back};
 
-/// The client's sessions, one after another.
 #[derive(Debug)]
 pub(crate) struct Leases {
     driver: Driver,
     pub(crate) clock: Clock,
     ttl: Duration,
-    /// The runtime on which the client was opened. Background tasks run there, because the runtime
-    /// of a caller may end before them.
+    /// The runtime on which the client was opened, which must outlive that of a caller.
     pub(crate) runtime: Handle,
     current: Mutex<Arc<Session>>,
     reopening: SingleFlight<Result<Arc<Session>>>,
-    /// Cancelled when the client is closed or dropped, which ends all its tasks.
+    /// Cancelled when the client is closed or dropped. Ends all its tasks.
     pub(crate) closed: CancellationToken,
 }
 
 impl Leases {
-    /// Opens the first session. An `operator` needs none if the server is full, since it only reads.
+    /// Opens the first session. An `operator` on a full server needs none, because it only reads.
     pub(crate) async fn open(
         driver: Driver,
         ttl: Duration,
@@ -51,12 +47,11 @@ impl Leases {
         Ok(Self { driver, clock, ttl, runtime, current, reopening: SingleFlight::default(), closed })
     }
 
-    /// The current session, lost or not.
     pub(crate) fn current(&self) -> Arc<Session> {
         Arc::clone(&self.current.lock())
     }
 
-    /// Returns a session that is not lost: the current one, or a new one (LEASE-REOPEN).
+    /// The current session, or a new one if it is lost (LEASE-REOPEN).
     pub(crate) async fn alive(self: &Arc<Self>) -> Result<Arc<Session>> {
         if let Some(session) = self.usable()? {
             return Ok(session);
@@ -67,14 +62,12 @@ impl Leases {
     }
 
     async fn reopen(&self) -> Result<Arc<Session>> {
-        // The previous opening may have ended just now.
+        // The previous opening may have just ended.
         if let Some(session) = self.usable()? {
             return Ok(session);
         }
         let old = self.current();
-        // The old lease is revoked too, because otherwise the next join would wait for this
-        // client's old nodes (LEASE-CLEAN-UP-AFTER-LOSS). If this fails, the renewal task of the
-        // old lease continues to try.
+        // Otherwise the next join waits for this client's old nodes (LEASE-CLEAN-UP-AFTER-LOSS).
         let (_, granted) = tokio::join!(self.driver.revoke(old.id), async {
             let session = Session::grant(&self.runtime, &self.driver, &self.clock, self.ttl).await?;
             let session = Arc::new(session);
@@ -100,18 +93,15 @@ impl Leases {
         Ok(session.lease.lost().is_none().then_some(session))
     }
 
-    /// Records that the server does not know this lease any more.
     pub(crate) async fn gone(&self, lease: &LeaseWriter) {
         let session = self.current();
         if session.lease.same_as(lease) {
             session.gone(&self.driver).await;
         }
-        // A session before the current one is lost already.
         lease.end(LostReason::Revoked);
     }
 
-    /// Ends all tasks of the client, also renewal, so the lease expires on the server. After this,
-    /// no other session becomes the current one.
+    /// Ends all tasks of the client, also renewal, so the lease expires on the server.
     pub(crate) fn stop(&self) {
         let _current = self.current.lock();
         self.closed.cancel();

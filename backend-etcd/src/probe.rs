@@ -1,5 +1,4 @@
-//! Probes the hosts for an etcd, because the client crate connects lazily, and accepts a closed port or a
-//! Redis.
+//! Probes the hosts for an etcd: the client crate connects lazily, and accepts a closed port or a Redis.
 
 use latchwork_core::backend::{self, Hosts, Probed, Scheme, Transport, greet};
 use latchwork_core::{Clock, Error, ErrorKind, Result};
@@ -13,7 +12,7 @@ const SETTINGS: u8 = 4;
 pub(crate) async fn find_server(hosts: &[String], transport: &Transport) -> Result<()> {
     let scheme = Scheme { backend: NAME, hosts: Hosts::Servers, tls: transport.is_tls() };
     let probe = async |host: &str| {
-        // A frame's header: three bytes of length, then its type.
+        // Three bytes of length, then the type of the frame.
         let is_http2 = |start: &[u8]| matches!(start, [_, _, _, SETTINGS, ..]);
         let host_apart = (host, &transport.apart(), scheme);
         match greet(host_apart, PREFACE, |start| start.len() >= 9, is_http2).await? {

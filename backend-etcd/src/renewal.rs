@@ -1,12 +1,10 @@
 //! Renewal of a lease, until it is lost.
 //!
-//! One stream carries the renewals. The client sends one request in each period, and waits for one
-//! answer at a time. A leader that was deposed without its knowledge answers too, so a quorum read in
-//! the same term confirms the answer (LEASE-RENEWAL-IN-ONE-TERM). Then the answer proves contact at the
-//! send time of its request (LEASE-DEADLINE-FROM-SEND). A stream that is silent for half a period may
-//! lead to a member that is stuck. Requests take turns between the members, so another stream may lead
-//! to the same member again. Therefore streams are opened one after another, and the first stream that
-//! answers is used, even if it is the silent one.
+//! One stream carries the renewals, one request in each period. A quorum read in the same term confirms the
+//! answer (LEASE-RENEWAL-IN-ONE-TERM), which then proves contact at the send time of its request
+//! (LEASE-DEADLINE-FROM-SEND). A stream that is silent for half a period may lead to a stuck member, and
+//! another stream may lead to the same member again. So the client opens streams one after another, and uses
+//! the first that answers, even the silent one.
 
 mod in_turn;
 mod stream;
@@ -25,8 +23,8 @@ use crate::driver::Driver;
 use crate::error::{Answer, Failure, SILENT};
 use crate::session::{Session, give_back};
 
-/// Renews a lease in the background, until the client is closed. If the task dies, the lease is
-/// lost at its deadline (LEASE-KEEPER).
+/// Renews a lease in the background until the client is closed. If the task dies, the lease is lost at its
+/// deadline (LEASE-KEEPER).
 pub(crate) fn start(runtime: &Handle, driver: &Driver, session: &Arc<Session>, closed: &CancellationToken) {
     let (driver, session) = (driver.clone(), Arc::clone(session));
     let renewing = async move {
@@ -34,12 +32,12 @@ pub(crate) fn start(runtime: &Handle, driver: &Driver, session: &Arc<Session>, c
             may_exist = renew_until_lost(&driver, &session) => may_exist,
             () = driver.forgotten() => {
                 session.lease.end(LostReason::Forgotten);
-                // A server with an older copy may still have the lease, and nodes that were released since.
+                // A server with an older copy may still have the lease, and released nodes.
                 true
             }
         };
         if may_exist {
-            // Without this, the lease would block other clients for a margin, or longer (LEASE-CLEAN-UP-AFTER-LOSS).
+            // The lease must not block other clients (LEASE-CLEAN-UP-AFTER-LOSS).
             let lease = &session.lease;
             give_back(&Handle::current(), driver, session.id, lease.clock().clone(), lease.ttl());
         }
@@ -47,24 +45,23 @@ pub(crate) fn start(runtime: &Handle, driver: &Driver, session: &Arc<Session>, c
     runtime.spawn(closed.clone().run_until_cancelled_owned(renewing));
 }
 
-/// Returns whether the server may still have the lease after its loss.
+/// Returns whether the server may still have the lost lease.
 async fn renew_until_lost(driver: &Driver, session: &Arc<Session>) -> bool {
     let lease = &session.lease;
-    // The grant was the first proof. A member that lags may not know the lease yet, and would
-    // answer that it is gone.
+    // The grant was the first proof. A member that lags may not know the lease yet.
     tokio::select! {
         () = lease.clock().sleep_until(lease.opened() + renewal_period(lease.ttl())) => {}
         _ = lease.until_lost() => {}
     }
-    // Short compared with the TTL, because the lease continues to run during a pause.
+    // Short compared with the TTL, because the lease runs during a pause.
     let mut backoff = Backoff::new(Pauses::OUTAGE.up_to(lease.ttl() / 80));
     let mut silent = None;
     while lease.lost().is_none() {
         match renew(driver, session, silent.take(), &mut backoff).await {
             Ok(stream) => silent = Some(stream),
             Err(Failure::LeaseGone) => {
-                // An operator has revoked the lease, or the server has forgotten it. If the
-                // deadline passed before, that remains the reason.
+                // Revoked by an operator, or forgotten by the server. A deadline that passed before remains
+                // the reason.
                 session.gone(driver).await;
                 return false;
             }
@@ -83,7 +80,6 @@ async fn renew_until_lost(driver: &Driver, session: &Arc<Session>) -> bool {
     lease.lost() == Some(LostReason::Expired)
 }
 
-/// Renews over one stream, until the stream is silent or the lease is lost.
 async fn renew(
     driver: &Driver,
     session: &Arc<Session>,
@@ -94,7 +90,7 @@ async fn renew(
     let mut stream = open(driver, session, silent).await?;
     driver.link.mended();
     backoff.reset();
-    // An answer after the deadline ends this too, although the server has renewed the lease
+    // An answer after the deadline does not count, although the server has renewed the lease
     // (LEASE-DEADLINE-FROM-SEND).
     while lease.lost().is_none() {
         tokio::select! {
@@ -114,8 +110,7 @@ async fn renew(
     Ok(stream)
 }
 
-/// Returns the first stream that proves contact: the silent one, or a stream that is opened here, one
-/// after another. A stream that fails is ignored as long as there are others.
+/// The first stream that proves contact. A failed stream is ignored while there are others.
 async fn open(driver: &Driver, session: &Arc<Session>, silent: Option<Renewals>) -> Answer<Renewals> {
     let (lease, clock) = (&session.lease, session.lease.clock());
     let sent = clock.now();

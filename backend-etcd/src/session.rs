@@ -1,5 +1,3 @@
-//! One lease on the server: its grant and its revocation.
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,12 +10,10 @@ use tokio::time::timeout;
 use crate::driver::Driver;
 use crate::error::{Answer, Failure, late};
 
-/// A lease on the server, and the client's knowledge about it.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) id: i64,
     pub(crate) lease: LeaseWriter,
-    // The last key that was created on the lease, and its create revision.
     last_created: Mutex<Option<(Arc<[u8]>, u64)>>,
 }
 
@@ -26,7 +22,6 @@ impl Session {
         Self { id, lease, last_created: Mutex::default() }
     }
 
-    /// Asks the server for a lease.
     pub(crate) async fn grant(
         runtime: &Handle,
         driver: &Driver,
@@ -34,8 +29,7 @@ impl Session {
         ttl: Duration,
     ) -> Answer<Self> {
         let sent = clock.now();
-        // If the answer was lost, no client knows the id of the lease, and it expires. This is as
-        // good as not granted.
+        // No client knows the id of a lease whose answer was lost: it expires.
         let (id, granted) = driver.grant(ttl).await.map_err(|failure| match failure {
             Failure::Other(error) => Failure::Other(error.of_harmless("no lease was granted")),
             other => other,
@@ -49,22 +43,19 @@ impl Session {
         Ok(Self::new(id, LeaseWriter::new(clock.clone(), granted, sent)))
     }
 
-    /// The session of an operator's client that the server has granted no lease. It is lost: a join asks for a lease
-    /// again.
+    /// The session of an operator's client without a lease. A join asks for a lease again.
     pub(crate) fn without_lease(clock: &Clock, ttl: Duration) -> Self {
         let lease = LeaseWriter::new(clock.clone(), ttl, clock.now());
         lease.end(LostReason::Expired);
         Self::new(0, lease)
     }
 
-    /// Records a key that was created on this lease.
     pub(crate) fn created(&self, key: &Arc<[u8]>, revision: u64) {
         *self.last_created.lock() = Some((Arc::clone(key), revision));
     }
 
-    /// Ends the lease because the server does not know it any more before its deadline. The last
-    /// key that was created on it shows the reason. Without such a key, the reason cannot be
-    /// checked.
+    /// Ends the lease early, because the server does not know it. The last key that was created on it shows
+    /// the reason, if there is one.
     pub(crate) async fn gone(&self, driver: &Driver) {
         let last_created = self.last_created.lock().clone();
         let reason = match last_created {
@@ -75,8 +66,8 @@ impl Session {
     }
 }
 
-/// Revokes a lease in the background, until the server confirms it or the lease has expired. A
-/// refusal ends it too (LEASE-CLEAN-UP-AFTER-LOSS).
+/// In the background, until the server confirms or refuses, or the lease has expired
+/// (LEASE-CLEAN-UP-AFTER-LOSS).
 pub(crate) fn give_back(runtime: &Handle, driver: Driver, lease: i64, clock: Clock, ttl: Duration) {
     let runs_out = clock.now() + ttl;
     runtime.spawn(async move {
@@ -91,8 +82,7 @@ pub(crate) fn give_back(runtime: &Handle, driver: Driver, lease: i64, clock: Clo
     });
 }
 
-/// Revokes the lease of a client that closes, with retries within the request timeout: a server
-/// that is unreachable, or has no leader, mostly answers soon. A refusal is returned at once.
+/// Revokes the lease of a closing client, with retries within the request timeout.
 pub(crate) async fn revoke_in_time(driver: &Driver, session: &Session) -> Result<()> {
     let mut last = None;
     let tries = async {

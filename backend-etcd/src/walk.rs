@@ -1,4 +1,4 @@
-//! A walk over keys of one range. The token is the last item's encoded key.
+//! A walk over the keys of a range. The token is the last item's encoded key.
 
 use latchwork_core::{Address, Error, ListedKey, Page, QueuePrefix, Result};
 
@@ -6,7 +6,7 @@ use crate::driver::{Driver, StoredKey, end_of};
 
 const MOST: usize = 1000;
 
-/// The first key, or `behind` the token `after`.
+/// The first key, or the key after the token `after`.
 ///
 /// # Errors
 /// `InvalidArgument` naming `after`, if no page returned this text as its `next`.
@@ -23,7 +23,7 @@ pub(crate) fn start(
     }
 }
 
-/// The keys are `root` and an encoded key of `of`; other keys under the root are not items.
+/// An item is `root` and an encoded key of `of`. Other keys under the root are skipped.
 pub(crate) async fn page(
     driver: &Driver,
     root: &str,
@@ -42,7 +42,7 @@ pub(crate) async fn page(
     let most = most.max(1);
     let mut page = Page::<ListedKey>::default();
     loop {
-        // Many keys may be no items, so each request reads a whole page.
+        // Many keys may be skipped, so each request reads a whole page.
         let found = driver.page(&next, end.clone(), 0, most.min(MOST) as i64, true).await?;
         page.items.extend(found.keys.iter().filter_map(item));
         if page.items.len() > most || found.more && page.items.len() == most {

@@ -1,5 +1,3 @@
-//! Watches of cells: an unreachable server, and the number of watches on the server.
-
 use crate::common::{cell, client, config, metric, proxied, served, server, soon, write_cell};
 use futures_util::FutureExt;
 use latchwork_conformance::cell_actions::{put, written};

@@ -1,5 +1,3 @@
-//! Cells in the keys of etcd: exact names, leases, and other programs.
-
 use std::sync::Arc;
 
 use crate::common::{
@@ -45,7 +43,7 @@ fn names_a(chunk: &[u8]) -> bool {
     contains(chunk, "latchwork/value/a")
 }
 
-/// The client did not know about the end when it sent the write. The suite's case ends the lease.
+/// The client did not know about the end when it sent the write.
 #[tokio::test]
 async fn a_write_of_a_hold_that_lands_after_another_node_took_its_name_is_not_made() {
     let (server, other) = served("").await;
@@ -71,7 +69,6 @@ async fn a_write_to_a_closed_port_is_surely_not_made() {
     let (proxy, client) = proxied(&server, "request_timeout=3s&ttl=60s").await;
     let a = cell("a");
     drop(proxy);
-    // The first request after the end may find the broken connection.
     assert_eq!(client.backend().read_cell(&a).await.unwrap_err().kind(), ErrorKind::Unavailable);
     let answer = write_cell(&client, &a, &put(Expected::Any, "refused")).await;
     fails(answer, ErrorKind::Unavailable, "nobody listens");
@@ -183,8 +180,7 @@ async fn a_write_on_a_lease_that_was_revoked_is_not_made_and_the_next_one_opens_
         let lease = lease_of(&server, "a").await;
         assert_ne!(before.replace(lease.clone()), Some(lease.clone()));
         written(soon(backend.write_cell(&a, &ephemeral(Expected::Absent, "before"))).await);
-        // The answer to the write reports the end: the event about the node waits in the proxy until the
-        // server has that write.
+        // The answer to the write reports the end, while the proxy holds the event back.
         proxy.hold(Direction::ToClient);
         etcdctl(&server, &["lease", "revoke", &lease]).await;
         assert_eq!(text(&other, &a).await, None, "the cell ended with its lease");
@@ -204,8 +200,7 @@ async fn a_write_on_a_lease_that_was_revoked_is_not_made_and_the_next_one_opens_
         let (answer, ()) = tokio::join!(soon(writing), until_sent);
         let mut error = answer.unwrap_err();
         if is_held {
-            // The server compares before it puts a key on the lease, so this answer is only about
-            // the node.
+            // The server compares before it puts a key on the lease, so this answer is only about the node.
             assert_eq!(error.lost_reason(), Some(LostReason::Revoked), "{error}");
             error = soon(backend.write_cell(&a, &asked)).await.unwrap_err();
         }

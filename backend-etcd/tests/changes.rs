@@ -1,6 +1,3 @@
-//! Changes while other clients wait: many leave out of turn, and holders of other programs are
-//! revoked.
-
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
@@ -12,7 +9,7 @@ use latchwork_core::{Address, Claim, Key, Kind};
 const WRITER: Claim = Claim::Exclusive;
 const EVERYTHING: EntryPage = EntryPage::new(0, usize::MAX);
 
-/// The re-check, once a TTL, is well after it.
+/// Well before the re-check, once a TTL.
 const PROMPT: Duration = Duration::from_secs(10);
 
 #[tokio::test]
@@ -56,7 +53,7 @@ async fn a_foreign_holder_is_revoked_at_an_exact_address_only() {
     let hold = soon(acquiring).await.unwrap();
     hold.release().await.unwrap();
 
-    // A name that is not text counts as long as its lease exists.
+    // A name that is not text counts while its lease exists.
     let granted = etcdctl(&server, &["lease", "grant", "60"]).await;
     let lease = format!("--lease={}", granted.split(' ').nth(1).unwrap());
     let put =
@@ -65,7 +62,7 @@ async fn a_foreign_holder_is_revoked_at_an_exact_address_only() {
     assert!(revoke_first(&exact).await);
     assert_eq!(client.backend().list(&exact, EVERYTHING).await.unwrap().len(), 0);
 
-    // In this library's layout a foreign key does not count in the queue, and remains.
+    // In this library's layout a foreign key does not count, and remains.
     etcdctl(&server, &["put", "latchwork/mutex/a/notes", "by hand"]).await;
     let (_, node) = join(&client, Kind::Mutex, WRITER, None).await;
     let queue = queue(Kind::Mutex);

@@ -1,5 +1,3 @@
-//! Permits in the keys of etcd: a join is two requests, and the limit may change between them.
-
 use crate::common::{
     ask, attempt, contains, etcdctl, join, keys, proxied, queue, revision, served, server, soon,
 };
@@ -14,7 +12,6 @@ async fn limit_lowered_during_a_try_refuses_it() {
     let before = revision(&server).await;
     assert!(attempt(&direct, Kind::Semaphore, Claim::Permits(2), Some(3)).await.is_none());
     assert_eq!(revision(&server).await, before, "a refused try wrote a key");
-    // The limit is lowered between the read and the try.
     for limit in [None, Some(3)] {
         let mut read = proxy.hold_reply_to(|chunk| contains(chunk, "limit/semaphore/a"));
         let asked = ask(Kind::Semaphore, Claim::Permits(1), limit, Patience::Try);

@@ -1,5 +1,3 @@
-//! Connecting: the servers that a client finds at an address, and the time until it knows.
-
 use std::time::{Duration, Instant};
 
 use crate::common::{
@@ -23,14 +21,14 @@ pub(crate) async fn refused(url: &str) -> Error {
 async fn a_silent_port_is_unavailable_at_the_deadline() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addr = listener.local_addr().unwrap();
-    // Silent: the kernel accepts the connection, and no process answers.
+    // The kernel accepts the connection, and no process answers.
     let started = Instant::now();
     let error = refused(&format!("etcd://{addr}?connect_timeout=500ms")).await;
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(started.elapsed() >= Duration::from_millis(500));
 }
 
-/// Like a proxy or a load balancer whose server, perhaps an etcd, is down.
+/// As a proxy whose server, perhaps an etcd, is down.
 #[tokio::test]
 async fn a_server_that_hangs_up_is_unavailable() {
     let server = server().await;
@@ -84,7 +82,7 @@ async fn server_mistakes_give_guide_errors_and_login_survives_restart() {
         table.made(mistake, &refused_as(login, "latchwork").await);
     }
     table.all_made();
-    // A user that does not exist, and a permission for another prefix only.
+    // An unknown user, and a permission for another prefix.
     for (login, namespace, words) in [
         ("nobody:hunter2@", "latchwork", &["log in"][..]),
         ("app:hunter2@", "other", &["permission", "other/"]),
@@ -125,8 +123,7 @@ async fn waiters_and_holders_outlive_the_log_in_of_their_streams() {
     };
     turn(a.clone(), b.clone()).await;
     turn(b.clone(), a.clone()).await;
-    // The server forgets every login while the streams stay open, as after five minutes without
-    // use.
+    // The server forgets every login while the streams stay open, as after five minutes without use.
     as_root(&server, &["auth", "disable"]).await;
     etcdctl(&server, &["auth", "enable"]).await;
     turn(a.clone(), b.clone()).await;
@@ -160,7 +157,7 @@ async fn a_dead_host_of_several_is_borne() {
     client.close().await.unwrap();
 }
 
-/// The learner refuses each request that reaches it, and the request goes to the voting member.
+/// The learner refuses each request, which then goes to the voting member.
 #[tokio::test]
 async fn a_learner_among_the_hosts_is_borne() {
     let server = server().await;
@@ -177,15 +174,13 @@ async fn a_learner_among_the_hosts_is_borne() {
     }
 }
 
-/// A host that accepts connections and does not answer: its requests go to the other hosts, also
-/// requests that have waited for it together.
+/// The requests of a host that does not answer go to the other hosts, also requests that waited together.
 #[tokio::test]
 async fn a_silent_host_of_several_is_borne_over_tls() {
     let certificates = Certificates::new().unwrap();
     let server = started(Options::new().tls(certificates.server(true))).await;
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (silent, good) = (silent.local_addr().unwrap(), server.tls_addr().unwrap());
-    // A connect is given up after a third of a request's time, because there are three hosts.
     let options = format!("{}&ttl=30s&request_timeout=9s&connect_timeout=30s", certificates.mutual());
     let config = Config::from_url(&format!("etcd+tls://{silent},{good},{good}?{options}")).unwrap();
     let client = at(&config).await.unwrap();
@@ -198,10 +193,9 @@ async fn a_silent_host_of_several_is_borne_over_tls() {
         }
     };
     let longest = join_all((0..100).map(lock_elsewhere)).await.into_iter().max().unwrap();
-    // One connect, and less than the whole time of a request.
+    // One connect, and less than a request's whole time.
     assert!(longest < Duration::from_secs(7), "{longest:?}");
-    // By now the host is skipped, except by an occasional request that tries it. Otherwise some ten
-    // requests would wait for it.
+    // By now the host is skipped. Otherwise some ten requests would wait for it.
     let all = Instant::now();
     for key in 0..20 {
         lock_elsewhere(key).await;

@@ -55,7 +55,7 @@ async fn a_signed_token_that_runs_out_is_renewed() {
     a_token_that_runs_out_is_renewed(signed).await;
 }
 
-/// The token expires when it is not used for this time.
+/// The token expires when it is unused for this time.
 #[tokio::test]
 async fn a_simple_token_that_runs_out_is_renewed() {
     a_token_that_runs_out_is_renewed(["--auth-token-ttl", "2"].map(str::to_owned)).await;
@@ -65,7 +65,7 @@ async fn a_simple_token_that_runs_out_is_renewed() {
 async fn a_token_that_runs_out_is_renewed(arguments: [String; 2]) {
     const LOG_INS: &str = r#"grpc_server_started_total{grpc_method="Authenticate","#;
     let server = server_with_users(Options::new().args(arguments)).await;
-    // A TTL that is much longer than the wait: the first renewal, after a third of it, would keep a simple token in use.
+    // Much longer than the wait: the first renewal would keep a simple token in use.
     let fixed = at(&login_config(&server, "app:hunter2", "ttl=60s")).await.unwrap();
     let provided = at(&config(&server, "ttl=60s").with_credentials(Vault::new("hunter2"))).await.unwrap();
     let holds = [

@@ -1,6 +1,3 @@
-//! Elections at exact addresses, together with etcd's `concurrency.Election` (as in `etcdctl
-//! elect`).
-
 use std::sync::Arc;
 
 use crate::common::{Running, field, keys, served, soon, still_waits, until_keys, value, wait};
@@ -123,7 +120,6 @@ async fn any_bytes_are_a_proposal_and_another_programs_may_be_as_long_as_it_like
     client.close().await.unwrap();
 }
 
-/// As in etcd's programs, a mutex and an election with one name are one queue.
 #[tokio::test]
 async fn an_election_and_a_mutex_of_one_exact_name_exclude_each_other() {
     let (_server, client) = served("").await;

@@ -1,11 +1,11 @@
-//! Keys of other programs below a queue: the queue works with any number and size of them.
+//! A queue works with any number and size of foreign keys below it.
 
 use crate::common::{acquiring, client, etcdctl, keys, served, soon};
 use etcd_client::Client;
 use latchwork_conformance::servers::Server;
 use latchwork_core::{Claim, Coordinator, ErrorKind, Key};
 
-/// All of them are longer than a reply may be.
+/// Together longer than a reply may be.
 const KEYS: usize = 70;
 const LARGE: usize = 1 << 20;
 

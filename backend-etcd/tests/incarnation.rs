@@ -55,7 +55,6 @@ async fn release_after_a_restart_without_data_reports_forgotten() {
     let client = client(&server, "ttl=60s").await;
     let hold = client.mutex("a").unwrap().acquire().await.unwrap();
     restart_without_data(&server, &data).await;
-    // The next renewal is 20 s away.
     let asked = Instant::now();
     assert_eq!(soon(hold.release()).await.unwrap_err().lost_reason(), Some(LostReason::Forgotten));
     assert!(asked.elapsed() < Duration::from_secs(15), "the renewal noticed the loss of data");

@@ -34,7 +34,7 @@ fn on_the_wire(lease: &str) -> Vec<u8> {
     bytes
 }
 
-/// The client crate selects a stream's member at random, so it selects the silent member again and again.
+/// The client crate selects a stream's member at random, so possibly the silent member again and again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_that_falls_silent_costs_no_lease_while_others_answer() {
     let server = Arc::new(server().await);
@@ -102,7 +102,6 @@ async fn acquires_that_end_too_soon_get_on_with_the_next_lease() {
     client.close().await.unwrap();
 }
 
-/// An acquire may ask for the lease on a runtime that ends soon.
 #[tokio::test(flavor = "multi_thread")]
 async fn new_lease_outlives_the_runtime_that_asked_for_it() {
     let (server, client) = served("ttl=6s").await;

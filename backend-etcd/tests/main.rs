@@ -27,7 +27,7 @@ mod rechecks;
 mod release_notice;
 mod surroundings;
 
-/// Acts as a client process of another test, which starts this program again with only this test.
+/// A client process of another test: this program again, with only this test.
 #[test]
 fn contender() {
     let connector = match larger::without_fast_path::started_this_process() {

@@ -12,17 +12,14 @@ use latchwork_core::backend::{Join, Joined, Patience};
 use latchwork_core::{Claim, Connector, Ended, ErrorKind, Key, Kind, LostReason, connect};
 use tokio::sync::mpsc;
 
-/// Its separate watch costs a start and a stop. After a very long hold, the watch of the queue is stopped and
-/// started too.
+/// A separate watch costs a start and a stop. After a very long hold, so does the watch of the queue.
 const LONG_HOLD: Duration = Duration::from_millis(200);
 const MESSAGES_OF_A_LONG_HOLD: u64 = 4;
 
-/// The messages that a server received for hand-offs between two clients, and how many of them long holds
-/// explain. At each release, the other client is in the queue.
+/// The messages that a server got for hand-offs between two clients, and how many of them long holds explain.
 async fn watch_messages(connector: Arc<dyn Connector>, hand_offs: u32) -> (u64, u64) {
     const MESSAGES: &str = "grpc_server_msg_received_total{grpc_method=\"Watch\"";
     let server = server().await;
-    // No re-check replaces an event.
     let config = config(&server, "ttl=5m");
     let mut mutexes = Vec::new();
     for _ in 0..2 {
@@ -200,7 +197,6 @@ async fn a_late_join_of_an_abandoned_attempt_finds_its_tombstone() {
     let backend = client.backend();
     for patience in [Patience::Wait, Patience::Try] {
         let join = ask(Kind::Mutex, Claim::Exclusive, None, patience);
-        // The abandon overtakes the join, as is possible on one connection.
         backend.abandon(&join).await.unwrap();
         let late = backend.join(&join).await;
         assert!(late.is_err(), "{late:?}");

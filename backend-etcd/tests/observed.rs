@@ -63,7 +63,7 @@ async fn late_data_write_does_not_reach_a_recreated_node() {
         is_lost(soon(node.write_data(&b"late"[..].into())).await, LostReason::Revoked);
         assert_eq!(node.state().lost(), Some(LostReason::Revoked), "the holder is notified");
         assert_eq!(value(&server, &key).await, stored, "the new node of the same name is unchanged");
-        // Separate data of this name belong to an earlier node.
+        // Separate data of this name belongs to an earlier node.
         let kept = if kind == Kind::Group { "first" } else { "" };
         assert_eq!(data(&client, kind).await, [shown(kept, true)]);
         etcdctl(&server, &["del", &key]).await;
@@ -181,7 +181,6 @@ async fn foreign_keys_list_no_queue_and_hide_no_queue() {
     };
     plant(&mut program, foreign("a", 3000).chain(nodes("a", 1))).await;
     plant(&mut program, foreign("b", 3000)).await;
-    // No key is encoded like these.
     for odd in ["%2f", "b b", "%zz", "%", ""] {
         plant(&mut program, nodes(odd, 1)).await;
     }

@@ -1,5 +1,3 @@
-//! An operator of a full server.
-
 use latchwork_conformance::errors::fails;
 use latchwork_conformance::mistakes::says;
 use latchwork_core::{Claim, ErrorKind, Kind, Operator};

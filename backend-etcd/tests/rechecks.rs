@@ -9,7 +9,6 @@ use latchwork_conformance::recorder::Recorder;
 async fn an_admission_without_an_event_is_found_and_counted() {
     let (server, events) = (server().await, Arc::new(LostEvents::default()));
     let seen = Arc::clone(&events);
-    // The answer to the join shows the holder, so only the departure is lost.
     let relay = losing::relay(server.addr(), move |data| {
         let key = seen.node.lock().unwrap();
         let tells = !key.is_empty() && contains(data, key.as_str());
@@ -19,7 +18,6 @@ async fn an_admission_without_an_event_is_found_and_counted() {
         is_lost
     })
     .await;
-    // The re-check, once a TTL, comes later than any event.
     let mut through = config(&server, "ttl=8s");
     through.hosts = vec![relay.addr()];
     let (holder, recorder) = (at(&config(&server, "ttl=60s")).await.unwrap(), Recorder::new());

@@ -1,6 +1,3 @@
-//! An etcd that is full, requires a login, or has special bounds: the errors that users of the
-//! recipes get, and the locks that they keep.
-
 use std::time::{Duration, Instant};
 
 use crate::common::{
@@ -31,14 +28,12 @@ async fn a_server_that_grants_more_than_was_asked_is_believed() {
     assert_eq!(keys(&server, "latchwork/").await, [""; 0]);
 }
 
-/// A server with room for this number of bytes, and a client of it.
 pub(crate) async fn with_quota(bytes: &str, options: &str) -> (Server, Coordinator) {
     let server = started(Options::new().args(["--quota-backend-bytes", bytes])).await;
     let client = client(&server, options).await;
     (server, client)
 }
 
-/// Fills the server until it raises its alarm.
 pub(crate) async fn fill(server: &Server) {
     let big = "x".repeat(100_000);
     let full = async {
@@ -56,7 +51,6 @@ pub(crate) async fn fill(server: &Server) {
     assert!(etcdctl(server, &["alarm", "list"]).await.contains("NOSPACE"));
 }
 
-/// Makes room, and disarms the alarm.
 pub(crate) async fn make_space(server: &Server) {
     etcdctl(server, &["compact", &revision(server).await.to_string()]).await;
     etcdctl(server, &["defrag"]).await;
@@ -95,7 +89,6 @@ async fn a_full_server_takes_nothing_from_holders_and_waiters() {
         assert_eq!(error.kind(), ErrorKind::Misconfigured);
         says(&error, &["space exceeded", "fresh"]);
     }
-    // The limit may be stored: a server that becomes full stores a write that it refuses.
     let answer = b.semaphore("s", 2).unwrap().set_limit(3).await;
     let error = fails(answer, ErrorKind::OutcomeUnknown, "the database is full");
     says(&error, &["space exceeded"]);
@@ -123,8 +116,7 @@ async fn a_full_server_takes_nothing_from_holders_and_waiters() {
     soon(fresh.acquire()).await.unwrap().release().await.unwrap();
 }
 
-/// The node of a join that may still be under way is deleted at once, and gets its tombstone when
-/// there is space.
+/// The node is deleted at once, and gets its tombstone when there is space.
 #[tokio::test]
 async fn a_full_server_deletes_a_node_that_it_takes_no_tombstone_for() {
     let (server, client) = with_quota("2000000", "").await;
@@ -144,8 +136,8 @@ async fn a_full_server_deletes_a_node_that_it_takes_no_tombstone_for() {
     client.close().await.unwrap();
 }
 
-/// A server that becomes full may store a write that it refuses, and a client cannot distinguish it
-/// from a server that was full before.
+/// A server that becomes full may store a write that it refuses. A client cannot distinguish it from a server
+/// that was full before.
 #[tokio::test]
 async fn a_full_server_leaves_the_write_of_a_cell_unknown_and_deletes_one() {
     let (server, client) = with_quota("2000000", "").await;
@@ -187,8 +179,7 @@ async fn a_full_server_deletes_a_node_that_it_takes_no_release_notice_for() {
     ];
     etcdctl(&server, &["del", etcdctl(&server, &oldest).await.trim()]).await;
     etcdctl(&server, &["del", "--prefix", "latchwork/client/"]).await;
-    // The refused leave may have removed the node, so the second leave cannot report its removal as
-    // its own.
+    // The refused leave may have removed the node, so the second leave cannot report its removal as its own.
     assert_eq!(removed.leave().await.unwrap_err().kind(), ErrorKind::OutcomeUnknown);
     assert!(matches!(removed.leave().await.unwrap(), Leave::Absent(_)));
     take_a_turn(&first).await;
@@ -199,13 +190,12 @@ async fn a_full_server_deletes_a_node_that_it_takes_no_release_notice_for() {
     client.close().await.unwrap();
 }
 
-/// etcd checks its quota before it proposes a write, and again when it applies the write: then it
-/// writes, and returns a refusal.
+/// etcd checks its quota before it proposes a write, and again when it applies it: it writes, and returns a
+/// refusal.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_join_that_a_server_refuses_as_it_becomes_full_leaves_no_node() {
     let (server, client) = with_quota("1000000", "").await;
-    // With locks alone it would take long to fill the server. The size that it reports is a few
-    // writes old.
+    // With locks alone it would take long to fill the server. Its reported size is a few writes old.
     let some = "x".repeat(20_000);
     let most = async {
         for number in 0.. {
@@ -251,7 +241,7 @@ async fn permissions_that_are_revoked_are_reported_and_held_locks_are_kept_until
     client.close().await.unwrap();
 }
 
-/// The server refuses the watch of one hold, and the watch of another hold continues.
+/// The server refuses the watch of one hold, and the watch of another continues.
 #[tokio::test]
 async fn a_hold_of_a_revoked_role_costs_others_no_watch() {
     let server = server_with_users(Options::new()).await;
@@ -281,8 +271,7 @@ async fn a_hold_of_a_revoked_role_costs_others_no_watch() {
     client.close().await.unwrap();
 }
 
-/// A signed token names a version of the users and roles, and the server refuses it when any of
-/// them has changed.
+/// A signed token names a version of the users and roles, and is refused when any of them has changed.
 #[tokio::test]
 async fn a_log_in_from_before_a_change_of_any_role_is_renewed() {
     let (_secret, signed) = signed_tokens("10m");
@@ -296,7 +285,7 @@ async fn a_log_in_from_before_a_change_of_any_role_is_renewed() {
     client.close().await.unwrap();
 }
 
-/// Each acquire needs a lease. No acquire waits until all earlier acquires have failed.
+/// Each acquire needs a lease. None waits until all earlier ones have failed.
 #[tokio::test]
 async fn many_acquires_that_need_a_lease_from_a_silent_server_fail_soon() {
     const TIMEOUT: Duration = Duration::from_secs(2);
@@ -313,8 +302,8 @@ async fn many_acquires_that_need_a_lease_from_a_silent_server_fail_soon() {
     for answer in soon(join_all(all)).await {
         assert_eq!(answer.unwrap_err().kind(), ErrorKind::Unavailable);
     }
-    // Half of the time that they take one after another. Together they take a TTL, and then a last
-    // try may be under way, which may wait for its turn and for its answer.
+    // Half of the time that they take one after another. Together they take a TTL, and then a last try may
+    // wait for its turn and its answer.
     assert!(asked.elapsed() < TIMEOUT * ACQUIRES / 2, "after {:?}", asked.elapsed());
     proxy.resume();
     soon(client.mutex("m0").unwrap().acquire()).await.unwrap().release().await.unwrap();

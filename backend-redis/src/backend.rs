@@ -21,8 +21,8 @@ use crate::queue::{cleanup, join, limit, list};
 use crate::watch::{RedisWatch, Subject};
 use crate::{facts, walk};
 
-/// A client of a Redis server or a Redis Cluster: one connection for each server, and one task that renews
-/// all nodes and cells.
+/// A client of a Redis server or a Redis Cluster: one connection to each server, one task that renews all
+/// nodes and cells.
 pub struct RedisBackend {
     client: Arc<Client>,
     eviction: Eviction,

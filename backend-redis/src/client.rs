@@ -1,5 +1,3 @@
-//! The state of one client, and its requests.
-
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +20,6 @@ use crate::queue::confirmations::Confirmations;
 use crate::scripts::{self, Call, Flags, Reply};
 use crate::watch::{Attempt, Channels, Inbox};
 
-/// One connection to each server, one inbox, and the lease of all nodes.
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) driver: Driver,
@@ -30,19 +27,14 @@ pub(crate) struct Client {
     pub(crate) ttl: Duration,
     pub(crate) request_timeout: Duration,
     pub(crate) inbox: Arc<Inbox>,
-    /// The channels of the watched cells and queues.
     pub(crate) channels: Arc<Channels>,
     pub(crate) lease: ClientLease,
-    /// The ephemeral cells that this client wrote last, as far as it knows.
     pub(crate) leased: LeasedCells,
-    /// The runtime that opened the client. Its background work must not end with the runtime of a
-    /// caller.
+    /// Background work must not end with the runtime of a caller.
     pub(crate) runtime: Handle,
-    /// The cleanup that is under way.
     pub(crate) cleanup: SingleFlight<()>,
     pub(crate) confirmations: Confirmations,
     pub(crate) rechecks: Rechecks,
-    /// Cancelled when the client is closed or dropped.
     pub(crate) closing: CancellationToken,
     pub(crate) closed: CloseOnce,
     throttles: Throttles,
@@ -51,7 +43,6 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Must be called on the runtime for the client's background work.
     pub(crate) fn new(
         driver: Driver,
         clock: Clock,
@@ -81,21 +72,19 @@ impl Client {
         }
     }
 
-    /// The time limit of a renewal, and of requests that are sent together with renewals. A renewal
-    /// that takes longer than its period is late anyway.
+    /// The time limit of renewals: a renewal longer than its period is late anyway.
     pub(crate) fn renewal_bound(&self) -> Duration {
         self.request_timeout.min(renewal_period(self.ttl))
     }
 
-    /// Forgets an attempt, except during a close, which removes the attempt's node.
     pub(crate) fn forget(&self, attempt: &Arc<Attempt>) {
         if !self.closing.is_cancelled() {
             self.inbox.forget(attempt);
         }
     }
 
-    /// Runs a script. A close ends it. Renewals do not use this method: they wait for no more
-    /// requests than the throttle allows at a time.
+    /// Runs a script, until a close. Renewals do not use this method, so that they do not wait for the
+    /// throttle.
     pub(crate) async fn run(&self, call: &Call) -> Result<(Moment, Reply)> {
         tokio::select! {
             biased;
@@ -109,15 +98,12 @@ impl Client {
         }
     }
 
-    /// Runs a script with a large reply, as [`run`](Self::run).
     pub(crate) async fn run_large(&self, call: &Call) -> Result<(Moment, Reply)> {
         let throttle = self.large_replies.of_place(self.driver.place_of(call));
         let (_pass, _) = self.until_closed(throttle.take(self.large_patience())).await?;
         self.run(call).await
     }
 
-    /// One step of a walk over all keys: the keys that match the pattern, and the position of the
-    /// next step.
     pub(crate) async fn scan(
         &self,
         from: &Cursor,
@@ -132,13 +118,11 @@ impl Client {
         .await
     }
 
-    /// The time limit of a request with a large reply that waits for its pass. Half of it is for the wait: several rounds of
-    /// requests may be before it.
+    /// Half of it is for the wait for a pass: several rounds of requests may be ahead.
     fn large_patience(&self) -> Duration {
         self.request_timeout.saturating_mul(8)
     }
 
-    /// Waits for the answer to a request, which a close ends.
     pub(crate) async fn until_closed<T>(&self, answer: impl Future<Output = Result<T>>) -> Result<T> {
         tokio::select! {
             biased;
@@ -147,7 +131,7 @@ impl Client {
         }
     }
 
-    /// Runs a script that changes a queue. Returns whether it did.
+    /// Returns whether the script changed the queue.
     pub(crate) async fn change(self: &Arc<Self>, queue: &QueueKeys, call: &Call) -> Result<bool> {
         let (_, reply) = self.run(call).await?;
         let (was_done, flags) = scripts::was_done(reply)?;
@@ -155,7 +139,6 @@ impl Client {
         Ok(was_done)
     }
 
-    /// Acts on the flags in a script's answer.
     pub(crate) fn act_on(self: &Arc<Self>, flags: Flags, queue: &QueueKeys) {
         self.warn_of(flags);
         if flags.more() {
@@ -163,16 +146,14 @@ impl Client {
         }
     }
 
-    /// Warns once that messages do not arrive.
     pub(crate) fn warn_of(&self, flags: Flags) {
         if flags.publish_refused() && !self.warned.swap(true, Ordering::Relaxed) {
             seen::publish_refused(NAME);
         }
     }
 
-    /// The reason why a node is gone, or has lost its place. If the server has been another
-    /// incarnation since the node was last seen, it has forgotten the node. Otherwise the node was
-    /// removed.
+    /// `Forgotten` if the server has become another incarnation since the node was last seen. Otherwise it
+    /// was removed.
     pub(crate) fn why_gone(&self, queue: &QueueKeys, lease: &Lease) -> LostReason {
         match last_seen(lease) < self.driver.incarnation_since(queue.tag()) {
             true => LostReason::Forgotten,
@@ -181,14 +162,14 @@ impl Client {
     }
 }
 
-/// The most requests with a large reply that a client has in flight at a server: pages of listings, of about 256 KiB
-/// (`list.lua`), and steps of walks. A client that listens to channels may have 8 MB of unread replies at a server for
-/// a minute, and 32 MB at any time (`client-output-buffer-limit pubsub`). Beyond that, the server closes the connection,
-/// which also carries the renewals.
+/// The most requests with a large reply in flight at a server: pages of listings, of about 256 KiB
+/// (`list.lua`), and steps of walks. A client that listens to channels may have 8 MB of unread replies for a
+/// minute, and 32 MB at any time (`client-output-buffer-limit pubsub`). Beyond that, the server closes the
+/// connection, which also carries the renewals.
 const LARGE_AT_ONCE: usize = 16;
 
-/// A throttle for each server, so that requests to an unreachable server do not block requests to
-/// others. Throttles of former masters are kept: there are few.
+/// One throttle for each server, so that requests to an unreachable server do not block others. Former
+/// masters keep theirs.
 #[derive(Debug)]
 struct Throttles {
     most: usize,
@@ -212,13 +193,13 @@ impl Drop for Client {
     }
 }
 
-/// The send time of the request that proved a node last.
+/// When the request was sent that last proved a node.
 pub(crate) fn last_seen(lease: &Lease) -> Moment {
     lease.deadline() - lease.ttl().saturating_sub(lease.margin())
 }
 
-/// Runs until a queue has no more expired nodes to drop, and no more admitted ones to notify: one
-/// script handles a bounded number. If this client dies, the waiters' re-checks continue the work.
+/// Repeats a script that handles a bounded number of nodes, until all expired nodes are dropped and all
+/// admitted ones notified. After a crash, the waiters' re-checks continue the work.
 async fn sweep(client: Arc<Client>, queue: QueueKeys) {
     let call = scripts::renew([(&queue, Vec::new())], client.ttl);
     loop {

@@ -1,5 +1,3 @@
-//! Reads the options of this backend from a [`Config`].
-
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -10,21 +8,15 @@ use latchwork_core::{Config, Credentials, ENDLESS, Error, ErrorKind, Logins, Res
 
 use crate::driver::Replaced;
 
-/// The scheme of this backend's URLs, and its name in logs, metrics and reports.
 pub(crate) const NAME: &str = "redis";
 
-/// The default port of Redis.
 const PORT: u16 = 6379;
-/// The default port of a Sentinel.
 const SENTINEL_PORT: u16 = 26379;
-/// The default time for which a queue's last token outlives the last use of the queue. A clock that is set to
-/// the wrong day is wrong by no more than this.
+/// How long a queue's last token outlives the queue's last use, and so how wrong a clock may be set.
 const REMEMBER: Duration = Duration::from_secs(24 * 3600);
-/// The shortest and the longest time that a user may set.
 const REMEMBER_RANGE: RangeInclusive<Duration> =
     Duration::from_secs(1)..=Duration::from_secs(366 * 24 * 3600);
 
-/// The options of this backend: see the [crate](crate).
 pub(crate) const OPTIONS: [&str; 7] = [
     "strict",
     "remember",
@@ -36,7 +28,6 @@ pub(crate) const OPTIONS: [&str; 7] = [
 ];
 const SENTINEL_OPTIONS: [&str; 3] = ["sentinel_service", "sentinel_user", "sentinel_password"];
 
-/// The host and port of a server.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Host {
     pub(crate) name: String,
@@ -44,7 +35,7 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    /// Parses a host that a server of a cluster names. Without a name it is the host of that server.
+    /// Parses a host that a server of a cluster names. Without a name it is that server's host.
     pub(crate) fn named(address: &str, by: &Host) -> Result<Self> {
         // IPv6 addresses come without brackets.
         let unusable = || {
@@ -56,13 +47,12 @@ impl Host {
         Ok(by.beside(name, port))
     }
 
-    /// Returns the host with this name and port, as this server of a cluster knows it.
+    /// The host with this name and port, as this server of a cluster knows it.
     pub(crate) fn beside(&self, name: &str, port: u16) -> Self {
         let name = if name.is_empty() || name == "?" { &self.name } else { name };
         Self { name: name.to_owned(), port }
     }
 
-    /// Parses `host:port`, with brackets around an IPv6 address.
     pub(crate) fn parse(address: &str) -> Result<Self> {
         let bad_port = || Error::invalid("url", format!("{address:?} has no port from 1 to 65535"));
         let (name, port) = split(address).ok_or_else(bad_port)?;
@@ -70,14 +60,12 @@ impl Host {
     }
 }
 
-/// Splits an address into its name, without brackets, and its port.
 fn split(address: &str) -> Option<(&str, u16)> {
     let (name, port) = address.rsplit_once(':')?;
     Some((name.trim_start_matches('[').trim_end_matches(']'), port.parse().ok()?))
 }
 
 impl fmt::Display for Host {
-    /// Writes the address as in a URL.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.name.contains(':') {
             true => write!(f, "[{}]:{}", self.name, self.port),
@@ -86,33 +74,25 @@ impl fmt::Display for Host {
     }
 }
 
-/// How the server with the locks is found at each dial.
 #[derive(Clone, Debug)]
 pub(crate) enum Servers {
     One(Host),
     /// The master that these Sentinels name.
     Watched(Sentinels),
-    /// The servers of a cluster, which these hosts know.
     Cluster(Arc<[Host]>),
-    /// One server of a cluster.
     Shard(Host),
 }
 
-/// The Sentinels of a service.
 #[derive(Clone, Debug)]
 pub(crate) struct Sentinels {
     pub(crate) hosts: Arc<[Host]>,
     pub(crate) service: String,
-    /// The login at the Sentinels.
     pub(crate) login: Option<Credentials>,
-    /// The protection of the connections to the Sentinels.
     pub(crate) transport: Transport,
-    /// The changes of which this client has heard.
     pub(crate) replaced: Arc<Replaced>,
 }
 
 impl Servers {
-    /// Returns the scheme of a URL that names such servers.
     pub(crate) fn scheme(&self, tls: bool) -> Scheme<'static> {
         let hosts = match self {
             Servers::One(_) => Hosts::Servers,
@@ -145,40 +125,33 @@ fn list(f: &mut fmt::Formatter<'_>, hosts: &[Host]) -> fmt::Result {
     f.write_str(&hosts.join(","))
 }
 
-/// The parts of a configuration that a client needs.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) servers: Servers,
-    /// The protection of the connections.
     pub(crate) transport: Transport,
     pub(crate) database: i64,
-    /// The logins at the server with the locks.
     pub(crate) logins: Logins,
     pub(crate) ttl: Duration,
-    /// How long a queue's last token outlives the last use of the queue.
+    /// See [`REMEMBER`].
     pub(crate) remember: Duration,
     pub(crate) connect_timeout: Duration,
     pub(crate) request_timeout: Duration,
     pub(crate) strict: bool,
-    /// The number of replicas that confirm an acquisition, if the acquisition does not set it.
+    /// The replicas that confirm an acquisition that sets no number.
     pub(crate) min_replicas: u32,
-    /// Whether the client is an operator, which also reads on a server that refuses writes.
+    /// An operator also reads on a server that refuses writes.
     pub(crate) operator: bool,
-    /// The name that CLIENT LIST shows.
     pub(crate) client_name: String,
-    /// The channel of this client's messages.
     pub(crate) inbox: String,
-    /// The prefix of the keys that the self-test writes, before their hash tag, and that tag.
+    /// The prefix of the self-test's keys, before their hash tag, and that tag.
     pub(crate) scratch: (String, String),
 }
 
 impl Settings {
-    /// Returns the keys that the self-test writes, under this hash tag.
     pub(crate) fn scratch_keys(&self, tag: &str) -> [String; 3] {
         ["z", "h", "s"].map(|part| format!("{}:{{{tag}}}:{part}", self.scratch.0))
     }
 
-    /// Returns the settings of one server of the cluster.
     pub(crate) fn of_shard(&self, host: Host) -> Self {
         Self { servers: Servers::Shard(host), transport: self.transport.apart(), ..self.clone() }
     }
@@ -224,7 +197,6 @@ impl Settings {
     }
 }
 
-/// Returns each host's share of a time, so that a silent host does not use up the time of the others.
 pub(crate) fn share_of(time: Duration, hosts: &[Host]) -> Duration {
     time / u32::try_from(hosts.len()).unwrap_or(u32::MAX).max(1)
 }
@@ -319,7 +291,7 @@ mod tests {
         ] {
             assert_eq!(settings(url).unwrap_err().argument(), Some(argument), "{url}");
         }
-        // The client crate would log in as `default`, and report nothing.
+        // The client crate would log in as `default` without an error.
         assert_eq!(settings("redis://app@h").unwrap_err().argument(), Some("password"));
         assert!(settings("redis://:p@h").is_ok(), "the default user");
     }

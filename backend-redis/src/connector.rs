@@ -1,5 +1,3 @@
-//! Opens a client from a [`Config`].
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,8 +24,8 @@ use crate::watch::{Channels, Inbox, recheck};
 ///
 /// The URLs are `redis://[[user]:password@]host[:port][/database]`,
 /// `redis-sentinel://[[user]:password@]host[:port],…/service` for a master that Sentinels watch, and
-/// `redis-cluster://[[user]:password@]host[:port],…`. The feature `tls` adds `rediss://`, `rediss-sentinel://` and
-/// `rediss-cluster://`.
+/// `redis-cluster://[[user]:password@]host[:port],…`. The feature `tls` adds `rediss://`,
+/// `rediss-sentinel://` and `rediss-cluster://`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RedisConnector;
 
@@ -38,8 +36,8 @@ pub fn connector() -> Arc<dyn Connector> {
 
 /// Deletes the namespace of this configuration on all servers, and returns the number of deleted keys.
 ///
-/// It deletes held locks and values too, without a warning to clients: use it for the namespace of one run, after its
-/// clients have ended.
+/// Deletes held locks and values without a warning: use it for the namespace of one run, after its clients
+/// have ended.
 ///
 /// # Errors
 /// * `Unavailable` or `OutcomeUnknown`: a part may be deleted. Call it again.
@@ -81,7 +79,6 @@ impl Connector for RedisConnector {
     }
 }
 
-/// Opens a client and starts its tasks, which end with it.
 async fn open(settings: Settings) -> Result<RedisBackend> {
     settings.transport.prepare().await?;
     let clock = Clock::system();
@@ -114,7 +111,7 @@ async fn open(settings: Settings) -> Result<RedisBackend> {
     Ok(RedisBackend::new(client, eviction))
 }
 
-/// Connects, and waits for a server that refuses, for example while it loads its data.
+/// Also waits for a server that refuses, for example while it loads its data.
 async fn connected(setup: &Setup) -> Result<(Driver, Lost, Eviction)> {
     let settings = &setup.settings;
     let until = Instant::now() + settings.connect_timeout;
@@ -128,13 +125,13 @@ async fn connected(setup: &Setup) -> Result<(Driver, Lost, Eviction)> {
         note_failure(&failure.error);
         let is_loading = failure.answered && failure.error.kind() == ErrorKind::Unavailable;
         let pause = pauses.next();
-        // At the end of the time the caller gets the server's error.
+        // Otherwise the caller gets the server's error.
         if !is_loading || Instant::now() + 2 * pause >= until {
             return Err(explain(settings, failure).await);
         }
         tracing::debug!(error = %failure.error, "the server is not ready yet");
-        // The Sentinels may name a dead host, or a host that expects another protection. Then a second attempt
-        // would not help.
+        // The Sentinels may name a dead host, or one that expects another protection, for which a second
+        // attempt does not help.
         let in_time = Instant::now() + OF_SILENCE < until;
         if in_time && failure.silent.is_some() && !std::mem::replace(&mut asked, true) {
             let explained = explain(settings, failure).await;
@@ -159,11 +156,10 @@ fn warn_of(eviction: Eviction, at: &str) {
     seen::advice(NAME, at, &what);
 }
 
-/// How long a server has to refuse a connection that it closes.
 const TO_REFUSE: Duration = Duration::from_millis(500);
 
-/// Returns the refusal that the server writes before it closes a new connection: in protected mode, or without a free
-/// connection. The client crate loses it, because its own write to the closed connection fails first.
+/// The refusal that the server writes before it closes a new connection: in protected mode, or without a free
+/// connection. The client crate loses it.
 async fn refusal(host: &Host) -> Option<Failure> {
     let transport = Transport::default();
     let address = host.to_string();
@@ -171,7 +167,7 @@ async fn refusal(host: &Host) -> Option<Failure> {
     refusal_of(&timeout(TO_REFUSE, reading).await.ok()?.ok()?)
 }
 
-/// Explains a failed connect, and names another kind of server if one is at the address.
+/// Names another kind of server if one is at the address.
 async fn explain(settings: &Settings, failure: Failure) -> Error {
     let silent = failure.silent.as_deref().and_then(|address| Host::parse(address).ok());
     let (at, host, expected) = match (&silent, &settings.servers) {

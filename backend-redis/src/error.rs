@@ -1,40 +1,31 @@
-//! Translates the client crate's errors. No other module does.
-
 use latchwork_core::backend::Transport;
 use latchwork_core::{Error, ErrorKind};
 use redis::RedisError;
 
-/// The answer of the server, or the reason why it is missing.
 pub(crate) type Answer<T> = Result<T, Failure>;
 
-/// A failed request: the error, and the consequences for the driver.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) error: Error,
-    /// The connection is unusable (broken, or its server is not a master any more): dial again.
     pub(crate) redial: bool,
-    /// No answer came in time: the connection may be unusable.
+    /// The connection may be unusable: no answer came in time.
     pub(crate) timed_out: bool,
-    /// The server has answered: it is a Redis, and needs no probe.
     pub(crate) answered: bool,
-    /// No answer came from this host, to which another server had redirected the client: it may not be a Redis.
+    /// The host to which another server redirected the client, without an answer: it may not be a Redis.
     pub(crate) silent: Option<String>,
-    /// The server reports that it is a replica.
     pub(crate) is_replica: bool,
-    /// No part of the request was carried out. It may be sent again in this way.
+    /// How to send the request again, which was not carried out.
     pub(crate) again: Option<Again>,
 }
 
-/// How a request that the server has not carried out is sent again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Again {
     /// With the text of its script, which the server does not have.
     WithText,
-    /// To this server of the cluster, like all other requests for the slot.
+    /// To this server, like all later requests for the slot.
     Moved(String),
-    /// To this server of the cluster, once: the slot is being moved.
+    /// To this server, once: the slot is being moved.
     Ask(String),
-    /// A little later.
     Later,
 }
 
@@ -43,7 +34,7 @@ impl Failure {
         Self::said(Error::new(kind, context))
     }
 
-    /// Makes a failure of a server's answer, or of a conclusion from one.
+    /// A failure by a server's answer, or a conclusion from one.
     pub(crate) fn said(error: Error) -> Self {
         Self {
             error,
@@ -56,12 +47,11 @@ impl Failure {
         }
     }
 
-    /// Makes the failure of a replica that was taken for the master.
     pub(crate) fn replica(error: Error) -> Self {
         Self { is_replica: true, ..Self::said(error) }
     }
 
-    /// Returns the more useful of two servers' failures: an answer before silence, otherwise the first.
+    /// The more useful failure of two servers: an answer before silence, otherwise the first.
     pub(crate) fn or_more_telling(self, before: Option<Self>) -> Self {
         match before {
             Some(before) if before.answered || !self.answered => before,
@@ -88,8 +78,8 @@ impl From<Failure> for Error {
     }
 }
 
-/// Translates an error. `sent`: the request may have reached the server. The scripts check before they write,
-/// so after an error answer nothing was written. Only without an answer the outcome is unknown.
+/// `sent`: the request may have reached the server. The scripts check before they write, so after an error
+/// answer nothing was written.
 pub(crate) fn from_redis(error: RedisError, sent: bool) -> Failure {
     let (code, words) = answer_of(&error);
     let begins = |phrase: &str| words.starts_with(phrase);
@@ -100,7 +90,7 @@ pub(crate) fn from_redis(error: RedisError, sent: bool) -> Failure {
             Failure { again: Some(Again::WithText), ..failure }
         }
         "READONLY" | "MASTERDOWN" | "UNBLOCKED" => no_master(),
-        // The name of this command is in the place of a code.
+        // The command's name is in the place of a code.
         "WAIT" if begins("cannot be used with replica instances") => no_master(),
         "LOADING" => refused("the server is loading its data: wait").redial(),
         "NOAUTH" | "WRONGPASS" => login_refused(),
@@ -164,16 +154,16 @@ pub(crate) fn from_redis(error: RedisError, sent: bool) -> Failure {
     Failure { error: failure.error.because(error), ..failure }
 }
 
-/// Returns the code of a server's answer, and the text after it. Both are empty for an error of the connection.
+/// The code of a server's answer, and the text after it. Both are empty for an error of the connection.
 ///
-/// A code counts only at its fixed place, since the text contains names of keys, which any user may choose. The
-/// code of a script's error follows `ERR`, and on Redis 6.2 also the script's place:
-/// `ERR Error running script (call to f_…): @user_script:9: @user_script: 9: -READONLY You can't write`.
+/// A code counts only at its fixed place, because the text contains names of keys, which any user may choose.
+/// The code of a script's error follows `ERR`, and on Redis 6.2 also the script's place: `ERR Error running
+/// script (call to f_…): @user_script:9: @user_script: 9: -READONLY You can't write`.
 fn answer_of(error: &RedisError) -> (&str, &str) {
     let words = error.detail().unwrap_or_default();
     let (code, words) = match error.code() {
         Some(code) => (code, words),
-        // The self-test answers an error of its script as a text.
+        // The self-test returns its script's error as a text.
         None if error.kind() == redis::ErrorKind::Extension => ("ERR", words),
         None => return ("", ""),
     };
@@ -196,14 +186,13 @@ fn answer_of(error: &RedisError) -> (&str, &str) {
     }
 }
 
-/// Returns the text after the place in a script, which Redis 6.2 writes first: `@user_script: 9: words`.
+/// The text after the place in a script, which Redis 6.2 writes first: `@user_script: 9: words`.
 fn after_place(words: &str) -> Option<&str> {
     let (place, words) =
         words.strip_prefix('@').unwrap_or(words).strip_prefix("user_script:")?.split_once(": ")?;
     place.trim_start().bytes().all(|byte| byte.is_ascii_digit()).then_some(words)
 }
 
-/// Makes the failure of a server that answers, and does not serve now.
 fn refused(why: &'static str) -> Failure {
     let failure = Failure::new(ErrorKind::Unavailable, why);
     Failure { error: failure.error.of_refusal(), ..failure }
@@ -225,42 +214,35 @@ fn too_old() -> Failure {
     Failure::new(ErrorKind::Misconfigured, "the server is older than Redis 6.2: use 6.2 or newer")
 }
 
-/// Returns the key that a script names in its refusal: `[key]`, and after it the script's digest on Redis 7.
+/// The key that a script names in its refusal: `[key]`, on Redis 7 followed by the script's digest.
 fn bracketed(words: &str) -> &str {
     let key = words.strip_prefix('[').unwrap_or(words);
     key.rsplit_once(']').map_or(key, |(key, _)| key)
 }
 
-/// Makes the failure of a sent request without an answer in time.
 pub(crate) fn timed_out() -> Failure {
     let failure = Failure::new(ErrorKind::OutcomeUnknown, SILENT);
     Failure { answered: false, timed_out: true, ..failure }
 }
 
-/// Makes the failure of a sent request whose connection was given up before the answer, with the reason if one
-/// is known.
 pub(crate) fn given_up(why: Option<Error>) -> Failure {
     let error = Error::new(ErrorKind::OutcomeUnknown, "the connection was dropped before the answer");
     Failure { answered: false, ..Failure::said(error.because_of(why)) }
 }
 
-/// Makes the error of an ended connection.
 pub(crate) fn closed() -> Error {
     Error::new(ErrorKind::Unavailable, CLOSED)
 }
 
-/// Reads the refusal that a server writes to a new connection, before it closes the connection.
 pub(crate) fn refusal_of(answer: &[u8]) -> Option<Failure> {
     let error = redis::parse_redis_value(answer).ok()?.extract_error().err()?;
     Some(from_redis(error, false)).filter(|failure| failure.error.is_refusal())
 }
 
-/// Changes an unknown outcome to `Unavailable`: a read without an answer can be repeated.
 pub(crate) fn only_read(error: Error) -> Error {
     error.of_harmless("no answer to a read")
 }
 
-// The forms of an outage, as a client sees them.
 const REFUSED: &str = "the connection was refused";
 const SILENT: &str = "the server was silent";
 const CLOSED: &str = "the connection was closed";
@@ -271,14 +253,13 @@ mod tests {
 
     use super::*;
 
-    /// The failure that follows from an error as the server sends it.
     fn failure(line: &str) -> Failure {
         let value = parse_redis_value(format!("-{line}\r\n").as_bytes()).expect("an error is a value");
         from_redis(value.extract_error().expect_err("an error"), true)
     }
 
-    /// The error of a script, as each version wraps it: Redis 6.2 by a call, by an error of the script and by one that
-    /// it passes on; Redis 7 by a call and by an error of the script.
+    /// The error of a script, as each version wraps it: Redis 6.2 by a call, by an error of the script and by
+    /// one that it passes on; Redis 7 by a call and by an error of the script.
     fn in_scripts(said: &str) -> [String; 5] {
         let running = "ERR Error running script (call to f_8ab1):";
         [
@@ -339,7 +320,7 @@ mod tests {
         assert!(refusal_of(b"+PONG\r\n").is_none() && refusal_of(b"").is_none());
     }
 
-    /// Keys are chosen by users and by other programs on the server.
+    /// Users and other programs choose the keys.
     #[test]
     fn error_code_in_a_key_name_is_ignored() {
         for key in

@@ -78,7 +78,7 @@ fn persistence(info: Info<'_>, settings: Option<&(String, String)>) -> Option<Pe
     })
 }
 
-/// For each fact the worst counts.
+/// The worst value of all servers.
 fn all_of(servers: Vec<OneServer>, cluster: bool, watched: bool) -> ServerFacts {
     let mut facts = ServerFacts::of("Redis");
     let masters = u32::try_from(servers.len()).unwrap_or(u32::MAX);

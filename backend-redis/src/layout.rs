@@ -1,5 +1,3 @@
-//! Names and values on the server.
-
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,12 +8,11 @@ use latchwork_core::{Address, Claim, Error, Kind, QueuePrefix, Result};
 const CELL: &str = "cell";
 const LIMIT: &str = "limit";
 
-/// The shape decides which keys the queue has.
+/// Decides which keys the queue has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Shape {
     /// Without contention, a queue of this or the next shape is one key.
     Exclusive,
-    /// A separate sorted set contains the writers.
     ReadWrite,
     Permits,
 }
@@ -75,7 +72,7 @@ impl QueueKeys {
         }
     }
 
-    /// The scripts' headers have this order.
+    /// In the order of the scripts' headers.
     pub(crate) fn keys(&self) -> impl Iterator<Item = RedisKey<'_>> {
         let extra: &[&str] = match self.shape {
             Shape::Exclusive => &["one"],
@@ -126,7 +123,7 @@ impl<'a> ListedKeys<'a> {
         Self { of, start: format!("{}:{}:{{", of.namespace(), of.kind().as_str()), parts, part }
     }
 
-    /// Core's encoding contains no special characters of patterns.
+    /// Core's encoding has no special characters of patterns.
     pub(crate) fn pattern(&self) -> String {
         format!("{}{}*}}:{}", self.start, self.of.coded(), self.part)
     }
@@ -137,7 +134,6 @@ impl<'a> ListedKeys<'a> {
     }
 }
 
-/// Different kinds and parts never have the same key.
 fn prefix(address: &Address) -> Result<String> {
     let (kind, key) = (address.kind().as_str(), address.coded());
     match address.namespace() {
@@ -149,7 +145,7 @@ fn prefix(address: &Address) -> Result<String> {
     }
 }
 
-/// It is also the name of the channel for the cell's changes.
+/// Also the name of the channel for the cell's changes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct CellKey(Arc<str>);
 
@@ -171,8 +167,8 @@ impl fmt::Display for CellKey {
     }
 }
 
-/// Milliseconds for which the key with a queue's last token lives after a write. It outlives `remember` by
-/// the time until the next write, and by two TTLs, since a held node may be in the key.
+/// The milliseconds for which the key with a queue's last token lives after a write: `remember`, the time
+/// until the next write, and two TTLs, because a held node may be in the key.
 pub(crate) fn life(remember: Duration, ttl: Duration) -> u128 {
     (remember + remember / 12 + 2 * ttl).as_millis()
 }

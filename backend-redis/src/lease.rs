@@ -4,9 +4,9 @@ use latchwork_core::backend::LeaseWriter;
 use latchwork_core::{Clock, Lease, LeaseState, LostReason, Moment};
 use parking_lot::Mutex;
 
-/// Each node has a separate lease. The client's lease is live while every node and every ephemeral cell is
-/// renewed in time (without any: while the server answers), and lost after the deadlines of all. Ephemeral
-/// cells end with it.
+/// Each node has a separate lease. The client's lease is live while every node and ephemeral cell is renewed
+/// in time (without any: while the server answers), and lost after the deadlines of all. Ephemeral cells end
+/// with it.
 #[derive(Debug)]
 pub(crate) struct ClientLease {
     clock: Clock,
@@ -17,7 +17,7 @@ pub(crate) struct ClientLease {
 #[derive(Debug)]
 struct Current {
     lease: LeaseWriter,
-    // The running round: its beginning, and the moment by which it must end.
+    // The beginning of the running round, and when it must end.
     round: Option<(Moment, Moment)>,
     closed: bool,
 }
@@ -62,14 +62,14 @@ impl ClientLease {
         current.round = Some(current.round.map_or((now, now), |(sent, due)| (sent, due.min(now))));
     }
 
-    /// Requests sent at `sent` or later have renewed all nodes and cells.
+    /// Requests since `sent` have renewed all nodes and cells.
     pub(crate) fn proven(&self, sent: Moment) {
         let mut current = self.current.lock();
         current.lease.proven(sent);
         current.round = None;
     }
 
-    /// Only some nodes: the lease continues, and remains late.
+    /// Only some nodes: the lease continues, but remains late.
     pub(crate) fn partly_proven(&self, sent: Moment) {
         self.current.lock().extend(sent);
     }

@@ -26,11 +26,11 @@ use crate::queue::wait::next_recheck;
 use crate::scripts::{self, RenewAnswer, Renewed, ServerTime};
 use crate::watch::Attempt;
 
-/// In one burst. A join waits for no more, as long as the round has time ([`pace`]).
+/// A join waits for one burst, while the round has time ([`pace`]).
 const NODES_AT_ONCE: usize = 2048;
 const QUEUES_AT_ONCE: usize = 256;
 const SCRIPTS_AT_ONCE: usize = 64;
-/// It is constant, to keep a lease as long as possible.
+/// Constant, to keep a lease as long as possible.
 const AGAIN: Duration = Duration::from_millis(100);
 
 pub(crate) async fn renew_always(client: Weak<Client>, reconnected: Arc<Notify>) {
@@ -51,7 +51,7 @@ pub(crate) async fn renew_always(client: Weak<Client>, reconnected: Arc<Notify>)
             }
             let Some(client) = client.upgrade() else { return };
             let started = clock.now();
-            // A silent server does not cause a second renewal of other servers' nodes.
+            // A silent server causes no second renewal of other servers' nodes.
             let round = began.filter(|began| started < *began + period).unwrap_or(started);
             began = Some(round);
             next = match renew_all(&client, &mut steps, round).await {
@@ -61,7 +61,6 @@ pub(crate) async fn renew_always(client: Weak<Client>, reconnected: Arc<Notify>)
                 }
                 Err(error) => {
                     tracing::debug!(%error, "some nodes or cells were not renewed; the client tries again soon");
-                    // A refusal must not cause a tight loop.
                     clock.now() + if error.may_pass() { AGAIN } else { AGAIN.max(period / 4) }
                 }
             };
@@ -70,8 +69,7 @@ pub(crate) async fn renew_always(client: Weak<Client>, reconnected: Arc<Notify>)
     closing.run_until_cancelled(rounds).await;
 }
 
-/// On the loss of a connection, so that holders and waiters notice before a renewal is late. The first round
-/// on the next connection proves the leases.
+/// A lost connection is noticed before a renewal is late. The first round on the next one proves the leases.
 pub(crate) async fn suspend_on_loss(client: Weak<Client>, mut losses: Lost) {
     while let Some(host) = losses.next().await {
         let Some(client) = client.upgrade() else { return };
@@ -102,8 +100,7 @@ async fn renew_all(
         }
         let held = attempt.state().filter(|state| !attempt.is_leaving() && !state.is_leaving());
         let Some(state) = held else { continue };
-        // Timers do not count a machine's sleep: this makes waiters read the clock
-        // (LEASE-CLOCK-COUNTS-SLEEP).
+        // Timers do not count a machine's sleep, so waiters must read the clock (LEASE-CLOCK-COUNTS-SLEEP).
         state.lease_writer().tick();
         // A loss is final, and no hold is renewed past its fixed end.
         match state.lost() {
@@ -122,7 +119,7 @@ async fn renew_all(
     client.lease.awaiting(started, due);
     if queues.is_empty() && cells.is_empty() {
         let sent = client.driver.ping(client.renewal_bound()).await?;
-        // Nodes that a repeated round leaves out were renewed since its beginning.
+        // A repeated round leaves out nodes that were renewed since its beginning.
         client.lease.proven(if started > round { round } else { sent });
         if any_lost {
             cleanup::start(client);
@@ -143,9 +140,9 @@ async fn renew_all(
     renewed.map(drop)
 }
 
-/// In bursts, on all servers at once. Returns whether no queue was refused. If a server refuses a whole
-/// script, the error is returned after all other scripts. `answered` gets the send time of each answered
-/// script, its server, and the server's time.
+/// In bursts, on all servers at once. Returns whether no queue was refused. The refusal of a whole script is
+/// returned after all other scripts. `answered` gets the send time of each answered script, its server, and
+/// the server's time.
 pub(crate) async fn renew(
     client: &Arc<Client>,
     queues: HashMap<QueueKeys, Vec<Arc<Attempt>>>,
@@ -169,7 +166,7 @@ pub(crate) async fn renew(
     Ok(every(join_all(renewing).await)?.into_iter().all(|whole| whole))
 }
 
-/// Returns the error of a server that may still answer in preference to a refusal.
+/// The error of a server that may still answer precedes a refusal.
 fn every<T>(renewed: impl IntoIterator<Item = Result<T>>) -> Result<Vec<T>> {
     let (mut answers, mut failed) = (Vec::new(), None);
     for renewed in renewed {
@@ -222,8 +219,8 @@ async fn renew_at(
                 }
             }
         }
-        // Nothing more is sent to a silent server: the next round repeats everything. A server that answers
-        // for other slots is not silent: a slot that is being moved may not answer for long.
+        // A silent server gets nothing more. One that answers for other slots is not silent: a slot that is
+        // being moved may not answer for long.
         if !answers_come {
             break;
         }
@@ -270,8 +267,8 @@ pub(crate) fn renewed(client: &Arc<Client>, attempt: &Arc<Attempt>, sent: Moment
     // Before the answer moves the deadline.
     let why = client.why_gone(&attempt.queue, state.lease());
     if !state.lease_writer().proven(sent) {
-        // The reply came after the client's deadline, so its next acquire must not wait for this node
-        // (QUEUE-LATE-REPLY-REVIVES-NOTHING, LEASE-CLEAN-UP-AFTER-LOSS).
+        // The reply came after the deadline (QUEUE-LATE-REPLY-REVIVES-NOTHING). The next acquire must not
+        // wait for this node (LEASE-CLEAN-UP-AFTER-LOSS).
         return cleanup::later(client, attempt);
     }
     match answer {
@@ -280,7 +277,7 @@ pub(crate) fn renewed(client: &Arc<Client>, attempt: &Arc<Attempt>, sent: Moment
                 client.rechecks.found_admission();
             }
         }
-        // Admitted before the request, and not any more: another program has changed the queue.
+        // Admitted before the request, but not now: another program has changed the queue.
         RenewAnswer::Waiting { .. } | RenewAnswer::Unfit { .. }
             if attempt.admitted_at().is_some_and(|admitted| admitted < sent) =>
         {

@@ -11,7 +11,7 @@ use crate::layout::{CellKey, ListedKeys, QueueKeys};
 use crate::scripts;
 
 /// Keys in one step of a walk (approximately), and steps for one page: a server full of other keys may answer
-/// steps without any matching key.
+/// steps without a matching key.
 const LEAST_STEP: usize = 100;
 const LONGEST_STEP: usize = 1000;
 const STEPS: usize = 100;
@@ -35,7 +35,6 @@ pub(crate) async fn page(
             .ok_or_else(|| Error::invalid("after", "is not the `next` of a page of this listing"))
     };
     let mut next = Some(after.map_or_else(|| Ok(Cursor::default()), page)?);
-    // A walk may return a key twice, and a queue may have two keys.
     let (mut items, mut seen) = (Vec::new(), HashSet::new());
     for _ in 0..STEPS {
         let Some(from) = &next else { break };
@@ -57,13 +56,13 @@ pub(crate) async fn page(
 async fn listed(client: &Client, with: KeysWith, part: &[Address]) -> Result<Vec<ListedKey>> {
     match with {
         KeysWith::Nodes => with_nodes(client, part).await,
-        // Each such key is a limit: no request is needed.
+        // Each such key is a limit.
         KeysWith::Limit => Ok(part.iter().cloned().map(ListedKey::limit).collect()),
         KeysWith::Cell => with_lives(client, part).await,
     }
 }
 
-/// Expired nodes of an unused queue may remain, because only scripts drop nodes.
+/// Expired nodes of an unused queue remain, because only scripts drop nodes.
 async fn with_nodes(client: &Client, queues: &[Address]) -> Result<Vec<ListedKey>> {
     let queues = queues.iter().map(|queue| Ok((queue, QueueKeys::of(queue)?)));
     let queues = queues.collect::<Result<Vec<_>>>()?;

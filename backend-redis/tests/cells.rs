@@ -37,7 +37,7 @@ async fn versions_rise_after_clock_step_and_differ_after_recreation() {
     assert!(matches!(late, Ok(CellWritten::Refused(_))), "{late:?}");
 }
 
-/// Each shape occurs alone (folded) and with a waiter.
+/// Each shape alone (folded) and with a waiter.
 async fn holders(backend: &Arc<dyn Backend>, other: &Arc<dyn Backend>) -> Vec<(Address, Arc<dyn Node>)> {
     let mut holders = Vec::new();
     for (kind, claim) in crate::common::KINDS {
@@ -57,7 +57,7 @@ async fn holders(backend: &Arc<dyn Backend>, other: &Arc<dyn Backend>) -> Vec<(A
     holders
 }
 
-/// No script has dropped the entries since they expired.
+/// No script has dropped the expired entries.
 #[tokio::test]
 async fn a_held_write_is_refused_once_the_lease_has_ended_on_the_server() {
     let (server, mut operator, backend) = served(LONG).await;
@@ -82,7 +82,6 @@ async fn a_dropped_watch_leaves_no_subscription_and_another_of_the_cell_keeps_it
     assert_eq!(channels(&mut operator).await, ["latchwork:value:{a}:cell"]);
     drop(first);
     for round in 0..20 {
-        // The requests must not overtake each other.
         drop(second);
         if round % 2 == 0 {
             tokio::task::yield_now().await;
@@ -182,7 +181,6 @@ async fn reading_writing_and_a_held_write_are_one_request_each() {
         backend.write_cell(&a, &put(Expected::Any, "x")).await.unwrap();
         node.write_cell(&a, &put(Expected::Any, "x")).await.unwrap();
     };
-    // The server learns the scripts.
     all().await;
     let [by_hash, by_text] = operator.script_calls().await;
     all().await;

@@ -7,7 +7,7 @@ use latchwork_core::{Claim, Config, Error, ErrorKind, Eviction, Kind};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-/// The error names the kind. A slow server is unavailable, at most twice.
+/// A slow server is unavailable, at most twice.
 async fn names_another_server(kind: ServerKind, name: &str) -> Error {
     let other = Server::start(kind, Options::new()).await.unwrap_or_else(|error| panic!("{error}"));
     let url = format!("redis://{}", other.addr());
@@ -39,13 +39,10 @@ async fn web_server_is_refused_as_the_wrong_server() {
 async fn a_silent_port_is_unavailable() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addr = listener.local_addr().unwrap();
-    // The system accepts connections into the backlog, and no process answers. The driver's tests check the
-    // bound.
     let url = format!("redis://{addr}?connect_timeout=500ms&request_timeout=1m");
     refused_as(&url, ErrorKind::Unavailable, &[]).await;
 }
 
-/// Like a proxy whose server is down.
 #[tokio::test]
 async fn one_that_hangs_up_is_unavailable() {
     let server = own(&[]).await;
@@ -95,7 +92,6 @@ async fn a_log_in_that_fails_and_one_without_permissions_are_forbidden() {
     assert_eq!(operator.keys("*").await, [""; 0], "the refused clients left keys");
     let app = connect(&format!("redis://app:word@{}", server.addr())).await;
     assert_eq!(app.capabilities().eviction, Eviction::Never);
-    // Without INFO, eviction is unknown, which `strict` refuses.
     let blind = connect(&format!("redis://blind:word@{}", server.addr())).await;
     assert_eq!(blind.capabilities().eviction, Eviction::Unknown);
     let strict = format!("redis://blind:word@{}?strict=true", server.addr());
@@ -207,16 +203,13 @@ async fn a_reply_that_is_announced_as_a_gigabyte_is_not_collected() {
         let _ = stream.read(&mut asked).await.unwrap();
         stream.write_all(b"$1073741824\r\n").await.unwrap();
         let (part, mut sent) = (vec![b'x'; 1 << 16], 0_u64);
-        // Or until the client hangs up.
         while sent < 1 << 30 && stream.write_all(&part).await.is_ok() {
             sent += part.len() as u64;
         }
-        // The probe gets no answer.
         drop(listener);
         sent
     });
     refused_as(&url, ErrorKind::Unavailable, &[]).await;
     let sent = soon(server).await.unwrap();
-    // Both sockets have buffers.
     assert!(sent < 1 << 26, "{sent} bytes were taken");
 }

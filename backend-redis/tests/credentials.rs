@@ -99,14 +99,12 @@ async fn the_documented_acl_is_enough_and_each_of_its_parts_is_needed() {
     for part in parts.iter().filter(|part| **part != "-@dangerous") {
         let others: Vec<_> = parts.iter().copied().filter(|other| other != part).collect();
         match with(&others).await {
-            // Only the eviction policy is unknown then.
             Ok(eviction) => assert_eq!((*part, eviction), ("+info", Eviction::Unknown)),
             Err(error) => assert!(error.kind() == ErrorKind::Forbidden, "{part}: {error}"),
         }
     }
 }
 
-/// A client's rights on both sides are enough to move locks.
 #[tokio::test]
 async fn missing_operator_right_is_reported_with_its_side() {
     let (server, mut operator) = operated().await;

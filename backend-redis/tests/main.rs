@@ -13,7 +13,7 @@ mod sentinel;
 mod server;
 mod surroundings;
 
-/// The client processes: each is this program again, with only this test.
+/// A client process: this program again, with only this test.
 #[test]
 fn contender() {
     let connectors = [latchwork_redis::connector()];

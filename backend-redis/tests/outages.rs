@@ -1,5 +1,3 @@
-//! One test, because it reads the log of its thread.
-
 use latchwork_conformance::outages::{OutageWords, are_reported};
 use latchwork_conformance::servers::Kind;
 

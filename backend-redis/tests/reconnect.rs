@@ -32,7 +32,7 @@ async fn connect_loads_missing_scripts_and_no_hold_misses_one() {
 }
 
 /// `cargo test -p latchwork-redis-tests reconnect_cost -- --ignored --nocapture`, with `CLIENTS` (1,000). The
-/// guide's figures come from here: the server's own counters from its restart until all clients are back.
+/// guide's figures come from here: the server's counters until all clients are back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "a measurement: minutes of a machine, and nothing to fail"]
 async fn reconnect_cost_of_a_thousand_clients_after_a_restart() {
@@ -41,7 +41,6 @@ async fn reconnect_cost_of_a_thousand_clients_after_a_restart() {
     let url = format!("{}?ttl=1h&connect_timeout=1m&request_timeout=1m", server.url());
     let _clients = in_turn((0..count).map(async |_| connect(&url).await)).await;
     server.stop().await.unwrap();
-    // All clients now wait for their next attempt.
     tokio::time::sleep(Duration::from_secs(3)).await;
     server.launch().await.unwrap();
     let started = Instant::now();
@@ -52,7 +51,6 @@ async fn reconnect_cost_of_a_thousand_clients_after_a_restart() {
         let stats: String = operator.say("INFO stats").await;
         let connections = number_after(&stats, "total_connections_received:");
         if looked.elapsed() >= Duration::from_millis(50) {
-            // A busy server answers late.
             most = most.max((connections - before) * 1000 / looked.elapsed().as_millis() as u64);
             (before, looked) = (connections, Instant::now());
         }

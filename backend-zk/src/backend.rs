@@ -13,8 +13,7 @@ use latchwork_core::backend::{
 use latchwork_core::facts::ServerFacts;
 use latchwork_core::{Address, Capabilities, Error, Eviction, Lease, ListedKey, Page, QueuePrefix, Result};
 
-/// A client of a ZooKeeper ensemble. All its nodes belong to one session. A client that waits in hundreds of
-/// queues opens more sessions, only for watches.
+/// A client of a ZooKeeper ensemble. All its nodes belong to one session; further sessions only watch.
 pub struct ZooKeeperBackend {
     pub(crate) client: Arc<Client>,
 }
@@ -26,7 +25,6 @@ impl SequentialNodes for ZooKeeperBackend {
     }
 
     async fn abandon(&self, join: &Join) -> Result<()> {
-        // The nodes of a lost session end with it.
         queue::abandon(&self.client.current(), join).await
     }
 
@@ -62,7 +60,6 @@ impl Cells for ZooKeeperBackend {
 
     async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
         let written = cells::write(&self.client.session().await?.lease, cell, write, None).await?;
-        // Only a held write is refused because of a node.
         written.ok_or_else(Error::closed)
     }
 
@@ -80,7 +77,7 @@ impl Backend for ZooKeeperBackend {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             lease_per_node: false,
-            // A refused try leaves a node for a moment, which may fail another try and wakes the next waiter.
+            // A refused try leaves a node for a moment, which may fail another try.
             clean_try: false,
             prompt_revocation: true,
             minimum_outlives_close: false,

@@ -1,8 +1,7 @@
 //! The uses of idle cells that this client has reported (CELL-IDLE).
 //!
-//! A use is a node with a time to live, below the cell. Its name has the cell's time to idle and a random
-//! number, so no other node ever has it. It lives a quarter longer than that time, so further uses within a
-//! quarter need no node.
+//! A use is a node with a TTL, below the cell. Its name has the cell's time to idle and a random number, so
+//! it is unique. It lives a quarter longer than that time, so further uses within a quarter need no node.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -45,10 +44,8 @@ impl Use {
     }
 }
 
-/// In whole milliseconds, rounded up, as in a name.
 fn whole(time: TimeToIdle) -> TimeToIdle {
     let millis = u64::try_from(time.get().as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
-    // The longest time is a whole number of milliseconds.
     TimeToIdle::new(Duration::from_millis(millis)).unwrap_or(time)
 }
 

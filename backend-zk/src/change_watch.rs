@@ -1,18 +1,16 @@
 //! The watch of a cell or a queue.
 //!
-//! One request reads a cell's stat and arms a watch for the next creation, write or deletion. For a queue,
-//! the listing of the names arms a second watch, on the directory's children, in the same trip.
+//! A request reads a cell's stat and arms a watch on it. For a queue, the listing of the names arms a second
+//! watch, on the directory's children, in the same trip.
 //!
-//! *No change is lost* (WATCH-ORDER). The watch is armed again *before* an event is reported: a read after
-//! that shows all earlier changes, and the new watch reports later ones. On a new connection the server
-//! cannot report a node that was created and deleted in between, so a new connection or session counts as a
-//! change. If the session has no budget, the watch is on one of the [watch
-//! sessions](crate::queue::WatchSessions), and the read of the cell or queue follows a `sync`, so it is not
-//! older than the event.
+//! *No change is lost* (WATCH-ORDER). The watch is armed again *before* an event is reported, so a read after
+//! that shows all earlier changes. A new connection or session counts as a change, because it cannot report a
+//! node that was created and deleted in between. A watch beyond the session's budget is on a [watch
+//! session](crate::queue::WatchSessions), and the read that follows begins with a `sync`.
 //!
 //! *Why not one persistent recursive watch for a queue.* Servers before 3.6 close the connection at this
 //! request. The client crate does not set such watches again on a new connection, and buffers their events
-//! without a bound. Arming two watches again costs one trip, less than the listing that follows it.
+//! without a bound.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -34,7 +32,6 @@ pub(crate) enum Watched {
 }
 
 pub(crate) struct ZkChangeWatch {
-    // A watch does not keep the client of a dead handle alive.
     client: Weak<Client>,
     watched: Watched,
     address: Address,
@@ -49,7 +46,7 @@ struct ArmedWatch {
 }
 
 impl ArmedWatch {
-    /// Also returns when changes can be missed.
+    /// Also returns when changes may be missed.
     async fn may_have_changed(&mut self) {
         tokio::select! {
             _ = &mut self.event => {}
@@ -77,7 +74,7 @@ async fn arm(client: Weak<Client>, watched: Watched, address: Address) -> Result
         // The path counts once for each watch.
         let paths = std::iter::repeat_n(path.as_str(), times);
         let watcher = session.fast_path.watcher(&session.driver, paths).await;
-        // Taken first, so that no break goes unnoticed.
+        // Taken before the watch, so that no break goes unnoticed.
         let connection = watcher.connection();
         let armed = match watched {
             Watched::Cell => watcher.watch_changes(&path).await.map(Watch::boxed),

@@ -1,5 +1,3 @@
-//! A client: one session at a time for its nodes, and its close.
-
 use std::future::Ready;
 use std::sync::Arc;
 
@@ -15,7 +13,6 @@ use crate::opening::open_session;
 use crate::probe::probe;
 use crate::queue::Session;
 
-/// The state of one client.
 pub(crate) struct Client {
     pub(crate) settings: Arc<Settings>,
     names: Arc<NamePool>,
@@ -23,14 +20,13 @@ pub(crate) struct Client {
     current: Mutex<Arc<Session>>,
     opening: SingleFlight<Result<()>>,
     ended: CancellationToken,
-    // Cancelled by a kill: nothing more is sent, not even the close of a session that is being
-    // opened.
+    // Cancelled by a kill: the client sends nothing more, not even a close.
     killed: CancellationToken,
     closing: CloseOnce,
 }
 
 impl Client {
-    /// Connects. The runtime of the caller then serves all sessions of the client.
+    /// The runtime of the caller then serves all sessions of the client.
     pub(crate) async fn connect(settings: Settings) -> Result<Arc<Self>> {
         let (settings, names, runtime) =
             (Arc::new(settings), Arc::new(NamePool::default()), Handle::current());
@@ -53,7 +49,6 @@ impl Client {
         }))
     }
 
-    /// The last session, lost or not.
     pub(crate) fn current(&self) -> Arc<Session> {
         Arc::clone(&self.current.lock())
     }
@@ -69,7 +64,6 @@ impl Client {
         let within = opening_bound(connect_timeout, request_timeout);
         let opened = opening.wait_within(within, "the opening of a session");
         self.ended.run_until_cancelled(opened).await.ok_or_else(Error::closed)???;
-        // If this session is lost by now, the request reports it.
         Ok(self.current())
     }
 
@@ -92,7 +86,6 @@ impl Client {
             let _ = tokio::time::timeout(self.settings.request_timeout, old.driver.silent()).await;
         }
         let opening = async {
-            // No new node of the client meets an old one (LEASE-CLEAN-UP-AFTER-LOSS).
             let ended = old.driver.end_on_server(&self.settings, &self.runtime).await;
             ended.map_err(|fault| connect_error(fault, &self.settings))?;
             open_session(&self.settings, &self.names, &self.runtime, &self.ended).await
@@ -110,7 +103,7 @@ impl Client {
     /// Makes this session the current one. Returns `false` if the client has ended.
     fn take_over(&self, fresh: &Arc<Session>) -> bool {
         let mut current = self.current.lock();
-        // An end sets the flag before it takes this lock: one of the two sees the other.
+        // An end sets the flag before it takes this lock, so one of the two sees the other.
         let lives = !self.ended.is_cancelled();
         if lives {
             *current = Arc::clone(fresh);
@@ -118,14 +111,12 @@ impl Client {
         lives
     }
 
-    /// Closes the client, and waits until the server has confirmed it. The task that opens a
-    /// session also closes it, and this waits for that task too: a process may exit after the
-    /// close, and the session would remain until it expires.
+    /// Closes the client, and waits until the server has confirmed it, also for a session that is being
+    /// opened: if the process exits before, that session remains until it expires.
     pub(crate) async fn close(&self) -> Result<()> {
         let request_timeout = self.settings.request_timeout;
         let close = || {
             let session = self.end();
-            // No opening begins after the end.
             let opening = self.opening.run_if(&self.runtime, || None::<Ready<Result<()>>>);
             async move {
                 let opening = async {
@@ -145,8 +136,7 @@ impl Client {
         self.closing.close(&self.runtime, request_timeout, close).await
     }
 
-    /// Starts to close the client in the background, and returns its last session. After a kill it
-    /// does nothing.
+    /// Starts to close the client in the background, and returns its last session.
     pub(crate) fn end(&self) -> Arc<Session> {
         self.ended.cancel();
         let session = self.current();
@@ -154,7 +144,6 @@ impl Client {
         session
     }
 
-    /// Simulates the death of the client: nothing more is sent.
     pub(crate) async fn kill(&self) {
         self.ended.cancel();
         self.killed.cancel();

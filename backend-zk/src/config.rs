@@ -11,7 +11,7 @@ pub(crate) const NAME: &str = "zookeeper";
 
 const PORT: u16 = 2181;
 
-/// A healthy server may be silent for this time.
+/// A silence that is normal for a healthy server.
 const A_PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
@@ -22,7 +22,6 @@ pub(crate) struct Settings {
     pub(crate) link: Arc<LinkLog>,
     /// `/a/b`, or `None` for the root.
     pub(crate) chroot: Option<String>,
-    /// Core has encoded it.
     pub(crate) namespace: String,
     pub(crate) logins: Logins,
     pub(crate) sasl: bool,
@@ -33,14 +32,13 @@ pub(crate) struct Settings {
     pub(crate) request_timeout: Duration,
     /// False in tests of the plain protocol.
     pub(crate) fast_path: bool,
-    /// A negative control for tests: an answered read is no proof of contact.
+    /// A negative control for tests: an answered read counts as a proof of contact.
     #[cfg(feature = "controls")]
     pub(crate) believes_reads: bool,
 }
 
 pub(crate) const OPTIONS: [&str; 2] = ["tick", "sasl"];
 
-/// The default `tickTime` of a server.
 const TICK: Duration = Duration::from_secs(2);
 
 impl Settings {
@@ -87,7 +85,6 @@ impl Settings {
             namespace,
             logins: Logins::of(config),
             sasl,
-            // Every client has one from core.
             label: config.label.as_deref().unwrap_or_default().into(),
             ttl: config.ttl,
             tick,
@@ -116,11 +113,11 @@ impl Settings {
         }
     }
 
-    /// Between two proofs of a session that was granted for `ttl`.
+    /// The time between two proofs of a session that was granted for `ttl`.
     ///
     /// # Errors
-    /// `Misconfigured` if a follower takes longer to report a contact to its leader: the proofs would prove
-    /// nothing (LEASE-PROOF-BY-EARLIER-WRITE).
+    /// `Misconfigured` if a follower takes longer to report a contact to its leader
+    /// (LEASE-PROOF-BY-EARLIER-WRITE).
     pub(crate) fn contact_period(&self, ttl: Duration) -> Result<Duration> {
         let period = contact_period(ttl, self.tick);
         if period > self.tick / 2 {
@@ -138,11 +135,10 @@ impl Settings {
     /// How long the client crate waits for a silent host, and for a new connection: it has one setting for
     /// both.
     ///
-    /// The crate tries hosts in any order, those included that were silent a moment ago. While a majority
-    /// serves, the hosts that are down may come before one that answers, which must cost no hold and no
-    /// connect. So these hosts share the time between a due proof and the deadline, with one share left for
-    /// the work itself. Below a TTL of some four ticks there is no such time, and a hold may be lost with its
-    /// host: a short pause must not end the use of a healthy server.
+    /// The crate tries hosts in any order, even hosts that were just silent. While a majority serves, hosts
+    /// that are down must cost no hold and no connect. So they share the time between a due proof and the
+    /// deadline, with one share left for the work itself. Below a TTL of about four ticks this time is too
+    /// short, and a hold may be lost with its host.
     pub(crate) fn host_timeout(&self) -> Duration {
         let most = self.ttl * 2 / 5;
         if self.hosts.len() == 1 {
@@ -174,8 +170,8 @@ fn check_sasl(config: &Config) -> Result<()> {
     config.user.as_deref().map_or(Ok(()), |user| check_sasl_user("user", user))
 }
 
-/// The client crate sends it between quotation marks without escapes, and a server takes the text after a `/`
-/// or `@` for an instance and a realm.
+/// Sent between quotation marks without escapes; a server takes the text after a `/` or `@` for an instance
+/// and a realm.
 fn check_sasl_user(argument: &'static str, user: &str) -> Result<()> {
     match user.contains(['"', '\\', '/', '@']) {
         true => Err(Error::invalid(argument, "a SASL user must not contain a quotation mark, \\, / or @")),
@@ -272,7 +268,6 @@ mod tests {
     #[test]
     fn silent_hosts_leave_time_for_one_that_answers() {
         for (url, millis) in [
-            // The crate's own choice, without another host.
             ("zookeeper://a", 4000),
             // Two silent hosts and one share for the work, in five seconds.
             ("zookeeper://a,b,c", 1666),

@@ -10,8 +10,8 @@ use crate::config::{NAME, OPTIONS, Settings, check_sasl_is_built};
 use crate::layout::QueuePaths;
 use crate::sweep::sweep;
 
-/// Opens clients of ZooKeeper: `zookeeper://[user:password@]host[:port],…[/chroot]`, and `zookeeper+tls://` with the
-/// feature `tls`.
+/// Opens clients of ZooKeeper: `zookeeper://[user:password@]host[:port],…[/chroot]`, and `zookeeper+tls://`
+/// with the feature `tls`.
 #[derive(Clone, Copy, Debug)]
 pub struct ZooKeeperConnector {
     fast_path: bool,
@@ -95,8 +95,8 @@ impl ZooKeeperBackend {
         Self::open(Settings::read(config)?).await
     }
 
-    /// Connects a negative control for tests: it counts each answered read as a proof of contact, even from a
-    /// follower that is cut off from its leader, so two clients can hold.
+    /// Connects a negative control for tests: it counts each answered read as a proof of contact, so two
+    /// clients can hold.
     ///
     /// # Errors
     /// As [`connect`](Self::connect).

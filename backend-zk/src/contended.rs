@@ -6,8 +6,8 @@ use parking_lot::Mutex;
 const WRITES: u8 = 16;
 const CELLS: usize = 1024;
 
-/// Writes under a version were refused a short time ago. A refused transaction returns no value, so the next
-/// writes also read, in the same trip.
+/// Cells of which writes under a version were refused a short time ago. A refusal returns no value, so the
+/// next writes also read, in the same trip.
 #[derive(Debug, Default)]
 pub(crate) struct Contended(Mutex<HashMap<String, u8>>);
 

@@ -1,41 +1,32 @@
-//! Translates the client crate's errors.
-
 use std::time::Duration;
 
 use latchwork_core::{Error, ErrorKind};
 use zookeeper_client::Error as DriverError;
 
-/// ZooKeeper's code for an ephemeral node under a session that only one server knows, and that this
-/// server does not raise to a session of the ensemble.
+/// ZooKeeper's code for an ephemeral node under a local session that is not made a session of the ensemble.
 const LOCAL_SESSION: i32 = -120;
 
-/// The answer of the server, or the reason why it is missing.
 pub(crate) type Answer<T> = Result<T, Fault>;
 
-/// Why a request failed, as far as callers must distinguish it.
 #[derive(Clone, Debug)]
 pub(crate) enum Fault {
-    /// The node (or its parent) does not exist.
     NoNode,
-    /// The node already exists.
     NodeExists,
-    /// The server's access control refused it.
     Forbidden(DriverError),
     /// The session has ended, by the server, by the client's clock, or by a close.
     SessionOver,
-    /// No connection existed. The request was certainly not sent.
+    /// No connection existed. The request was not sent.
     Unsent(Tried),
-    /// Too many requests of this client were under way. This one was certainly not sent.
+    /// Too many requests of this client were under way. This one was not sent.
     Throttled,
-    /// The connection broke, or no answer came in time. The request may have been carried out.
+    /// The request may have been carried out: the connection broke, or no answer came in time.
     Unknown(Unanswered),
-    /// The server refuses the request for good.
+    /// The server refuses the request permanently.
     Refused(DriverError),
-    /// A new session has no login.
+    /// No login is known for a new session.
     NoLogin(Error),
 }
 
-/// The answer about a node. `None`: it is not there.
 pub(crate) fn if_there<T>(answer: Answer<T>) -> Answer<Option<T>> {
     match answer {
         Err(Fault::NoNode) => Ok(None),
@@ -43,23 +34,21 @@ pub(crate) fn if_there<T>(answer: Answer<T>) -> Answer<Option<T>> {
     }
 }
 
-/// The hosts at which a request was tried, and for how long.
 #[derive(Clone, Debug)]
 pub(crate) struct Tried {
-    /// All servers. The client crate does not say which one was asked.
+    /// All hosts: the client crate does not say which one it asked.
     pub(crate) hosts: String,
     pub(crate) took: Duration,
 }
 
-/// How a request remained without an answer.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Unanswered {
-    /// The error of the client crate; `None` if the time ran out.
+    /// `None` if the time ran out.
     pub(crate) answer: Option<DriverError>,
     pub(crate) tried: Option<Tried>,
 }
 
-/// The only translation of the client crate's errors. Every error except a definite answer of the server is
+/// The only translation of the client crate's errors. Every error except a definite answer is
 /// `OutcomeUnknown`, because a broken connection has many forms.
 impl From<DriverError> for Fault {
     fn from(answer: DriverError) -> Self {
@@ -86,13 +75,12 @@ impl From<DriverError> for Fault {
 }
 
 impl Fault {
-    /// Makes the error of the operation `what`. Callers handle the cases that they expect before.
+    /// The error of the operation `what`, for faults that the caller does not handle.
     pub(crate) fn error(self, what: &str) -> Error {
         self.error_where(ErrorKind::OutcomeUnknown, what)
     }
 
-    /// The same for an operation that leaves no trace when its answer is lost: a read, or a write that ends
-    /// with a session without users.
+    /// As [`error`](Self::error), for an operation that leaves no trace when its answer is lost.
     pub(crate) fn error_without_trace(self, what: &str) -> Error {
         self.error_where(ErrorKind::Unavailable, what)
     }
@@ -145,7 +133,7 @@ impl Fault {
         }
     }
 
-    /// Adds where and for how long the request was tried, if it has no answer.
+    /// Adds where and how long an unanswered request was tried.
     pub(crate) fn after(self, tried: Tried) -> Self {
         match self {
             Fault::Unknown(unanswered) => Fault::Unknown(Unanswered { tried: Some(tried), ..unanswered }),
@@ -153,8 +141,7 @@ impl Fault {
         }
     }
 
-    /// The same for a request on a watch session. Its end does not concern the session of the nodes: the caller
-    /// asks again, on another session.
+    /// The fault of a watch session: the caller tries again on another session.
     pub(crate) fn of_watch_session(self) -> Self {
         match self {
             Fault::SessionOver | Fault::Forbidden(DriverError::AuthFailed) => {
@@ -164,7 +151,6 @@ impl Fault {
         }
     }
 
-    /// Whether the same request may succeed later.
     pub(crate) fn is_transient(&self) -> bool {
         matches!(self, Fault::Unsent(_) | Fault::Throttled | Fault::Unknown(_))
     }
@@ -174,7 +160,6 @@ impl Fault {
 mod tests {
     use super::*;
 
-    /// `SessionOver` would end the lease.
     #[test]
     fn end_of_a_watch_session_is_a_transient_fault() {
         for ended in [DriverError::SessionExpired, DriverError::AuthFailed] {
@@ -192,7 +177,6 @@ mod tests {
         let error = fault.error("create");
         assert_eq!(error.kind(), ErrorKind::Misconfigured);
         assert!(error.to_string().contains("localSessionsUpgradingEnabled"), "{error}");
-        // For example the code of a request that took too long.
         assert!(Fault::from(DriverError::UnexpectedErrorCode(-122)).is_transient());
     }
 }

@@ -31,12 +31,10 @@ pub(crate) async fn read(session: &Session) -> Result<ServerFacts> {
 }
 
 /// No request returns the time, but the leader stamps each write with it, so the client writes its own node.
-/// Sessions end by another clock, which no step changes.
 async fn clock(session: &Session) -> Result<ClockDifference> {
     let written = || async {
         let stat = session.driver.write(&session.lease.member, session.settings.label.as_bytes()).await;
         let stat = stat.map_err(|fault| match fault {
-            // An operator has removed the node, and the renewal creates it again.
             Fault::NoNode => Error::new(ErrorKind::Misconfigured, "the client's own node was removed"),
             fault => fault.error_without_trace("write its own node"),
         })?;
@@ -46,7 +44,7 @@ async fn clock(session: &Session) -> Result<ClockDifference> {
     ClockDifference::measured(RESOLUTION, written).await
 }
 
-/// `servers`: each host, and its answer to `srvr`. `members`: the ensemble's configuration.
+/// `servers`: each host and its answer to `srvr`. `members`: the ensemble's configuration.
 fn of(servers: &[(&str, Option<String>)], members: Fact<Vec<u8>>) -> ServerFacts {
     let mut facts = ServerFacts::of("ZooKeeper");
     let state = |answer| Some((probe::version(answer)?, probe::role(answer)?));
@@ -69,7 +67,7 @@ fn of(servers: &[(&str, Option<String>)], members: Fact<Vec<u8>>) -> ServerFacts
     facts
 }
 
-/// Of several servers, a session does not show which it is on.
+/// With several hosts, a session does not show its server.
 fn role(hosts: usize, known: &[(&str, Role)]) -> Fact<Role> {
     if let (1, [(_, role)]) = (hosts, known) {
         return Fact::Told(*role);
@@ -81,7 +79,7 @@ fn role(hosts: usize, known: &[(&str, Role)]) -> Fact<Role> {
     Fact::Untold(format!("a session does not show which host serves it; {leads}").into())
 }
 
-/// The text has a line for each server: `server.1=host:2888:3888:participant;…`.
+/// A line for each server: `server.1=host:2888:3888:participant;…`.
 fn ensemble(members: &[u8]) -> Fact<Topology> {
     let text = String::from_utf8_lossy(members);
     let (others, voters): (Vec<_>, Vec<_>) =

@@ -1,5 +1,4 @@
-//! Arbitrary answers and foreign nodes: nothing panics, and no client is admitted together with a holder that
-//! excludes it.
+//! Arbitrary answers and foreign nodes cause no panic, and no second holder.
 
 use latchwork_core::Claim::{self, Exclusive, Permits, Shared};
 use latchwork_core::backend::decide::chain::{Standing, standing};
@@ -53,7 +52,6 @@ fn foreign_data() -> impl Strategy<Value = Vec<u8>> {
         .prop_map(String::into_bytes)
 }
 
-/// The server gives each number once.
 fn ours(claim: impl Strategy<Value = Claim>) -> impl Strategy<Value = Vec<(Claim, i32)>> {
     let counters = hash_set(prop_oneof![3 => 0..8, 1 => (i32::MAX - 8)..i32::MAX], 1..8);
     (counters, vec(claim, 8)).prop_map(|(counters, claims)| claims.into_iter().zip(counters).collect())

@@ -1,13 +1,12 @@
-//! Detects that the servers are another incarnation, which has forgotten this client: for example, restarted
-//! without their data.
+//! Detects servers that have forgotten this client, for example because they restarted without their data.
 //!
 //! A server's transaction numbers rise as long as it keeps its data. A disconnected client asks for them
-//! outside of any session (`srvr`), so it need not wait for the end of its lease, and can report the reason.
+//! outside of any session (`srvr`), so it learns of such a loss before its lease ends.
 //!
-//! A server that lags, or a deposed leader that does not know it, shows a lower number too. So more than half
-//! of the hosts must show a lower number, one of them a leader. A single host must be standalone, because one
-//! address may hide several servers. A server that does not answer `srvr`, or has already made as many
-//! transactions again, is not detected: then the lease expires (`Expired`).
+//! A server that lags, or a deposed leader, shows a lower number too. So more than half of the hosts must
+//! show a lower number, one of them a leader. A single host must be standalone, because one address may hide
+//! several servers. If a server does not answer `srvr`, or has made as many transactions again, the lease
+//! expires unnoticed (`Expired`).
 
 use std::time::Duration;
 
@@ -26,7 +25,7 @@ pub(crate) async fn forgotten(lease: &SessionLease) {
     let (driver, settings) = (&lease.driver, &lease.settings);
     loop {
         driver.disconnected().await;
-        // The jitter spreads clients that were cut off together.
+        // Clients that were cut off together spread their requests.
         tokio::time::sleep(Backoff::new(Pauses { first: PAUSE / 2, longest: PAUSE / 2 }).next()).await;
         while !driver.is_connected() {
             let answers = join_all(settings.hosts.iter().map(|host| ask(host, &settings.transport))).await;

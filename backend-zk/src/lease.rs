@@ -1,10 +1,8 @@
-//! The lease of a session.
+//! The lease of a session (LEASE-PROOF-BY-EARLIER-WRITE; `docs/protocol/lease.md`).
 //!
-//! A read proves nothing, because a follower answers it itself, and an acknowledged write proves only the
-//! contact *before* it. So the contacts are writes on the client's own node, one period apart, and the
-//! deadline counts from the send of contact k-1
-//! ([`ContactProof`](latchwork_core::backend::decide::ContactProof), LEASE-PROOF-BY-EARLIER-WRITE;
-//! `docs/protocol/lease.md`).
+//! A read proves no contact, because a follower answers it itself. An acknowledged write proves only the
+//! contact *before* it. So the contacts are writes on the client's own node, and the deadline counts from the
+//! send of contact k-1 ([`ContactProof`](latchwork_core::backend::decide::ContactProof)).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -23,7 +21,7 @@ use crate::error::Answer;
 pub(crate) struct SessionLease {
     pub(crate) driver: Arc<Driver>,
     pub(crate) settings: Arc<Settings>,
-    /// Its writes prove contact.
+    /// The node whose writes prove contact.
     pub(crate) member: String,
     /// Present if the server supports nodes with a TTL, and so idle cells.
     pub(crate) cell_uses: Option<CellUses>,
@@ -33,7 +31,6 @@ pub(crate) struct SessionLease {
 }
 
 impl SessionLease {
-    /// `made` is the stat of `member`.
     pub(crate) fn new(
         driver: Driver,
         settings: &Arc<Settings>,
@@ -56,9 +53,8 @@ impl SessionLease {
         self.driver.lease()
     }
 
-    /// Called after a request was answered by the end of the session: if the client crate reports this end
-    /// before the deadline, the lease is lost from now on. `None`: the client was killed, and its lease
-    /// expires at its deadline.
+    /// Called after the answer that the session has ended. Before the deadline this loses the lease. `None`:
+    /// the client was killed, and its lease expires at its deadline.
     pub(crate) fn over(&self) -> Option<LostReason> {
         if !self.driver.is_killed() {
             self.writer().end(LostReason::Expired);
@@ -66,9 +62,9 @@ impl SessionLease {
         self.writer().lost()
     }
 
-    /// The listing follows a write, so it shows everything that a majority had committed when the leader took
-    /// the write (CHAIN-SYNC-AFTER-UNKNOWN-CREATE), and so do the session's later reads. A deposed leader
-    /// still answers a `sync`, but commits no write.
+    /// The listing follows a write, so it and later reads show everything that a majority had committed
+    /// before (CHAIN-SYNC-AFTER-UNKNOWN-CREATE). A deposed leader still answers a `sync`, but commits no
+    /// write.
     pub(crate) async fn children_by_majority(&self, path: &str) -> Answer<Vec<String>> {
         self.driver.write_and_list(&self.member, self.settings.label.as_bytes(), path).await
     }
@@ -81,12 +77,10 @@ impl SessionLease {
         self.seen.fetch_max(transaction, Ordering::AcqRel);
     }
 
-    /// Milliseconds.
     pub(crate) fn set_server_time(&self, time: i64, answered: Moment) {
         *self.server_time.lock() = (time, answered);
     }
 
-    /// Milliseconds, for the ages in listings.
     pub(crate) fn server_now(&self) -> i64 {
         let (time, at) = *self.server_time.lock();
         let passed = self.writer().clock().now().since(at).as_millis();

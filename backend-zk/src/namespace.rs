@@ -1,5 +1,3 @@
-//! The plain directories of a namespace, and their access control lists.
-
 use latchwork_core::{Error, ErrorKind, Kind, Result, seen};
 
 use crate::config::{NAME, Settings};
@@ -28,8 +26,8 @@ pub(crate) async fn make_member(driver: &Driver, settings: &Settings, member: &s
     made.map_err(|fault| fault.error_without_trace(&format!("create {}", shown(settings, member))))
 }
 
-/// Returns whether the client believes announcements of releases. Warns if the client has a login and a
-/// directory trusts every client.
+/// Returns whether the client believes announced releases. Warns if the client has a login and a directory
+/// trusts every client.
 pub(crate) async fn trusted(driver: &Driver, settings: &Settings) -> Result<bool> {
     let mut paths = directories(&settings.namespace);
     paths.extend(cell_directories(&settings.namespace));

@@ -15,8 +15,8 @@ use crate::queue::{FastPath, Session, Unsettled, WatchSessions};
 use crate::renewal::renew;
 use crate::watch::HolderWatch;
 
-/// Also starts its renewal and its holder watch. Fails when its client has `ended`: a session that the server
-/// is opening then is closed as soon as it is open, because it would remain until it expires.
+/// Also starts its renewal and its holder watch. Fails when its client has `ended`: the session is then
+/// closed, because it would remain until it expires.
 pub(crate) async fn open_session(
     settings: &Arc<Settings>,
     names: &Arc<NamePool>,
@@ -33,8 +33,8 @@ pub(crate) async fn open_session(
         }
         let period = settings.contact_period(granted)?;
         if driver.lease().deadline().since(answered) < period * 17 / 8 {
-            // Other hosts took most of the lease: it would be lost before its first proof counts. The next
-            // attempt begins at another host.
+            // Other hosts took so much time that the lease would end before its first proof. The next attempt
+            // begins at another host.
             continue;
         }
         let member = member_path(&settings.namespace);
@@ -43,8 +43,7 @@ pub(crate) async fn open_session(
             break;
         };
         let (made, believes_announcements, has_idle_cells) = match prepared {
-            // A short session can end while a busy server creates the directories, which do not depend on the
-            // session.
+            // A short session can end while a busy server creates the directories. They remain.
             Err(error) if driver.lease().lost().is_some() || is_unanswered(&error) => {
                 note_failure(&error);
                 driver.close();

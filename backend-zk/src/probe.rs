@@ -1,5 +1,5 @@
-//! Distinguishes a ZooKeeper from another server before a session is opened, because the client crate reports
-//! only a timeout.
+//! Distinguishes a ZooKeeper from another server before a session is opened: the client crate reports only a
+//! timeout.
 
 use latchwork_core::backend::{
     Hosts, PATIENCE, Probed, Scheme, Transport, exchange, find_server, greet, is_of_zookeeper,
@@ -10,13 +10,13 @@ use tokio::time::timeout;
 
 use crate::config::{NAME, Settings};
 
-/// The one word that a server allows by default.
+/// The only word that a server allows by default.
 const WORD: &[u8] = b"srvr";
 
-/// It has container nodes, and their removal without its bug.
+/// The first version with container nodes whose removal is without a bug.
 const OLDEST: (u32, u32, u32) = (3, 5, 3);
 
-/// Until a host serves, as long as one may still start to serve. The caller bounds the time.
+/// Probes until a host serves. The caller bounds the time.
 ///
 /// # Errors
 /// The most specific error of the hosts: `WrongServer`, `Misconfigured` (too old), otherwise `Unavailable` if
@@ -38,7 +38,7 @@ pub(crate) async fn probe(settings: &Settings) -> Result<()> {
     find_server(hosts, clock, probe).await
 }
 
-/// A ZooKeeper without a quorum hangs up without a word if it has Netty, that is with TLS.
+/// With TLS, a ZooKeeper without a quorum hangs up without a word (Netty).
 const HUNG_UP: &str = "closes the connection: it has no quorum, or it accepts no more connections (maxClientCnxns), or it is a \
                        proxy whose ZooKeeper is down, or it is not ZooKeeper";
 
@@ -75,7 +75,6 @@ fn value<'a>(answer: &'a str, name: &str) -> Option<&'a str> {
     answer.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
 }
 
-/// Each of several servers without an ensemble would admit a holder.
 pub(crate) fn check_one_group(hosts: usize, host: &str, answer: &str) -> Result<()> {
     if hosts > 1 && role(answer) == Some(Role::Alone) {
         let what = format!(
@@ -90,7 +89,6 @@ pub(crate) fn check_one_group(hosts: usize, host: &str, answer: &str) -> Result<
 pub(crate) fn judge(host: &str, answer: &str) -> Result<Probed> {
     let waits = |what: &str| Ok(Probed::Waits(Error::new(ErrorKind::Unavailable, format!("{host}: {what}"))));
     if answer.starts_with("srvr is not executed") {
-        // Its version is unknown, but no other server answers so.
         let what = "the version of this server is not checked: 4lw.commands.whitelist does not allow srvr";
         seen::advice(NAME, host, &what);
         return Ok(Probed::Serves);

@@ -36,10 +36,10 @@ async fn contact(lease: &SessionLease, mut proof: ContactProof) {
             return;
         }
         let sent = clock.now();
-        // A short lease has less left than a period, and must be suspended before it is lost.
+        // A short lease must be suspended before it is lost.
         writer.awaiting(sent, sent + period.min(writer.deadline().since(sent) / 2));
         let written = match driver.write_until_lost(member, label).await {
-            // Another client has removed the node. The create is a write too.
+            // Another client has removed the node. The create is also a write.
             Err(Fault::NoNode) => driver.create_with_directory(member, label, NodeMode::Ephemeral).await,
             written => written,
         };
@@ -65,8 +65,8 @@ async fn contact(lease: &SessionLease, mut proof: ContactProof) {
     }
 }
 
-/// A negative control: the deadline counts from the last answered read, even of a follower that is cut off
-/// from its leader.
+/// A negative control: the deadline counts from the last answered read, even of a follower without its
+/// leader.
 #[cfg(feature = "controls")]
 async fn believe_reads(lease: &SessionLease) {
     let (driver, writer, member) = (&lease.driver, lease.writer(), lease.member.as_str());

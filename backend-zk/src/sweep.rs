@@ -10,10 +10,10 @@ use crate::error::Answer;
 use crate::layout::in_directory;
 use crate::namespace::connect_error;
 
-/// Nodes in one trip, so that other clients do not wait for long.
+/// Nodes in one trip, so that other clients do not wait long.
 const AT_ONCE: usize = 100;
-/// The session is not renewed, so its timeout covers the whole deletion. If the server grants less, a part of
-/// a very large namespace may remain.
+/// Covers the whole deletion, because the session is not renewed. A smaller grant may leave a part of a very
+/// large namespace.
 const LONG: Duration = Duration::from_secs(300);
 
 pub(crate) async fn sweep(mut settings: Settings) -> Result<usize> {
@@ -30,7 +30,6 @@ pub(crate) async fn sweep(mut settings: Settings) -> Result<usize> {
 }
 
 async fn delete_below(driver: &Driver, root: String) -> Answer<usize> {
-    // Parents first, deleted after their children.
     let mut nodes = vec![root];
     let mut listed = 0;
     while listed < nodes.len() {

@@ -1,8 +1,8 @@
 //! A walk over the directory of a kind, page by page.
 //!
-//! All names of the directory come in one reply, because a server has no pages of children. Then the node at
-//! each name is read, a bounded number for one page. The result shows at least the changes that a majority
-//! had committed when the request was sent: a move compares the values of both sides by it.
+//! All names come in one reply, because a server has no pages of children. Then the walk reads the nodes of
+//! one page. The result shows at least all changes that a majority had committed before the request: a move
+//! that compares two sides needs this.
 
 use crate::driver::Driver;
 use crate::error::{Answer, Fault};
@@ -14,7 +14,7 @@ use latchwork_core::{Address, Error, ListedKey, Page, QueuePrefix, Result};
 const FEW: usize = 16;
 const CHUNK: usize = 256;
 
-/// A page ends after this number of trips, even if it is not full.
+/// The most trips of one page, which may end before it is full.
 const CHUNKS: usize = 8;
 
 /// `shown` makes items from the answers of `ask`, after the encoded key `after`, in the order of the encoded
@@ -54,7 +54,7 @@ pub(crate) async fn page<N>(
     Ok(Page::new(page, last.map(|(last, _)| last.coded().to_owned())))
 }
 
-/// After the encoded key `after`, with their paths, unordered.
+/// The names after the encoded key `after`, with their paths, unordered.
 ///
 /// # Errors
 /// As [`page`].

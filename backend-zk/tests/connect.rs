@@ -55,7 +55,7 @@ async fn a_connect_whose_reply_is_lost_or_late_goes_on_with_another_session() {
             let proxy = Proxy::start(server().await.addr()).await.unwrap();
             let mut config = config(&proxy.addr().to_string());
             config.ttl = Duration::from_secs(4);
-            // The opening of a session has 1.6 s then, so a busy machine needs several tries.
+            // The opening of a session has 1.6 s, so a busy machine needs several tries.
             config.connect_timeout = Duration::from_secs(120);
             if chroot {
                 config.path = format!("root-{}", config.namespace);
@@ -65,7 +65,6 @@ async fn a_connect_whose_reply_is_lost_or_late_goes_on_with_another_session() {
             let backend = try_backend(&config).await.unwrap();
             soon(fault.fired()).await.unwrap();
             backend.close(Close::Orderly).await.unwrap();
-            // The given-up session is closed too.
             proxy.resume();
             soon(proxy.wait_for_connections(0)).await;
         }
@@ -149,7 +148,7 @@ async fn namespace_mistakes_give_the_errors_in_the_guide() {
     soon(namespaces_are_named(table, latchwork_zookeeper::connector(), &config)).await;
 }
 
-/// An administrator created it for an earlier version.
+/// An administrator created the namespace for an earlier version.
 #[tokio::test]
 async fn a_namespace_in_which_releases_may_not_be_announced_serves() {
     let addr = server().await.addr();
@@ -180,7 +179,6 @@ async fn closing_takes_the_clients_node_with_it_and_a_crash_leaves_it() {
         let stranger = stranger.clone();
         async move { stranger.list_children(&path).await.unwrap().len() }
     };
-    // A foreign entry does not matter.
     let (one, other) = (try_backend(&orderly).await.unwrap(), try_backend(&abrupt).await.unwrap());
     assert_eq!((clients(&orderly).await, clients(&abrupt).await), (1, 1));
     plant(&stranger, &format!("/{}/note", orderly.namespace), CreateMode::Persistent).await;
@@ -189,7 +187,7 @@ async fn closing_takes_the_clients_node_with_it_and_a_crash_leaves_it() {
     other.close(Close::Abrupt).await.unwrap();
     assert_eq!(clients(&orderly).await, 0);
     assert_eq!(clients(&abrupt).await, 1, "the server still has the client's node");
-    // The session expires first, then a tick passes, and as much for a busy machine.
+    // The session expires, a tick passes, and a busy machine needs more.
     until(async || clients(&abrupt).await == 0).await;
     one.close(Close::Orderly).await.unwrap();
 }

@@ -18,7 +18,7 @@ async fn every_node_that_a_client_with_a_login_makes_is_its_logins_alone() {
     let kinds = kinds.filter(|kind| *kind != Kind::Quorum).map(Kind::as_str);
     for place in kinds.chain(["limits", "released"]).map(|name| format!("{top}/{name}")) {
         let below = format!("{place}/");
-        // The announcement, and the barrier that all have passed, are deleted again.
+        // The announcement, and the barrier that all have passed, are deleted.
         let passes = place.ends_with("/released") || place.ends_with("/passage");
         let is_there = |path: &str| passes && path == place || path.starts_with(&below);
         assert!(lists.iter().any(|(path, _)| is_there(path)), "{place}: {lists:?}");
@@ -63,7 +63,6 @@ async fn a_provider_is_asked_for_each_session() {
     let again = soon(client.mutex("a").unwrap().acquire()).await.unwrap();
     assert!(again.is_held() && vault.asked() > first);
     again.release().await.unwrap();
-    // The nodes of the new session belong to the login too.
     for (path, acls) in lists(&owner(server.addr()).await, &format!("/{}", config.namespace)).await {
         assert!(acls.iter().all(|acl| acl.scheme() == "digest"), "{path}: {acls:?}");
     }

@@ -1,5 +1,3 @@
-//! Nodes of other programs in the queues' directories: they admit no node, and block no node.
-
 use crate::common::rewriter::{replace, rewriting};
 use crate::common::{
     ALL, address, admitted, backend, config, join, place, plant, server, soon, still_waits, stranger, waiting,
@@ -9,9 +7,8 @@ use latchwork_core::backend::{EntryPage, NodeId, QueueEntry};
 use latchwork_core::{ErrorKind, Kind};
 use zookeeper_client::CreateMode;
 
-/// Children with numbers that no directory has given. One of them is listed first in any order of
-/// the server. The first number is half of the number range away from the waiter's own number,
-/// which is 17 here.
+/// Children with numbers that no directory has given. The first number is half of the number range away from
+/// the waiter's, 17.
 #[tokio::test]
 async fn foreign_child_with_a_bad_number_admits_no_waiter() {
     let (config, one, stranger) = place().await;
@@ -40,7 +37,6 @@ async fn foreign_child_with_a_bad_number_admits_no_waiter() {
     }
 }
 
-/// For example a copy of a namespace, in which every node is persistent.
 #[tokio::test]
 async fn persistent_node_with_the_name_of_a_member_is_not_listed() {
     let (config, client, stranger) = place().await;
@@ -62,8 +58,7 @@ async fn persistent_node_with_the_name_of_a_member_is_not_listed() {
     }
 }
 
-/// A server that has created more nodes in a directory than it can count repeats its highest
-/// number, or gives a negative one.
+/// Beyond its count, a server repeats the highest number, or gives a negative one.
 #[tokio::test]
 async fn a_join_whose_number_is_out_of_range_is_refused_with_the_name_of_its_queue_and_leaves_nothing() {
     let addr = server().await.addr();

@@ -34,7 +34,6 @@ async fn restart_without_data_is_reported_and_waiters_join_again() {
         }
         server.launch().await.unwrap();
         if keeps_data {
-            // The server knows the session.
             soon(async { while one.mutex("a").unwrap().queue().first(10).await.is_err() {} }).await;
             assert_eq!(one.mutex("a").unwrap().queue().first(10).await.unwrap().len(), 2);
             assert!(held.is_held() && !waits.is_finished());

@@ -1,4 +1,4 @@
-//! Each test has a separate server, because the distance of two nodes in the server's transactions counts.
+//! Each test has a separate server, because the distance of two nodes in its transactions counts.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,11 +15,10 @@ use latchwork_core::backend::{Backend, Join, Joined, Patience};
 use latchwork_core::{Key, Kind};
 use zookeeper_client::{Acls, Client, CreateMode};
 
-/// A client that was alone expects this for that time.
+/// The time of this expectation.
 const SOON_AFTER: Duration = Duration::from_millis(100);
 
-/// By nodes that are not contenders. With a low counter, the next number proves nothing if another client also
-/// makes transactions.
+/// With a low counter, the next number proves nothing if others make transactions too.
 async fn count_on(stranger: &Client, path: &str, joins: usize) {
     let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
     let foreign = format!("{path}/foreign-");
@@ -28,15 +27,14 @@ async fn count_on(stranger: &Client, path: &str, joins: usize) {
     try_join_all(gone.iter().map(|path| stranger.delete(path, None))).await.unwrap();
 }
 
-/// Returns whether the queue was listed for it.
+/// Returns whether the queue was listed.
 async fn turn_lists(proxy: &Proxy, client: &Arc<dyn Backend>, join: &Join) -> bool {
     let listed = proxy.request(|chunk| holds(chunk, LIST));
     admitted(client.join(join).await).leave().await.unwrap();
     listed.has_fired()
 }
 
-/// Even if the machine stops often. Returns the number of turns, and whether the queue was listed for the
-/// last.
+/// Returns the number of turns, and whether the queue was listed for the last.
 async fn soon_after_another(turn: impl AsyncFn() -> bool) -> (usize, bool) {
     let mut turns = 0;
     soon(async {
@@ -53,7 +51,6 @@ async fn soon_after_another(turn: impl AsyncFn() -> bool) -> (usize, bool) {
     .await
 }
 
-/// A wrong expectation costs one listing.
 #[tokio::test]
 async fn a_client_that_comes_back_before_any_other_has_joined_creates_its_node_and_asks_no_more() {
     alone(async |server| {
@@ -73,7 +70,6 @@ async fn a_client_that_comes_back_before_any_other_has_joined_creates_its_node_a
             for _ in 0..3 {
                 assert!(!soon_after_another(turn).await.1, "the number of the node is enough");
             }
-            // Another client takes a turn, and then holds one.
             admitted(other.join(&join(&queue, Exclusive)).await).leave().await.unwrap();
             for _ in 0..9 {
                 assert!(turn().await);
@@ -94,7 +90,7 @@ async fn a_client_that_comes_back_before_any_other_has_joined_creates_its_node_a
     .await;
 }
 
-/// Its new counter may by accident give the number after this client's last one.
+/// The new counter may give the number after this client's last one.
 #[tokio::test]
 async fn next_number_in_a_recreated_directory_admits_no_waiter() {
     alone(async |server| {
@@ -128,7 +124,6 @@ async fn next_number_in_a_recreated_directory_admits_no_waiter() {
     .await;
 }
 
-/// They share a directory and its numbers, but do not wait for each other.
 #[tokio::test]
 async fn number_after_node_of_another_kind_admits_no_waiter() {
     alone(async |server| {

@@ -16,7 +16,6 @@ async fn of_many_holds_of_a_client_each_learns_its_own_removal_only() {
     for queue in &queues[20..] {
         held.push(hold(queue).await);
     }
-    // Only the first twenty are watched by now.
     for removed in [0, 17, 39] {
         let queue = format!("/{}/mutex/m{removed}", config.namespace);
         let name = stranger.list_children(&queue).await.unwrap().remove(0);

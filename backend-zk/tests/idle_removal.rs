@@ -16,7 +16,7 @@ use crate::larger::idle_cells::ROUNDS;
 
 const ACLS: Acls<'static> = Acls::anyone_all();
 
-/// They end at once. The server removes one in 6 ms, so the last one waits for most of a second.
+/// They end together. The server removes one in 6 ms, so the last waits for most of a second.
 const CELLS: usize = 150;
 const TRIES: usize = 8;
 
@@ -32,7 +32,7 @@ async fn one_is_gone(client: &Client, directory: &str, names: &[String]) {
     timeout(PATIENCE, gone).await.expect("the server removes the idle cell");
 }
 
-/// The server makes the removals of a round one by one, and removes this container in a later round.
+/// The server makes the removals of a round one by one, and this container's in a later round.
 async fn decided_removals_are_over(client: &Client, name: &str) {
     let (path, child) = (format!("/{name}"), format!("/{name}/used"));
     client.create(&path, b"", &CreateMode::Container.with_acls(ACLS)).await.unwrap();
@@ -46,7 +46,7 @@ async fn there(client: &Client, directory: &str, names: &[String]) -> usize {
     names.iter().filter(|name| found.contains(*name)).count()
 }
 
-/// The control. Only a race shows this, so the test runs until it occurs.
+/// The control. The test repeats until the race occurs.
 #[tokio::test]
 async fn a_plain_node_is_removed_in_the_place_of_a_container() {
     let server = server().await;
@@ -68,7 +68,6 @@ async fn replaced_and_left(client: &Client, round: usize) -> (usize, usize) {
     let (container, plain) = (CreateMode::Container.with_acls(ACLS), CreateMode::Persistent.with_acls(ACLS));
     let used = CreateMode::Persistent.with_acls(ACLS).with_ttl(Duration::from_millis(800));
     let names: Vec<_> = (0..CELLS).map(|number| format!("raw-{round}-{number}")).collect();
-    // All cells exist before one ends.
     join_all(names.iter().map(|name| {
         let mut made = client.new_multi_writer();
         made.add_create(&format!("/{name}"), b"", &container).unwrap();
@@ -97,7 +96,6 @@ async fn a_cell_that_is_written_as_an_idle_one_ends_is_not_removed_in_its_place(
     let server = server().await;
     let (client, config) = (stranger(server.addr()).await, config(server.addr()));
     let backend = backend(&config).await;
-    // All cells are written and checked before one ends.
     let idle = CellLife::Idle(TimeToIdle::new(Duration::from_secs(8)).unwrap());
     let names: Vec<_> = (0..CELLS).map(|number| number.to_string()).collect();
     let cells: Vec<_> = names.iter().map(|name| address(&config, Kind::Value, name.as_str())).collect();

@@ -6,7 +6,6 @@ use zookeeper_client::{Acls, CreateMode};
 
 const LONG: usize = 30_000;
 
-/// Each reply takes half a second on a machine at rest.
 #[tokio::test]
 async fn a_queue_of_thirty_thousand_is_listed() {
     let (config, client, stranger) = place().await;

@@ -30,7 +30,7 @@ mod watches;
 
 use latchwork_zookeeper::{connector, connector_without_fast_path};
 
-/// The client processes: each is this program again, with only this test.
+/// A client process: this program again, with only this test.
 #[test]
 fn contender() {
     let connector = if larger::without_fast_path::started_this_process() {

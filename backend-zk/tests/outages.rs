@@ -3,7 +3,6 @@ use latchwork_conformance::servers::Kind;
 
 #[tokio::test]
 async fn an_outage_is_reported_with_host_cause_and_length() {
-    // In a shared process, other tests would change which events are logged.
     if !latchwork_conformance::own_process!() {
         return;
     }

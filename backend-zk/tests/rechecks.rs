@@ -7,12 +7,11 @@ use crate::common::{config, coordinator, server, stranger};
 use latchwork_conformance::lost_events::LostEvents;
 use latchwork_conformance::recorder::Recorder;
 
-/// An event has it in place of a request's number.
+/// An event has this in place of a request's number.
 const EVENT: [u8; 4] = (-1_i32).to_be_bytes();
 /// Number, transaction, error, kind, state, length of the path.
 const PATH: usize = 4 + 8 + 4 + 4 + 4 + 4;
 
-/// `exists` or `getData` with its flag set.
 fn watches(request: &[u8], node: &str) -> Option<i32> {
     let (xid, rest) = request.split_first_chunk()?;
     let code = i32::from_be_bytes(*rest.first_chunk()?);
@@ -44,7 +43,6 @@ async fn an_admission_without_an_event_is_found_and_counted() {
     };
     let rewriter = rewriting(server.addr(), request, garble).await;
     let mut direct = config(server.addr());
-    // The re-check comes later than any event.
     direct.ttl = Duration::from_secs(8);
     let mut through = direct.clone();
     through.hosts = vec![rewriter.addr()];

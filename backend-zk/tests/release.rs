@@ -11,7 +11,6 @@ async fn hold(of: &Coordinator, kind: Kind, key: &str) -> Hold {
     }
 }
 
-/// The next request finds no node, and cannot know the cause.
 #[tokio::test]
 async fn a_release_whose_reply_was_lost_is_unknown_and_no_loss() {
     let addr = server().await.addr();
@@ -27,7 +26,6 @@ async fn a_release_whose_reply_was_lost_is_unknown_and_no_loss() {
         assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
         let directory = format!("/{}/{}/a", through.namespace, kind.as_str());
         assert_eq!(stranger.list_children(&directory).await.unwrap(), [""; 0]);
-        // The request certainly did not reach the server.
         let held = hold(&client, kind, "a").await;
         proxy.sever();
         soon(held.release()).await.unwrap();

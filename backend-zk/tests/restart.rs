@@ -1,5 +1,5 @@
-//! Many clients reconnect to a server that restarts. `LATCHWORK_CLIENTS` sets their number. The figures are
-//! printed.
+//! Many clients reconnect to a server that restarts. `LATCHWORK_CLIENTS` sets their number. Prints the
+//! figures.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ async fn a_restart_costs_a_server_few_requests_for_each_client_and_no_lease() {
     let options = Options::new().own().args(["maxClientCnxns=0"]);
     let server = started(options).await;
     let mut config = config(server.addr());
-    // Only a client that hangs reaches these bounds.
+    // Only a client that hangs reaches these.
     (config.ttl, config.connect_timeout) = (Duration::from_secs(60), Duration::from_secs(60));
     let all: Vec<_> = stream::iter(0..clients).map(|_| backend(&config)).buffer_unordered(32).collect().await;
     server.stop().await.unwrap();
@@ -45,7 +45,6 @@ async fn a_restart_costs_a_server_few_requests_for_each_client_and_no_lease() {
         }
     })
     .await;
-    // This test has sent these.
     let asked = u64::try_from(2 * curve.len()).unwrap();
     let packets = try_count(&server, "zk_packets_received").await.unwrap().saturating_sub(asked);
     println!(
@@ -53,7 +52,7 @@ async fn a_restart_costs_a_server_few_requests_for_each_client_and_no_lease() {
     );
     println!("{curve:?}");
     assert!(all.iter().all(|client| client.lease().lost().is_none()));
-    // A connect, a ping and a proof for each client, a proof and a ping every few seconds, and a question
+    // A connect, a ping and a proof for each client, another proof and ping every few seconds, and a question
     // each second while disconnected.
     let reached = curve.iter().find(|(_, connections, ..)| connections.is_some());
     let asking = live.as_secs() - u64::try_from(reached.expect("it serves").0).unwrap() / 1_000;

@@ -18,7 +18,7 @@ fn users() -> Options {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("jaas.conf");
     let module = "org.apache.zookeeper.server.auth.DigestLoginModule";
     let text = format!("Server {{ {module} required user_app=\"{RIGHT}\" user_other=\"{RIGHT}\"; }};");
-    // A starting server reads either the whole file or none.
+    // A starting server reads the whole file or none.
     let mut written = NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a file");
     written
         .write_all(text.as_bytes())
@@ -68,7 +68,6 @@ async fn every_node_is_of_the_user_alone_and_no_other_one_gets_in() {
     let client = at(&config).await.unwrap();
     let held = made(&client).await;
     are_all_of(server, &config, "app").await;
-    // The same user by digest is another login.
     let mut other = login(server.addr(), "other", RIGHT);
     other.namespace.clone_from(&config.namespace);
     for config in [other, config.option("sasl", "false")] {
@@ -102,7 +101,6 @@ async fn reopened_session_is_logged_in() {
     let config = login(&proxy.addr().to_string(), "app", RIGHT);
     let client = at(&config).await.unwrap();
     let mutex = client.mutex("a").unwrap();
-    // The next connection logs the session in.
     let hold = mutex.acquire().await.unwrap();
     proxy.sever();
     soon(hold.release()).await.unwrap();
@@ -155,7 +153,6 @@ async fn every_mistake_gives_the_error_in_the_guide() {
     let nobody = config(strict.addr()).option("sasl", "true");
     table.made("the URL has no login", &refused(&nobody).await);
     table.all_made();
-    // The control.
     at(&login(lenient.addr(), "app", RIGHT)).await.unwrap().close().await.unwrap();
 }
 

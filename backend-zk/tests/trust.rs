@@ -1,4 +1,4 @@
-//! An admission by a forged release does not last, and a login that protects no directory causes a warning.
+//! A hold by a forged release does not last. A login that protects no directory causes a warning.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -65,7 +65,7 @@ fn directory(config: &Config, key: &str) -> String {
     format!("/{}/mutex/{key}", config.namespace)
 }
 
-/// `deleted`: the path of the node, to delete it in the same transaction.
+/// `deleted`: a node to delete in the same transaction.
 async fn forge(stranger: &Client, config: &Config, name: &str, deleted: Option<&str>) {
     let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
     let released = format!("/{}/released/{name}", config.namespace);
@@ -86,7 +86,6 @@ async fn announcement_without_a_release_admits_no_waiter() {
     assert!(still_waits(&one, &line.queue, &mut admission).await);
     forge(&stranger, &config, &name, None).await;
     assert!(still_waits(&one, &line.queue, &mut admission).await);
-    // A later leave of the predecessor does not admit either.
     tokio::time::sleep(Duration::from_millis(60)).await;
     line.predecessor.leave().await.unwrap();
     assert!(still_waits(&one, &line.queue, &mut admission).await);
@@ -136,7 +135,6 @@ async fn announcements_that_others_may_make_are_not_believed() {
     let stranger = stranger(addr).await;
     for open in [false, true] {
         let config = with_login(&config(addr));
-        // The login creates the directories.
         backend(&config).await;
         if open {
             let released = format!("/{}/released", config.namespace);

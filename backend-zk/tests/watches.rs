@@ -1,5 +1,3 @@
-//! WATCH-ORDER, WATCH-QUEUE, WATCH-END.
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -82,14 +80,13 @@ async fn an_invalid_path_is_refused() {
     refuses(backend.watch_queue(&nowhere).changed().await, "key");
 }
 
-/// The server removes it when it is empty, and the next join creates it again.
+/// The server removes an empty directory, and the next join creates it again.
 #[tokio::test]
 async fn a_watch_outlives_the_directory() {
     let (config, one, stranger) = place().await;
     let other = backend(&config).await;
     let queue = address(&config, Kind::Group, "a");
     let directory = format!("/{}/group/a", config.namespace);
-    // The directory above does not exist either.
     let mut watch = Watched::Queue.watching(&one, &queue).await;
     let until_it_shows = async |watch: &mut Box<dyn ChangeWatch>, expected: &[&str]| {
         soon(async {
@@ -111,7 +108,6 @@ async fn a_watch_outlives_the_directory() {
         until_it_shows(&mut watch, &[]).await;
         until_quiet(&mut watch).await;
         match stranger.delete(&directory, None).await {
-            // The server removes it once a minute.
             Err(Error::NoNode) => {}
             deleted => {
                 deleted.unwrap();

@@ -1,10 +1,8 @@
 use std::process::ExitCode;
 
-/// Other clients hold or wait.
 pub(crate) const NOT_ACQUIRED: u8 = 120;
 /// The hold was lost, so the program ended the command.
 pub(crate) const LOST: u8 = 121;
-/// Did not answer, or refused.
 pub(crate) const COORDINATOR: u8 = 122;
 pub(crate) const USAGE: u8 = 125;
 pub(crate) const NOT_EXECUTABLE: u8 = 126;
@@ -15,7 +13,8 @@ pub(crate) const BY_SIGNAL: u8 = 128;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
     With(u8),
-    /// The terminal sends the signal to all its programs: a script that started this program should end by it too.
+    /// The terminal sends the signal to all its programs: a script that started this program should end by it
+    /// too.
     By(i32),
 }
 
@@ -28,7 +27,8 @@ impl From<Ended> for ExitCode {
         match ended {
             Ended::With(code) => code.into(),
             Ended::By(signal) => {
-                // Shells show 128 + the number, like the code below if the signal does not end this process.
+                // Shells show 128 + the number, as the code below does if the signal does not end this
+                // process.
                 let _ = signal_hook::low_level::emulate_default_handler(signal);
                 by_signal(signal).into()
             }

@@ -9,7 +9,6 @@ use crate::exit::{self, Ended};
 
 pub(crate) type Outcome = Result<Ended, Failure>;
 
-/// The next step if another server answers.
 const WRONG_SERVER: &str = "give a URL whose scheme fits this server, or the address of the right server";
 
 #[derive(Debug)]

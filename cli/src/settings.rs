@@ -62,7 +62,7 @@ impl Common {
         common
     }
 
-    /// The order is `--url`, `--coordinator`, the URL in the environment, the file's default.
+    /// In this order: `--url`, `--coordinator`, the URL in the environment, the file's default.
     pub(crate) fn coordinator(&self) -> Result<Config, Failure> {
         let from_environment = || std::env::var("LATCHWORK_URL").ok().filter(|url| !url.is_empty());
         match (&self.url, &self.coordinator) {

@@ -26,8 +26,8 @@ pub(crate) fn interrupts() -> Result<Signal, Failure> {
     signal(SignalKind::interrupt()).map_err(|error| Failure::machine("Ctrl-C cannot be handled", error))
 }
 
-/// A separate thread prints, so that Ctrl-C works even if the reader stalls. Returns whether to continue: the reader exists, and
-/// Ctrl-C was not pressed.
+/// A separate thread prints, so that Ctrl-C works even if the reader stalls. Returns whether to continue: the
+/// reader exists, and Ctrl-C was not pressed.
 pub(crate) async fn print_until(
     interrupts: &mut Signal,
     print: impl FnOnce() -> Result<bool, Failure> + Send + 'static,
@@ -35,7 +35,8 @@ pub(crate) async fn print_until(
     printed(interrupts, spawn_blocking(print)).await
 }
 
-/// A separate thread prints, so that a stalled reader delays no other work. A reader that is gone stops only the printing.
+/// A separate thread prints, so that a stalled reader delays no other work. A reader that is gone stops only
+/// the printing.
 pub(crate) struct Printing {
     texts: UnboundedSender<String>,
     thread: JoinHandle<Result<bool, Failure>>,

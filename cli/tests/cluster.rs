@@ -11,7 +11,6 @@ async fn a_redis_cluster() {
     is_measured_without_a_link(&compared(&cluster.url()).await);
     for server in cluster.servers() {
         let gone = async {
-            // A replica gets the deletion a moment later.
             while !keys(&server).await.starts_with("*0") {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }

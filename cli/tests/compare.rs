@@ -14,7 +14,6 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Without a terminal.
 async fn compared(arguments: &[&str]) -> (Option<i32>, String, String) {
     ran(program("", ["compare"].iter().chain(arguments))).await
 }
@@ -47,7 +46,6 @@ async fn memory_and_a_redis_are_compared_as_json_and_as_a_page_that_loads_nothin
         }
         assert_eq!(figure(id)["best"], "redis", "memory is not a server");
     }
-    // Acquire and release each take one round trip.
     for (id, ms) in [("link.1", 1.0), ("link.10", 10.0), ("link.50", 50.0)] {
         assert!(of(id, "redis") >= Some(2.0 * ms * 1000.0), "{id}");
         assert_eq!(of(id, "memory"), None);
@@ -57,7 +55,6 @@ async fn memory_and_a_redis_are_compared_as_json_and_as_a_page_that_loads_nothin
     assert_eq!(of("restart.kept", "redis"), Some(0.0), "it is started without a disk");
     assert!(of("restart.back", "redis") > of("restart.serves", "redis"));
     assert!(of("held.cpu", "redis").is_some() && of("held.keep", "redis").is_some());
-    // Only shown if the server grew.
     if json["figures"].as_array().expect("figures").iter().any(|figure| figure["id"] == "held.memory") {
         assert!(of("held.memory", "redis") > Some(0.0));
     }

@@ -16,7 +16,7 @@ use crate::exclusive::{Guard, Lock};
 use crate::testbed::{Armed, Client};
 use crate::waits::{soon, until, within};
 
-/// Cases about the behaviour of mutexes use the mutex of their context.
+/// Cases about the behaviour of mutexes use their context's mutex.
 pub(crate) fn mutex(client: &Client, key: &str) -> Lock {
     Adapter::Mutex.lock(&client.coordinator, key, None).expect("a good key")
 }
@@ -228,7 +228,7 @@ pub async fn leave_all(nodes: impl IntoIterator<Item = impl Borrow<Arc<dyn Node>
     }
 }
 
-/// Retries, like core.
+/// Retries, as core does.
 pub(crate) async fn leave_in_the_end(node: &Arc<dyn Node>) {
     in_the_end(|| node.leave()).await.expect("left");
 }

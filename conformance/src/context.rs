@@ -169,8 +169,8 @@ impl Context {
         if self.testbed.is_paused() { NOISE } else { LATE }
     }
 
-    /// With kept time the TTL is short. Otherwise [`end_lease`](Context::end_lease) ends the lease, and no pause of the machine may
-    /// end it before.
+    /// With kept time the TTL is short. Otherwise [`end_lease`](Context::end_lease) ends the lease before any
+    /// pause of the machine may.
     pub(crate) async fn doomed(&self) -> Client {
         self.client_with(&self.config(self.doom())).await
     }
@@ -179,14 +179,14 @@ impl Context {
         if self.keeps_time() { SHORT_TTL } else { QUIET_TTL }
     }
 
-    /// Other clients know the [end of a lease](Context::end_lease) within this: without kept time before any renewal or re-check at
-    /// [`QUIET_TTL`].
+    /// Other clients know the [end of a lease](Context::end_lease) within this: without kept time before any
+    /// renewal or re-check at [`QUIET_TTL`].
     pub(crate) fn over(&self, client: &Client) -> Duration {
         if self.keeps_time() { self.recovery(client) } else { CLEAN_UP }
     }
 
-    /// As if it had run out. Checks that its remaining time does not exceed the bound. The client must be dead, or cut off and
-    /// [past its deadline](Context::outlast).
+    /// As if it had run out. Checks the remaining time against the bound. The client must be dead, or cut off
+    /// and [past its deadline](Context::outlast).
     pub(crate) async fn end_lease(&self, client: &Client) {
         self.end_lease_of(client.coordinator.label(), client.ttl()).await;
     }

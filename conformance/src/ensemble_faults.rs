@@ -23,7 +23,8 @@ const OUTAGE: Duration = Duration::from_secs(2);
 /// ZooKeeper is the slowest: two servers took 10.6 s at a load of 27.
 const START: Duration = Duration::from_secs(15);
 
-/// Also until cut-off servers notice it (at most three seconds without a message). The longest was 3.7 s at a load of 27.
+/// Also until cut-off servers notice it (at most three seconds without a message). The longest was 3.7 s at a
+/// load of 27.
 const ELECTION: Duration = Duration::from_secs(5);
 
 /// The long tier kills 24 leaders in 10 minutes.
@@ -83,12 +84,13 @@ pub async fn cuts_and_kills(ensemble: &Ensemble, lasts: Duration) {
     eprintln!("{cuts} cuts, {kills} kills");
 }
 
-/// Plays like [`failover::play`](crate::failover::play) on an ensemble of three, with losses of leaders, followers and the
-/// majority. Holds must not overlap.
+/// Plays like [`failover::play`](crate::failover::play) on an ensemble of three, with losses of leaders,
+/// followers and the majority. Holds must not overlap.
 ///
-/// Under load, ZooKeeper before 3.9.3 can keep a node on only one server after a loss of the leader (ZOOKEEPER-4712: a survivor
-/// writes old transactions after newer ones, and uses them at its next start). Clients of that server wait for that node. So a
-/// failed play is repeated if the servers [have diverged](Ensemble::divergence) after the end of all sessions.
+/// Under load, ZooKeeper before 3.9.3 can keep a node on only one server after a loss of the leader
+/// (ZOOKEEPER-4712: a survivor writes old transactions after newer ones, and uses them at its next start).
+/// Clients of that server wait for that node. So a failed play is repeated if the servers [have
+/// diverged](Ensemble::divergence).
 ///
 /// # Errors
 /// The verdict.
@@ -108,7 +110,7 @@ pub fn failover(
         };
         let divergence = runtime.block_on(async {
             println!("{}", ensemble.report().await);
-            // Remaining nodes belong to no session then.
+            // Then remaining nodes belong to no session.
             sleep(TTL * 3).await;
             ensemble.divergence().await
         });

@@ -20,7 +20,8 @@ use crate::wait::Wait;
 pub(crate) enum Lock {
     Mutex(Mutex),
     Writer(RwLock),
-    /// The owner is new each time, and has the client's label, so that a listing shows the same as for a mutex.
+    /// The owner is new each time, and has the client's label, so that a listing shows the same as for a
+    /// mutex.
     Owners {
         lock: Mutex,
         label: Arc<str>,

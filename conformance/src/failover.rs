@@ -20,15 +20,14 @@ use crate::testbeds::ServerTestbed;
 
 /// The TTL of the processes.
 pub const TTL: Duration = Duration::from_secs(3);
-/// The machine may add this. In the long tier it is below a TTL. In the short tier four programs share the machine: a step of 2.9 s
-/// alone took 6.8 s.
+/// What the machine may add. In the long tier it is below a TTL. In the short tier four programs share the
+/// machine: a step of 2.9 s alone took 6.8 s.
 pub(crate) fn noise() -> Duration {
     let alone = Duration::from_secs(2);
     if is_long() { alone } else { alone + LATE }
 }
 const LIMIT: u32 = 3;
 const TASKS: usize = 3;
-/// The report shows only the first overlaps.
 const NAMED: usize = 5;
 const LOADS: [(&str, SoakKind, usize); 3] = [
     ("mutex", SoakKind::Exclusive, 3),
@@ -115,8 +114,9 @@ pub struct Plan<F> {
 }
 
 impl<F: Copy> Plan<F> {
-    /// Creates a plan. The long tier takes 36 failures from `turns` in ten minutes: each of 9 or 12 turns comes equally often, and
-    /// if most kill a leader, at least 20 leaders are killed. The short tier plays `short`.
+    /// Creates a plan. The long tier takes 36 failures from `turns` in ten minutes: each of 9 or 12 turns
+    /// comes equally often, and at least 20 leaders are killed if most turns do that. The short tier plays
+    /// `short`.
     pub fn new(turns: &[F], short: &[F], lasts: Duration) -> Self {
         match is_long() {
             true => Self {
@@ -140,7 +140,7 @@ impl<F: Copy> Plan<F> {
     }
 }
 
-/// Returns a verdict, or an error for a play without an end.
+/// A verdict, or an error for a play without an end.
 pub(crate) fn under_load<F: Future<Output = Vec<Failover>>>(
     testbed: ServerTestbed,
     runtime: &Runtime,
@@ -186,7 +186,6 @@ pub(crate) fn under_load<F: Future<Output = Vec<Failover>>>(
                 panic!("only these processes have ended: {ended:?}; on the server: {contents:#?}");
             };
             records.extend(rest);
-            // Late requests and leftovers are gone within a TTL.
             sleep(TTL).await;
             sender.send(records).expect("they are awaited");
         })

@@ -134,8 +134,8 @@ impl Drop for Log {
 
 /// Enables the library's log statements on all threads. Returns false if the process has another subscriber.
 ///
-/// `tracing` asks once for each statement: with a single subscriber only on the first thread. Without one there, the statement
-/// stays disabled on all threads.
+/// `tracing` asks once for each statement: with a single subscriber only on the first thread. Without one
+/// there, the statement stays disabled on all threads.
 pub fn enable_all_threads() -> bool {
     static IS_OURS: LazyLock<bool> = LazyLock::new(|| {
         let is_ours = tracing::subscriber::set_global_default(Ear(Arc::clone(everywhere()))).is_ok();
@@ -192,7 +192,6 @@ mod tests {
         tracing::info!(name: "latchwork.first_on_another_thread", "seen");
     }
 
-    /// Other tests of this process enable the log statements.
     #[test]
     fn a_statement_that_another_thread_reaches_first_is_heard() {
         if !crate::own_process!() {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use latchwork_core::backend::LAYOUT;
 use latchwork_core::{Config, Connector, Error, ErrorKind, Move, MoveConfig, connect};
 
-/// The rows that were not compared yet: mistake, kind of error, part of its text.
+/// The rows still to compare: mistake, kind of error, part of its text.
 #[derive(Debug)]
 pub struct Mistakes(BTreeMap<&'static str, [&'static str; 2]>);
 
@@ -197,7 +197,7 @@ mod tests {
                 }
             }
 
-            /// `None` if this build accepts the URL.
+            /// `None`: this build accepts the URL.
             fn rows(self) -> [(&'static str, Option<&'static str>); 8] {
                 let lacks = |has: bool| (!has).then_some("the feature of the backend");
                 let tls = |has: bool| lacks(has).or((!self.tls).then_some("`tls`, and the URL asks for TLS"));

@@ -22,7 +22,6 @@ const EACH_FUTURE: &str = "node_cancel_every_future";
 /// Plays these cases at the same time. The test needs its own process, because each report goes to standard output.
 pub fn play_all(runtime: &Runtime, testbed: ServerTestbed, cases: Vec<Case>) {
     let testbed: &'static dyn Testbed = Box::leak(Box::new(testbed));
-    // The summary has one column for a backend, so these results are not stored.
     let ended = run(Arguments::default(), testbed, cases);
     runtime.block_on(testbed.close());
     assert!(!ended.rows.is_empty() && ended.has_passed(), "a case failed");

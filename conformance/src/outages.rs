@@ -29,8 +29,8 @@ pub struct OutageWords {
     pub refused: Words,
 }
 
-/// A proxy closes the connections, becomes silent, and disappears. Asserts that the log has each outage with host, port, cause and
-/// end, and each error host, port, time and cause. Needs a current-thread runtime.
+/// A proxy closes the connections, becomes silent, and disappears. Asserts that the log has each outage with
+/// host, port, cause and end, and each error host, port, time and cause. Needs a current-thread runtime.
 pub async fn are_reported(kind: Kind, connector: Arc<dyn Connector>, says: OutageWords) {
     let server = Server::start(kind, Options::new().own()).await.unwrap_or_else(|error| panic!("{error}"));
     let proxy = Proxy::start(server.addr()).await.expect("a port");
@@ -63,7 +63,6 @@ pub async fn are_reported(kind: Kind, connector: Arc<dyn Connector>, says: Outag
     drop(proxy);
     log.nth("latchwork.disconnected", 3).await;
     named(&outage(&client).await, &host, says.refused);
-    // A close cannot reach the server.
     latchwork_core::crash(&client).await;
     let undocumented = log.undocumented();
     assert!(undocumented.is_empty(), "not in the guide's tables: {undocumented:#?}");

@@ -29,7 +29,6 @@ pub fn contender_test_in<R: Role>(connectors: &[Arc<dyn Connector>]) {
     }
 }
 
-/// The test harness must not print a result.
 fn end(code: ExitCode) -> ! {
     std::process::exit(if code == ExitCode::SUCCESS { 0 } else { 1 })
 }

@@ -8,7 +8,6 @@ use crate::cases;
 /// Holds the patterns of a run, separated by spaces.
 pub const VARIABLE: &str = "LATCHWORK_CASES";
 
-/// They share the cases of client code.
 const IN_ROTATION: [&str; 3] = ["redis", "zookeeper", "etcd"];
 
 /// Topologies: several servers, TLS, or a login.
@@ -70,7 +69,6 @@ pub fn is_played_on(case: &Case, backend: &str, tier: Tier) -> bool {
     case.faults == (tier == Tier::Two) && (!case.is_client_code() || turn_of(case) == backend)
 }
 
-/// A new case does not move others.
 fn turn_of(case: &Case) -> &'static str {
     let sum: usize = case.title().bytes().map(usize::from).sum();
     IN_ROTATION[sum % IN_ROTATION.len()]

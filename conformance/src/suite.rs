@@ -19,8 +19,8 @@ use crate::selection::{self, Selection};
 use crate::testbed::Testbed;
 use crate::witness;
 
-/// More than cores, because most cases wait. With 40 on each of three servers, a server on two cores was silent for longer than a
-/// TTL.
+/// More than cores, because most cases wait. With 40 on each of three servers, a server on two cores was
+/// silent for longer than a TTL.
 const AT_ONCE: usize = 12;
 /// A run is short there.
 const AT_ONCE_ON_A_TOPOLOGY: usize = 16;
@@ -103,7 +103,7 @@ pub fn run(mut arguments: Arguments, beds: impl Into<Beds>, mut cases: Vec<Case>
     if !arguments.list {
         stage.warm_up();
     }
-    // A waiting case takes a thread of the harness, but no processor. Cases that stop all others come when few are left.
+    // A waiting case takes a thread, but no processor. Cases that stop all others come when few are left.
     cases.sort_by_key(|case| (stage.stops_others(case), !case.alone, !case.lasting));
     let waiting = cases.iter().filter(|case| case.alone && !stage.stops_others(case)).count();
     arguments.test_threads.get_or_insert(at_once(stage.beds.shared) + waiting);
@@ -163,7 +163,6 @@ impl Stage {
         for testbed in
             [Some(self.beds.shared), self.beds.alone].into_iter().flatten().filter(|bed| !bed.is_paused())
         {
-            // The cases that follow meet the same fault.
             if let Err(why) = play(testbed, &first) {
                 eprintln!("{}: the warm-up case failed: {why}", testbed.name());
             }
@@ -226,7 +225,6 @@ impl Stage {
             }
         };
         let still = witness::stood_still_since(started);
-        // A paused clock does not advance then.
         let stood_still = !shared.is_paused() && still > NOISE;
         let outcome = outcome.map_err(|why| match stood_still {
             true => {
@@ -253,7 +251,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 fn at_once(testbed: &dyn Testbed) -> usize {
     match testbed.is_paused() {
-        // They compute all the time.
         true => thread::available_parallelism().map_or(1, usize::from),
         false if selection::is_topology(testbed.name()) => AT_ONCE_ON_A_TOPOLOGY,
         false => AT_ONCE,

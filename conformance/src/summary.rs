@@ -181,7 +181,6 @@ impl Summary {
         let mut table = comfy_table::Table::new();
         table.load_style(comfy_table::presets::NOTHING);
         let mut header = vec!["contract".to_owned()];
-        // Keeps the columns narrow.
         header.extend(self.backends.iter().map(|backend| backend.replace('-', "\n")));
         table.set_header(header);
         let mut contracts = Vec::new();
@@ -291,7 +290,6 @@ fn contract(clause: &str) -> &str {
     clause.split('-').next().unwrap_or(clause)
 }
 
-/// `7`, or `7 -2` with two left out.
 fn shown(counts: Counts) -> String {
     let Counts { passed, failed, excused, left_out, .. } = counts;
     let part = |count: usize, text: String| (count > 0).then_some(text);

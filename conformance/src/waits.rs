@@ -21,7 +21,7 @@ pub(crate) async fn soon<F: Future>(what: &str, future: F) -> F::Output {
     within(PATIENCE, what, future).await
 }
 
-/// Each report of a hold has a bound, but not all of them: a machine may be slow.
+/// Each report of a hold has a bound, not all together: a machine may be slow.
 pub(crate) async fn contend<F: Future<Output = ()> + Send + 'static>(
     tasks: usize,
     mut contender: impl FnMut(usize, UnboundedSender<()>) -> F,
@@ -35,12 +35,13 @@ pub(crate) async fn contend<F: Future<Output = ()> + Send + 'static>(
     }
 }
 
-/// Polls `future` this many times, each after a wake-up, and then drops it: a case visits the await points one by one.
+/// Polls `future` this many times, each after a wake-up, and then drops it: a case visits the await points
+/// one by one.
 pub(crate) async fn after_polls<F: Future>(polls: usize, future: F) -> Option<F::Output> {
     stepping(polls, false, future).await
 }
 
-/// One more wake-up, whose cause is lost.
+/// As [`after_polls`], and one more wake-up, whose cause is lost.
 pub(crate) async fn after_polls_and_a_wake<F: Future>(polls: usize, future: F) -> Option<F::Output> {
     stepping(polls, true, future).await
 }

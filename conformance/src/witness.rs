@@ -26,7 +26,6 @@ impl Standstills {
         self.looked = Some(now);
     }
 
-    /// During a pause, the last read is old.
     fn longest(&self, begin: Instant, now: Instant) -> Duration {
         let under_way = self.looked.map(|looked| (looked, now));
         let all = self.still.iter().copied().chain(under_way);

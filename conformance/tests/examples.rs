@@ -1,4 +1,4 @@
-//! Each example checks its claims. `own_backend` is not here, because it is a test target itself.
+//! Each example checks its claims. `own_backend` is a test target itself.
 
 use std::path::PathBuf;
 use std::process::{ExitCode, Stdio};
@@ -25,7 +25,6 @@ const EXAMPLES: [&str; 12] = [
 
 /// Examples mostly wait, and need little processor time.
 const AT_ONCE: usize = 16;
-/// No example takes half a minute.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn main() -> ExitCode {
@@ -62,7 +61,6 @@ fn url_of(kind: Kind) -> Result<String, String> {
     std::env::var(variable).ok().filter(|url| !url.is_empty()).ok_or(format!("{variable} names no server"))
 }
 
-/// Built by the same cargo command.
 fn command(example: &str, arguments: &[String]) -> Result<Command, String> {
     let folder = built()?;
     let program = folder.join("examples").join(format!("{example}{}", std::env::consts::EXE_SUFFIX));
@@ -143,7 +141,6 @@ fn bounded(work: impl Future<Output = Result<(), String>>) -> Result<(), String>
         .block_on(async { tokio::time::timeout(PATIENCE, work).await.unwrap_or_else(late) })
 }
 
-/// A new example must be in the list.
 fn every_example_is_listed() -> Result<(), String> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../examples");
     let mut found: Vec<_> = std::fs::read_dir(&folder)

@@ -34,7 +34,7 @@ pub(crate) struct TableNode {
     pub(crate) label: Arc<str>,
     pub(crate) data: Mutex<Arc<[u8]>>,
     pub(crate) state: NodeWriter,
-    // Another request of its join may still be in the network.
+    // Another request of its join may still be under way.
     repeated: AtomicBool,
     // A node that has left is not lost.
     left: AtomicBool,

@@ -7,16 +7,8 @@ use crate::worker::Plan;
 
 pub(crate) enum Place {
     Here(Stage),
-    /// `why` is a short reason, and `how` says how to get one.
-    Absent {
-        backend: &'static str,
-        why: String,
-        how: String,
-    },
-    Broken {
-        backend: &'static str,
-        why: String,
-    },
+    Absent { backend: &'static str, why: String, how: String },
+    Broken { backend: &'static str, why: String },
 }
 
 pub(crate) struct Stage {

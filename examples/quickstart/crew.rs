@@ -17,8 +17,8 @@ use crate::worker::Plan;
 /// A dropped crew ends them all.
 pub(crate) struct Crew {
     members: Vec<Member>,
-    // In the order of time. A worker reports its release before it releases, and its hold after it has
-    // acquired, so the release of one worker comes before the hold of the next.
+    // In the order of time, because a worker reports its release before it releases, and its hold after it
+    // has acquired.
     events: mpsc::UnboundedReceiver<Event>,
     gate: watch::Sender<bool>,
 }
@@ -38,7 +38,6 @@ impl Crew {
             let (client, events, mut opened) = (coordinator.clone(), events.clone(), opened.clone());
             let task = tokio::spawn(async move {
                 let tell = |what| {
-                    // An error: the crew was dropped, and this task is aborted.
                     let _ = events.send(Event::now(plan.worker, what));
                 };
                 let start = async {

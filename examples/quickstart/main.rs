@@ -5,9 +5,9 @@
 //! cargo run --example quickstart --features etcd   # and etcd, which needs protoc to build
 //! ```
 //!
-//! The quickstart uses the servers in `LATCHWORK_REDIS_URL`, `LATCHWORK_ZOOKEEPER_URL` and
-//! `LATCHWORK_ETCD_URL`, or starts a server program of this machine on a free port. It never uses a server on
-//! a default port. Read `worker.rs` first: it uses the library. The other files run it and show its events.
+//! It uses the servers in `LATCHWORK_REDIS_URL`, `LATCHWORK_ZOOKEEPER_URL` and `LATCHWORK_ETCD_URL`, or
+//! starts a server program of this machine on a free port, never a server on a default port. Read `worker.rs`
+//! first: it uses the library. The other files run it and show its events.
 
 mod coordinators;
 mod crew;

@@ -10,8 +10,7 @@ use crate::tally::Tally;
 use crate::timeline::Timeline;
 use crate::worker::{FATAL_TURN, VICTIM};
 
-/// Without an event, the run fails after this time: longer than the longest lease that a server with usual
-/// settings grants, plus its bound.
+/// Longer than the longest lease that a server with usual settings grants, plus its bound.
 const SILENCE: Duration = Duration::from_secs(20);
 
 pub(crate) async fn play(stage: &Stage, paint: Paint) -> Result<Tally, String> {

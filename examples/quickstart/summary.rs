@@ -20,7 +20,6 @@ pub(crate) struct Summary(Vec<Row>);
 
 pub(crate) struct Row {
     pub(crate) backend: &'static str,
-    /// Without a run, the reason.
     pub(crate) whereabouts: String,
     pub(crate) outcome: Outcome,
 }

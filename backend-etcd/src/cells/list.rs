@@ -1,5 +1,3 @@
-//! Listing the cells of a kind (CELL-LIST).
-
 use latchwork_core::{Address, CellLife, ListedKey, Page, QueuePrefix, Result};
 
 use crate::cell_lease::CellLease;

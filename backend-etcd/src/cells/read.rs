@@ -1,5 +1,3 @@
-//! Reading a cell.
-
 use std::time::Instant;
 
 use latchwork_core::backend::{Backoff, MAX_CELL_BYTES, Pauses, VersionedValue};
@@ -11,8 +9,8 @@ use crate::driver::{Found, StoredKey};
 use crate::error::SILENT;
 use crate::queue::context::NodeContext;
 
-/// Reads a cell: one request. If no use of an idle cell was reported for a while, a second request
-/// makes this use count (CELL-IDLE). The request timeout limits both together.
+/// One request, or two if a use of an idle cell must be reported (CELL-IDLE). The request timeout limits both
+/// together.
 pub(crate) async fn read(context: &NodeContext, key: &str) -> Result<Option<VersionedValue>> {
     let driver = &context.driver;
     let begun = Instant::now();
@@ -25,8 +23,8 @@ pub(crate) async fn read(context: &NodeContext, key: &str) -> Result<Option<Vers
     })
 }
 
-/// Reads until the cell that was found does not end with its lease. Sets `gone` if a cell was found
-/// whose lease has ended.
+/// Reads until the found cell does not end with its lease. Sets `gone` if it found a cell whose lease has
+/// ended.
 async fn until_it_stands(
     context: &NodeContext,
     key: &str,
@@ -38,7 +36,7 @@ async fn until_it_stands(
         let on = read.keys.first().and_then(|stored| CellLease::found(key, stored.lease));
         let cell = found(read)?;
         match on {
-            // The lease has expired, and the cell ends with it: a caller must not see it any more.
+            // The cell ends with its lease, and no caller may see it now.
             Some(lease) if !context.cell_leases.used(lease).await? => {}
             Some(lease) => {
                 return Ok(cell.map(|mut cell| {
@@ -53,7 +51,6 @@ async fn until_it_stands(
     }
 }
 
-/// The cell in the answer to a read of its key.
 pub(super) fn found(read: Found) -> Result<Option<VersionedValue>> {
     read.keys.into_iter().next().map(cell).transpose()
 }
@@ -71,7 +68,6 @@ fn cell(stored: StoredKey) -> Result<VersionedValue> {
     ))
 }
 
-/// The version of a write at this revision.
 pub(super) fn version(revision: u64) -> Version {
     Version::new(revision, revision)
 }

@@ -1,5 +1,3 @@
-//! Writing a cell: one transaction for each write.
-
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -15,8 +13,8 @@ use crate::error::{Failure, SILENT};
 use crate::queue::context::NodeContext;
 use crate::queue::node::EtcdNode;
 
-/// An ephemeral cell of a lost lease opens the next one (LEASE-REOPEN). An idle cell costs one more request
-/// if this client has not renewed its separate lease for a while.
+/// An ephemeral cell of a lost lease opens the next one (LEASE-REOPEN). An idle cell costs another request if
+/// its lease needs renewal.
 pub(crate) async fn write(context: &NodeContext, key: &str, write: &CellWrite) -> Result<CellWritten> {
     match life(write) {
         CellLife::Stays => {
@@ -59,7 +57,7 @@ async fn put_on_lease(
     sent.store(true, Ordering::Release);
     let answer = context.driver.txn(request(key, write, session.id)).await;
     if let Err(Failure::LeaseGone) = answer {
-        // An operator has revoked the lease. The server has carried out nothing.
+        // An operator has revoked the lease, and the server has written nothing.
         sent.store(false, Ordering::Release);
         session.gone(&context.driver).await;
         let over = "the lease of this client was revoked: try again, the next write opens a new lease";
@@ -68,7 +66,7 @@ async fn put_on_lease(
     outcome(write, answer.map_err(Failure::of_write)?)
 }
 
-/// An ephemeral cell is put on the node's lease, which is the client's lease as long as the node exists.
+/// An ephemeral cell is put on the node's lease, which is the client's lease while the node exists.
 pub(crate) async fn write_held(node: &EtcdNode, key: &str, write: &CellWrite) -> Result<CellWritten> {
     if node.context.leases.is_closed() {
         return Err(Error::closed());

@@ -1,6 +1,6 @@
-//! The channel to all servers, with and without TLS.
+//! The channel to all servers.
 //!
-//! The client crate's own channel picks servers at random, even a server that is down or silent. It reads
+//! The client crate's own channel picks servers at random, even if they are down or silent. It reads
 //! certificates once, and has no setting for the expected server name of every host.
 
 use std::hash::{BuildHasher, RandomState};
@@ -25,28 +25,24 @@ use tower::{ServiceExt, service_fn};
 use crate::config::Settings;
 use crate::error::{IsLearner, NO_LEARNER, NotConnected};
 
-/// A connection to a server.
 trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Connection for T {}
 
-/// The silence after which the client pings a server. Servers close connections of clients that ping more often
-/// than every 5 s. A renewal without an answer is noticed earlier, and goes to another member. Other requests
-/// wait for this.
+/// The silence after which the client pings a server. Servers close connections of clients that ping more
+/// often than every 5 s.
 pub(super) const PING_AFTER: Duration = Duration::from_secs(6);
-/// The time that a server has for the answer to a ping.
 pub(super) const PING_ANSWER: Duration = Duration::from_secs(2);
-/// How long requests skip a server whose last dial got no answer, or that is a learner. Then one of them tries it again.
+/// How long requests skip a server whose last dial got no answer, or that is a learner.
 pub(super) const PASSED_OVER: Duration = Duration::from_secs(5);
-/// After such a dial no other begins for this time. The requests that have waited for the dial fail with it,
-/// and go to another server.
+/// The pause after such a dial. Requests that waited for it fail with it, and go to another server.
 const NOT_DIALLED: Duration = Duration::from_millis(100);
 
-/// A channel to all servers. It connects to each when a request goes there.
+/// Connects to each server when a request goes there.
 pub(super) fn channel(settings: &Settings) -> Result<Channel> {
     let hosts = settings.endpoints.iter().map(|host| Host::new(host, settings));
     let hosts = hosts.collect::<Result<Arc<[_]>>>()?;
-    // Clients that start at the same time must not all begin at the same server.
+    // Clients that start together must not all begin at the same server.
     let first = RandomState::new().hash_one(0) as usize % hosts.len().max(1);
     let turns = || Arc::new(AtomicUsize::new(first));
     let spread = Spread { hosts, next: turns(), next_of_renewals: turns() };
@@ -64,7 +60,6 @@ pub(super) fn channel(settings: &Settings) -> Result<Channel> {
     }))))
 }
 
-/// Returns whether the server refuses the request because it is a learner.
 fn is_of_learner(answer: &HeaderMap) -> bool {
     answer
         .get("grpc-message")
@@ -72,7 +67,6 @@ fn is_of_learner(answer: &HeaderMap) -> bool {
         .is_some_and(|text| text.contains(NO_LEARNER))
 }
 
-/// One server.
 #[derive(Clone)]
 struct Host {
     name: Arc<str>,
@@ -83,7 +77,7 @@ struct Host {
 impl Host {
     fn new(host: &str, settings: &Settings) -> Result<Self> {
         let bad = || Error::invalid("url", format!("{host:?} is not a host name or address"));
-        // The scheme here only says that the transport's own TLS is not used.
+        // The scheme only switches the transport's own TLS off.
         let endpoint =
             Endpoint::from_shared(format!("http://{host}")).map_err(|error| bad().because(error))?;
         let scheme = if settings.transport.is_tls() { "https" } else { "http" };
@@ -110,24 +104,22 @@ impl Host {
     }
 }
 
-/// Whether requests go to this server: not if its last dial got no answer, or if it is a learner.
+/// Whether requests go to this server.
 #[derive(Default)]
 struct HostState(Mutex<Option<PassedOver>>);
 
 struct PassedOver {
-    // The end of the last dial, if it got no answer.
+    // The end of the last dial without an answer.
     silent: Option<Instant>,
     tried: Instant,
 }
 
 impl HostState {
-    /// Records the result of a dial.
     fn dialled(&self, silent: bool) {
         let now = Instant::now();
         *self.0.lock() = silent.then_some(PassedOver { silent: Some(now), tried: now });
     }
 
-    /// Records that the server serves no client.
     fn passed_over(&self) {
         *self.0.lock() = Some(PassedOver { silent: None, tried: Instant::now() });
     }
@@ -137,7 +129,6 @@ impl HostState {
         since.is_some_and(|since| since.elapsed() < NOT_DIALLED)
     }
 
-    /// Returns whether a request may go to this server. From time to time one request may try a server that is passed over.
     fn may_try(&self) -> bool {
         let mut state = self.0.lock();
         let Some(state) = &mut *state else { return true };
@@ -149,7 +140,7 @@ impl HostState {
     }
 }
 
-/// Dials one host. It resolves the name and reads the certificates each time.
+/// Resolves the name and reads the certificates at each dial.
 #[derive(Clone)]
 struct Dial {
     host: String,
@@ -177,13 +168,13 @@ impl Dial {
     }
 }
 
-/// Sends each request to the next server. So a request that is repeated because a server was down goes to
-/// another. Silent servers and learners are skipped, unless no other server is left.
+/// Sends each request to the next server, so a repeated request goes to another one. Silent servers and
+/// learners are used only if no other server is left.
 #[derive(Clone)]
 struct Spread {
     hosts: Arc<[Host]>,
     next: Arc<AtomicUsize>,
-    // A read confirms each renewal. With common turns, of two servers all renewals could go to one.
+    // A read confirms each renewal. With common turns and two servers, all renewals could go to one.
     next_of_renewals: Arc<AtomicUsize>,
 }
 

@@ -1,5 +1,3 @@
-//! The connection, and the state of its servers.
-
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -17,28 +15,25 @@ use crate::config::{NAME, Settings};
 use crate::error::{Answer, Failure, as_read};
 use crate::incarnation::{Incarnations, Known};
 
-/// Room for a whole queue of 1,000 nodes with the longest labels.
+/// A whole queue of 1,000 nodes with the longest labels.
 const LARGEST_ANSWER: usize = 64 << 20;
 
-/// The state of one member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Status {
     pub(crate) version: String,
     pub(crate) member: u64,
-    /// 0 if it knows no leader.
+    /// 0: it knows no leader.
     pub(crate) leader: u64,
     pub(crate) is_learner: bool,
-    /// The maximal number of bytes that it stores; 0 if it does not report that.
+    /// The most bytes that it stores; 0 if it does not report that.
     pub(crate) quota: u64,
 }
 
-/// A connection to the servers. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Driver {
     pub(super) client: Client,
-    // Cloned for each request: a clone of the whole client costs more.
+    // A clone of the whole client costs more.
     pub(super) kv: KvClient,
-    /// How long a request may take.
     pub(crate) request_timeout: Duration,
     pub(super) logins: Logins,
     // Reports why TLS made no connection.
@@ -46,7 +41,6 @@ pub(crate) struct Driver {
     pub(super) spare_servers: usize,
     // Bounds requests about keys, so that renewals do not wait for them.
     pub(super) throttle: Arc<Throttle>,
-    /// The log messages about the connection.
     pub(crate) link: Arc<LinkLog>,
     pub(super) requests: Arc<Requests>,
     pub(crate) rechecks: Arc<Rechecks>,
@@ -55,13 +49,12 @@ pub(crate) struct Driver {
     pub(super) runtime: Handle,
     pub(super) logged_in: Arc<AtomicU64>,
     pub(super) incarnations: Arc<Incarnations>,
-    // A key that this client may read, and that no client writes.
+    // A readable key that no client writes.
     pub(super) scratch: Arc<str>,
 }
 
 #[cfg(test)]
 impl Driver {
-    /// Connects to a server that only this test uses.
     pub(crate) async fn of(server: &latchwork_conformance::servers::Server) -> Self {
         Self::logged_in_to(server, None).await
     }
@@ -87,10 +80,10 @@ impl Driver {
 }
 
 impl Driver {
-    /// Makes the channel, and logs in if a user is given. It makes no other connection yet.
+    /// Makes the channel, and logs in if a user is given. The channel connects later.
     pub(crate) async fn connect(settings: &Settings) -> Answer<Self> {
         let options = ConnectOptions::new()
-            // A watch or keepalive through a member that has lost its leader must end, and not become silent.
+            // A watch or keepalive through a member without a leader must end, and not become silent.
             .with_require_leader(true)
             .with_auto_token_refresh(true);
         let channel = channel(settings)?;
@@ -99,7 +92,7 @@ impl Driver {
             Some((user, password)) => {
                 let with_login = options.clone().with_user(user, password);
                 match Client::from_channel(channel.clone(), Some(with_login)).await.map_err(Failure::from) {
-                    // The server needs no log-in yet. The login of the provider is used once it does.
+                    // The server needs no log-in yet. Later log-ins use the provider's login.
                     Err(failure) if settings.logins.may_change() && failure.asks_for_no_login() => {
                         Client::from_channel(channel, Some(options)).await?
                     }
@@ -108,8 +101,7 @@ impl Driver {
             }
             None => Client::from_channel(channel, Some(options)).await?,
         };
-        // Other requests take turns in between, so one request may meet the same unreachable server several
-        // times.
+        // With other requests in between, one request may meet the same unreachable server several times.
         let spare_servers = 4 * (settings.endpoints.len() - 1);
         let kv = client.kv_client().max_decoding_message_size(LARGEST_ANSWER);
         Ok(Self {
@@ -131,7 +123,6 @@ impl Driver {
         })
     }
 
-    /// Returns the state of the member that answers.
     pub(crate) async fn status(&self) -> Answer<Status> {
         let status = self
             .call(RequestKind::STATE, |mut client| async move { client.status().await })
@@ -146,7 +137,6 @@ impl Driver {
         })
     }
 
-    /// Returns the number of voting members, and of learners.
     pub(crate) async fn members(&self) -> Answer<(u32, u32)> {
         let list = self
             .call(RequestKind::MEMBERS, |mut client| async move { client.member_list().await })
@@ -157,7 +147,7 @@ impl Driver {
         Ok((number(count(false)), number(count(true))))
     }
 
-    /// Records the answer to a request that was sent when `before` was known.
+    /// `before`: what was known when the request was sent.
     pub(super) fn answered(&self, before: Known, header: Option<&ResponseHeader>) {
         if let Some(header) = header {
             self.incarnations.answered(
@@ -170,7 +160,6 @@ impl Driver {
     }
 }
 
-/// Returns user and password for a log-in.
 pub(super) async fn login(logins: &Logins, within: Duration) -> Answer<Option<(String, String)>> {
     let Some(login) = logins.now(within).await? else { return Ok(None) };
     let Some(user) = login.user else {

@@ -1,5 +1,3 @@
-//! Converts values of this crate to the client crate's, and back.
-
 use etcd_client::{
     Compare as CompareRequest, CompareOp, DeleteOptions, GetOptions, GetResponse, PutOptions, SortOrder,
     SortTarget, Txn as TxnRequest, TxnOp,
@@ -41,7 +39,6 @@ fn op(op: Op) -> TxnOp {
     }
 }
 
-/// Returns the request of a read outside of a transaction. `None`: the operation writes.
 pub(super) fn read_request(op: Op) -> Option<(Vec<u8>, GetOptions)> {
     match op {
         Op::Put { .. } | Op::Delete(_) => None,
@@ -72,7 +69,7 @@ pub(super) fn range_request(range: Range) -> (String, GetOptions) {
     (range.prefix, if range.keys_only { options.with_keys_only() } else { options })
 }
 
-/// Returns the first key after all keys with the prefix.
+/// The first key after all keys with the prefix.
 pub(crate) fn end_of(prefix: &str) -> Vec<u8> {
     let mut end = prefix.as_bytes().to_vec();
     // A text has no byte 255.
@@ -94,7 +91,6 @@ pub(super) fn found(get: &GetResponse) -> Found {
     Found { keys: keys.collect(), more: get.more(), count: unsigned(get.count()) }
 }
 
-/// Converts a revision, or another number of the server, which is never negative.
 pub(super) fn unsigned(signed: i64) -> u64 {
     u64::try_from(signed).unwrap_or(0)
 }

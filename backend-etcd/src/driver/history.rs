@@ -1,6 +1,3 @@
-//! Why a key of this client is gone: the server's history distinguishes a removal from lost data (see
-//! [`incarnation`](crate::incarnation)).
-
 use std::time::Duration;
 
 use etcd_client::GetOptions;
@@ -14,7 +11,7 @@ use crate::error::{Answer, Past, as_read, no_such_revision};
 const REASON: Duration = Duration::from_secs(1);
 
 impl Driver {
-    /// Waits until the server is known to have forgotten the current lease, or keys that were created on it.
+    /// Waits until the server has forgotten the current lease, or keys on it.
     pub(crate) async fn forgotten(&self) {
         self.incarnations.changed().await;
     }

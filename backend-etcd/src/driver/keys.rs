@@ -1,5 +1,3 @@
-//! Requests about keys.
-
 use etcd_client::{
     DeleteOptions, DeleteResponse, GetOptions, GetResponse, KvClient, ResponseHeader, TxnOpResponse,
 };
@@ -11,7 +9,6 @@ use super::txn::{Found, Op, Range, Txn, TxnResult};
 use crate::error::{Answer, Failure, as_read};
 
 impl Driver {
-    /// Runs a transaction.
     pub(crate) async fn txn(&self, txn: Txn) -> Answer<TxnResult> {
         let txn = txn_request(txn);
         let before = self.incarnations.known();
@@ -39,12 +36,11 @@ impl Driver {
         })
     }
 
-    /// Deletes a key, of any create revision. Returns whether it existed.
+    /// Deletes a key of any create revision. Returns whether it existed.
     pub(crate) async fn delete(&self, key: &[u8]) -> Answer<bool> {
         Ok(self.deleted(key, None).await? > 0)
     }
 
-    /// Deletes all keys with a prefix. Returns their number.
     pub(crate) async fn delete_below(&self, prefix: &str) -> Answer<u64> {
         self.deleted(prefix.as_bytes(), Some(DeleteOptions::new().with_prefix())).await
     }
@@ -57,8 +53,8 @@ impl Driver {
         Ok(unsigned(answer.await?.deleted()))
     }
 
-    /// Deletes keys one by one, since a full server may refuse even a transaction of deletions. Returns whether
-    /// the first key existed. If another deletion fails, its key stays until its lease ends.
+    /// Deletes keys one by one, because a full server may refuse even a transaction of deletions. Returns
+    /// whether the first existed.
     pub(crate) async fn delete_each(&self, keys: &[Vec<u8>]) -> Answer<bool> {
         let mut first = None;
         for key in keys {
@@ -72,10 +68,10 @@ impl Driver {
         Ok(first.unwrap_or(false))
     }
 
-    /// Runs several reads, all at one revision.
+    /// All reads are at one revision.
     pub(crate) async fn read(&self, reads: Vec<Op>) -> Answer<TxnResult> {
         match self.txn(Txn::always(reads.clone())).await {
-            // Servers before 3.5 that are full refuse every transaction, and no single read.
+            // Full servers before 3.5 refuse every transaction, but no single read.
             Err(Failure::Full(_)) => self.read_each(reads).await,
             answer => answer.map_err(as_read),
         }
@@ -84,7 +80,6 @@ impl Driver {
     async fn read_each(&self, reads: Vec<Op>) -> Answer<TxnResult> {
         let mut result = TxnResult { succeeded: true, revision: 0, reads: Vec::new(), deleted: false };
         for (start, options) in reads.into_iter().filter_map(read_request) {
-            // The first read finds the current revision, since zero means that.
             let answer = self.find(&start, options.with_revision(signed(result.revision))).await?;
             result.revision = match result.revision {
                 0 => answer.header().map_or(0, |header| unsigned(header.revision())),
@@ -95,21 +90,20 @@ impl Driver {
         Ok(result)
     }
 
-    /// Reads one key, which costs less than a transaction of one operation. The read shows every write that was
-    /// confirmed before.
+    /// Costs less than a transaction of one operation. The read shows every write that was confirmed before.
     pub(crate) async fn get(&self, key: &[u8]) -> Answer<Found> {
         Ok(found(&self.find(key, GetOptions::new()).await?))
     }
 
-    /// Reads one range, which costs less than a transaction of one operation. Returns also its revision.
+    /// Costs less than a transaction of one operation. Returns also its revision.
     pub(crate) async fn range(&self, range: Range) -> Answer<(Found, u64)> {
         let (prefix, options) = range_request(range);
         let answer = self.find(prefix.as_bytes(), options).await?;
         Ok((found(&answer), answer.header().map_or(0, |header| unsigned(header.revision()))))
     }
 
-    /// Reads at most `limit` keys from `start` to before `end`, in the server's order, at revision `at` (zero:
-    /// the current one). It includes their values and leases, unless the `names` are enough.
+    /// Reads at most `limit` keys from `start` to before `end`, at revision `at` (zero: the current one).
+    /// With `names`, without values and leases.
     pub(crate) async fn page(
         &self,
         start: &[u8],
@@ -131,7 +125,7 @@ impl Driver {
         answer.await.map_err(as_read)
     }
 
-    /// Sends a request, and records what the answer shows about the server's incarnation.
+    /// Records what the answer shows about the server's incarnation.
     async fn ask<T, F>(
         &self,
         kind: RequestKind,

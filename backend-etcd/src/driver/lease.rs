@@ -1,5 +1,3 @@
-//! Requests about leases.
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +12,7 @@ use super::request_kind::RequestKind;
 use crate::error::{Answer, Failure, as_read, lease_exists};
 
 impl Driver {
-    /// Grants a lease. Returns its id, and the TTL that the server granted.
+    /// Returns the id, and the TTL that the server granted.
     pub(crate) async fn grant(&self, ttl: Duration) -> Answer<(i64, Duration)> {
         let seconds = seconds(ttl);
         let before = self.incarnations.known();
@@ -26,7 +24,7 @@ impl Driver {
         Ok((granted.id(), Duration::from_secs(unsigned(granted.ttl()))))
     }
 
-    /// Grants a lease with this id. Returns whether it did: otherwise the lease already exists.
+    /// Returns `false` if a lease with this id exists.
     pub(crate) async fn grant_as(&self, lease: i64, ttl: Duration) -> Answer<bool> {
         let seconds = seconds(ttl);
         let options = || Some(LeaseGrantOptions::new().with_id(lease));
@@ -45,8 +43,7 @@ impl Driver {
         Ok(granted.is_some())
     }
 
-    /// Returns the remaining time of a lease, in whole seconds, rounded down; `None` if the lease does not
-    /// exist.
+    /// The remaining whole seconds of a lease, rounded down. `None`: it does not exist.
     pub(crate) async fn lease_left(&self, lease: i64) -> Answer<Option<Duration>> {
         let answer = self
             .call(RequestKind::LEASE_LEFT, |mut client| async move {
@@ -54,19 +51,17 @@ impl Driver {
             })
             .await
             .map_err(as_read)?;
-        // The server answers -1 if the lease does not exist.
+        // -1: the lease does not exist.
         Ok(u64::try_from(answer.ttl()).ok().map(Duration::from_secs))
     }
 
-    /// Ends a lease, and deletes all keys on it.
     pub(crate) async fn revoke(&self, lease: i64) -> Answer<()> {
         self.call(RequestKind::REVOCATION, |mut client| async move { client.lease_revoke(lease).await })
             .await
             .map(|_| ())
     }
 
-    /// Opens a stream of renewals. The client crate sends a first renewal and hides the term of its answer, so this
-    /// renewal never counts.
+    /// The client crate sends a first renewal and hides the term of its answer, so this renewal never counts.
     pub(crate) async fn keep_alive(&self, lease: i64) -> Answer<RenewalStream> {
         let (keeper, stream) = self
             .call(RequestKind::RENEWAL, |mut client| async move { client.lease_keep_alive(lease).await })
@@ -74,7 +69,7 @@ impl Driver {
         Ok(RenewalStream { keeper, stream, requests: Arc::clone(&self.requests) })
     }
 
-    /// Returns whether this renewal counts (LEASE-RENEWAL-IN-ONE-TERM). It asks a quorum, by a read.
+    /// Returns whether this renewal counts (LEASE-RENEWAL-IN-ONE-TERM), by a quorum read.
     pub(crate) async fn confirms(&self, renewal: Renewal) -> Answer<bool> {
         let before = self.incarnations.known();
         let request = || {
@@ -95,7 +90,7 @@ impl Driver {
         Ok(renewal_counts(renewal.term, confirmed))
     }
 
-    /// Grants the shortest lease, which expires, and returns the term of the answer.
+    /// The term of the grant of the shortest lease, which expires.
     async fn term_of_a_grant(&self) -> Answer<u64> {
         let before = self.incarnations.known();
         let granted = self
@@ -110,7 +105,7 @@ fn term(header: Option<&ResponseHeader>) -> u64 {
     header.map_or(0, ResponseHeader::raft_term)
 }
 
-/// The answer to a renewal. It counts only if the driver [confirms](Driver::confirms) it.
+/// An answer. It counts only if the driver [confirms](Driver::confirms) it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Renewal {
     /// Zero: the lease is gone.
@@ -118,13 +113,11 @@ pub(crate) struct Renewal {
     term: u64,
 }
 
-/// Whole seconds, rounded up.
 fn seconds(ttl: Duration) -> i64 {
     let seconds = ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0);
     i64::try_from(seconds).unwrap_or(i64::MAX)
 }
 
-/// A stream of renewals of one lease. Its answers come in the order of the sends.
 pub(crate) struct RenewalStream {
     keeper: LeaseKeeper,
     stream: LeaseKeepAliveStream,
@@ -137,9 +130,7 @@ impl RenewalStream {
         Ok(self.keeper.keep_alive().await?)
     }
 
-    /// Returns the next answer; `None` at the end of the stream.
-    ///
-    /// Cancel-safe: no answer is lost.
+    /// `None`: the stream has ended. Cancel-safe: no answer is lost.
     pub(crate) async fn answer(&mut self) -> Answer<Option<Renewal>> {
         let answer = self.stream.message().await?;
         let renewal = |ttl, term| Renewal { ttl: Duration::from_secs(unsigned(ttl)), term };

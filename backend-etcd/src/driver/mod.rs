@@ -1,5 +1,3 @@
-//! Wraps the client crate `etcd-client` for this backend. No other module calls it.
-
 mod balancer;
 mod connection;
 mod encode;

@@ -1,5 +1,3 @@
-//! How a request is sent: after its turn, repeated if needed, and with a renewed log-in.
-
 use std::future::Future;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -11,7 +9,7 @@ use super::request_kind::RequestKind;
 use crate::error::{Answer, Failure, as_read, is_behind, is_older_than_the_roles, late, refuses_login};
 
 impl Driver {
-    /// Sends a request on the whole client, which requests about leases, watches and the server's state need.
+    /// Requests about leases, watches and the server's state need the whole client.
     pub(super) async fn call<T, F>(&self, kind: RequestKind, request: impl Fn(Client) -> F) -> Answer<T>
     where
         F: Future<Output = Result<T, etcd_client::Error>>,
@@ -19,11 +17,11 @@ impl Driver {
         self.send(kind, || request(self.client.clone())).await
     }
 
-    /// Sends a request, when the throttle lets it pass, within the request timeout.
+    /// Waits for the throttle, and sends a request within the request timeout.
     ///
-    /// A request that was certainly not sent goes to the next server. A request that a busy server answered too
-    /// late, and has not carried out, is sent again. The client crate logs in again when a log-in has expired,
-    /// but not when users or roles have changed: this function does so, once.
+    /// A request that was not sent goes to the next server. One that a busy server answered too late, and has
+    /// not carried out, is sent again. The client crate logs in again after an expired log-in, but not after
+    /// a change of users or roles: this function does so, once.
     pub(super) async fn send<T, F>(&self, kind: RequestKind, request: impl Fn() -> F) -> Answer<T>
     where
         F: Future<Output = Result<T, etcd_client::Error>>,
@@ -65,14 +63,13 @@ impl Driver {
         })
     }
 
-    /// Logs in again, unless another request has done so since `count`. Each log-in costs the server a password
-    /// hash. A background task does it, because a request that is not polled must not block others.
+    /// Logs in again, unless another request has done so since `count`: each log-in costs the server a
+    /// password hash. In a background task, because a request that is not polled must not block others.
     async fn log_in_after(&self, count: u64) -> Answer<()> {
         let log_in = || {
             let driver = self.clone();
             async move {
                 if driver.logged_in.load(Ordering::Acquire) == count {
-                    // A provider returns the current login.
                     let login = login(&driver.logins, driver.request_timeout).await?;
                     driver.client.clone().update_user(login).await?;
                     driver.logged_in.fetch_add(1, Ordering::AcqRel);

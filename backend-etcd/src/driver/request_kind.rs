@@ -1,13 +1,7 @@
-//! The kinds of requests, in metrics and in errors.
-
-/// The purpose of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RequestKind {
-    /// The label in metrics.
     pub(super) label: &'static str,
-    /// The words in errors.
     pub(super) words: &'static str,
-    /// Whether it waits for the throttle: requests about keys do, so that renewals do not wait for them.
     pub(super) is_about_keys: bool,
 }
 
@@ -26,7 +20,6 @@ impl RequestKind {
     pub(super) const CONFIRMATION: Self = Self::other("confirm", "the confirmation of a renewal");
     pub(super) const WATCH: Self = Self::other("watch", "a stream of watches");
 
-    /// The labels of all kinds.
     pub(super) const LABELS: [&str; 12] = [
         "txn", "delete", "range", "history", "status", "members", "grant", "lease", "revoke", "renew",
         "confirm", "watch",

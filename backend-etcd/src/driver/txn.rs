@@ -1,14 +1,10 @@
-//! Transactions and reads as values.
-
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StoredKey {
     pub(crate) key: Vec<u8>,
     pub(crate) value: Vec<u8>,
     pub(crate) created: u64,
     pub(crate) modified: u64,
-    /// The creation is the first write.
     pub(crate) version: u64,
-    /// Zero for none.
     pub(crate) lease: i64,
 }
 
@@ -51,7 +47,7 @@ pub(crate) enum Compare {
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
     Put { key: String, value: Vec<u8>, lease: i64 },
-    // Other programs may have created the keys that are read or deleted. Such keys need not be text.
+    // Other programs may have created the keys that are read or deleted, and these need not be text.
     Delete(Vec<u8>),
     Get(Vec<u8>),
     GetKey(Vec<u8>),
@@ -62,7 +58,6 @@ pub(crate) enum Op {
 pub(crate) struct Range {
     pub(crate) prefix: String,
     pub(crate) order: Order,
-    /// Zero for no limit.
     pub(crate) limit: i64,
     pub(crate) keys_only: bool,
 }
@@ -84,6 +79,6 @@ pub(crate) struct TxnResult {
     pub(crate) succeeded: bool,
     pub(crate) revision: u64,
     pub(crate) reads: Vec<Found>,
-    /// The first delete has removed a key.
+    /// Whether the first delete has removed a key.
     pub(crate) deleted: bool,
 }

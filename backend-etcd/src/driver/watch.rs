@@ -10,11 +10,10 @@ use crate::error::Answer;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Watch {
-    /// Never occurs twice within a stream.
+    /// Unique within a stream.
     pub(crate) id: i64,
     pub(crate) key: Arc<[u8]>,
     pub(crate) prefix: bool,
-    /// Zero for "from now on".
     pub(crate) from: u64,
     pub(crate) only: EventKind,
 }
@@ -39,8 +38,7 @@ pub(crate) enum StreamEvent {
         revision: u64,
         changes: Vec<Change>,
     },
-    /// The server refuses the oldest start that has no answer yet, with this text. Not all servers name the
-    /// watch.
+    /// The server refuses the oldest start without an answer, with this text.
     Refused(String),
     Ended {
         id: i64,
@@ -51,14 +49,13 @@ pub(crate) enum StreamEvent {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Change {
     pub(crate) key: Vec<u8>,
-    /// Empty if the key was deleted.
     pub(crate) value: Vec<u8>,
     pub(crate) revision: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum EndReason {
-    /// The server has compacted the revision at which the watch starts.
+    /// The start of the watch is compacted.
     Compacted,
     Refused(String),
 }
@@ -71,7 +68,7 @@ impl Driver {
         };
         let (mut requests, events) = self.call(RequestKind::WATCH, open).await?.split();
         let (sender, mut receiver) = mpsc::unbounded_channel();
-        // The stream's own queue is short. A task that waited for room in it would not read the answers that
+        // The stream's own queue is short: a task that waited for room in it would not read the answers that
         // make room.
         tokio::spawn(async move {
             while let Some(request) = receiver.recv().await {
@@ -99,7 +96,7 @@ enum WatchRequest {
 pub(crate) struct WatchRequests(mpsc::UnboundedSender<WatchRequest>);
 
 impl WatchRequests {
-    // A failed send means that the stream has ended, which its reader notices.
+    // If this fails, the stream has ended, and its reader notices.
     pub(crate) fn start(&self, watch: Watch) {
         let _ = self.0.send(WatchRequest::Start(watch));
     }
@@ -141,7 +138,6 @@ fn stream_event(response: &WatchResponse) -> StreamEvent {
         return StreamEvent::Created { id, revision: header };
     }
     let changes = response.events().iter().filter_map(|event| {
-        // The filter of the watch excludes other events.
         debug_assert!(matches!(event.event_type(), EventType::Put | EventType::Delete));
         event.kv().map(|kv| Change {
             key: kv.key().to_vec(),
@@ -163,6 +159,6 @@ fn options(watch: &Watch) -> WatchOptions {
         .with_start_revision(signed(watch.from))
         .with_filters(unwanted)
         .with_progress_notify();
-    // Values that are put under a prefix at the same time may be longer than the client reads in one message.
+    // Values that are put together under a prefix may be longer than one message that the client reads.
     if watch.prefix { options.with_prefix().with_fragment() } else { options }
 }

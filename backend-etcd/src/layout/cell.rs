@@ -2,8 +2,8 @@ use latchwork_core::{Address, encode};
 
 use super::EXACT;
 
-/// Has no slash at its end or in its last part, and no queue has its kind. So it is in no queue, and no other
-/// cell is below it.
+/// The key has no slash at its end or in its last part, and no queue has its kind: it is in no queue, and no
+/// other cell is below it.
 pub(crate) fn cell_key(cell: &Address) -> String {
     let kind = cell.kind().as_str();
     match cell.namespace() {

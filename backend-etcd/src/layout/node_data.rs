@@ -5,26 +5,26 @@ use latchwork_core::Claim;
 use latchwork_core::backend::QueueEntry;
 use serde::{Deserialize, Serialize};
 
-/// For listings only, never for admission.
+/// For listings, never for admission.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct NodeData {
     pub(crate) claim: Claim,
     pub(crate) label: Arc<str>,
-    /// Milliseconds since 1970 on the client's wall clock.
+    /// Milliseconds since 1970 on the client's clock.
     pub(crate) joined: u64,
-    /// The node is admitted and has a successor (CHAIN-PERMITS-HEAD-AND-MARKS).
+    /// CHAIN-PERMITS-HEAD-AND-MARKS.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) marked: bool,
 }
 
-/// The place of the data that a node's owner writes (NODE-DATA).
+/// Where a node has its data (NODE-DATA).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DataPlace {
     InValue,
-    /// As with Go's `concurrency.Election`.
+    /// The data are the whole value, as with Go's `concurrency.Election`.
     Alone,
-    /// [`beside`](super::beside): the number of writes of the node's key says whether it was downgraded or
-    /// marked.
+    /// At [`beside`](super::beside), because the number of writes of the node's key shows a downgrade or
+    /// mark.
     Beside,
 }
 
@@ -36,7 +36,6 @@ struct WithData<N> {
     data: Option<Bytes>,
 }
 
-/// JSON text if they are text.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum Bytes {
@@ -72,7 +71,7 @@ impl DataPlace {
         }
     }
 
-    /// If the data are the whole value, the value is also the label.
+    /// If the data are the whole value, they are also the label.
     pub(crate) fn read(self, key: &[u8], value: &[u8]) -> (NodeData, Arc<[u8]>) {
         match self {
             Self::InValue | Self::Beside => NodeData::read(key, value),
@@ -95,7 +94,6 @@ impl NodeData {
         serde_json::to_vec(&value).expect("numbers and strings are always JSON")
     }
 
-    /// A key of another program, such as an `etcdctl lock` with its empty value, has its key as label.
     fn read(key: &[u8], value: &[u8]) -> (Self, Arc<[u8]>) {
         match serde_json::from_slice::<WithData<Self>>(value) {
             Ok(WithData { node, data }) => {

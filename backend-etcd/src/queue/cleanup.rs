@@ -1,9 +1,8 @@
 //! Tombstones: the end of an attempt whose join may still be under way (CHAIN-TOMBSTONE-FOR-UNKNOWN-JOIN).
 //!
-//! A tombstone exists for ten minutes or until its lease ends. No request lasts that long: a client closes a
-//! connection that was silent for some seconds, and a server drops its clients' requests as soon. A server
-//! that is stopped for longer while it processes a request may create a node without an owner, which exists
-//! until its lease ends and admits no other node.
+//! A tombstone exists for ten minutes or until its lease ends. No request lasts that long: clients close a
+//! silent connection after some seconds, and a server drops requests as soon. Only a server that stops for
+//! longer while it processes a request may create a node without an owner, until its lease ends.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -55,7 +54,7 @@ impl Tombstones {
     }
 
     /// Deletes the node by its name alone, which no other attempt may have. `node`: its keys, the own key
-    /// first. Returns whether the node existed.
+    /// first.
     pub(crate) async fn abandon(
         self: &Arc<Self>,
         lease: i64,
@@ -70,7 +69,8 @@ impl Tombstones {
                 Ok(result.deleted)
             }
             Err(Failure::Full(error)) => {
-                // A full server accepts only deletions. No waiter waits until it has space for the tombstone.
+                // A full server accepts only deletions. The node must not block waiters until it has space
+                // for the tombstone.
                 self.driver.delete_each(&node).await?;
                 Err(Failure::Full(error))
             }
@@ -95,7 +95,7 @@ impl Tombstones {
     async fn sweep(self: Arc<Self>) {
         let mut backoff = Backoff::new(Pauses::BACKGROUND);
         while let Some(due) = self.next() {
-            // A little later, so that one request removes more of them.
+            // Later, so that one request removes several.
             self.clock.sleep_until(due + self.stay / 10).await;
             let due = self.due();
             let deletes = due.iter().map(|key| Op::Delete(key.clone().into())).collect();

@@ -9,7 +9,6 @@ use crate::driver::Driver;
 use crate::lease::Leases;
 use crate::watch::Watches;
 
-/// The client's tasks run until the client and its last node are dropped.
 #[derive(Debug)]
 pub(crate) struct NodeContext {
     pub(crate) driver: Driver,

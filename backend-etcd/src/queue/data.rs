@@ -1,13 +1,11 @@
-//! The data of nodes (NODE-DATA).
+//! The data of nodes (NODE-DATA), at their [`DataPlace`].
 //!
 //! *Protocol.* The owner replaces the data by one transaction: IF the node's key was created by the owner's
-//! join THEN put the new data on the node's lease. [`DataPlace`] says where they are.
+//! join THEN put the new data on the node's lease.
 //!
-//! *Why it is safe.* A create revision never occurs again, so a late write reaches no later node with the
-//! same name. Admission reads no values. For writers and permits the number of writes of a node's key
-//! decides, so their data have a separate key: a write of data neither downgrades nor marks the node, and a
-//! downgrade or mark does not change the data, in any order of arrival. Separate data that were written
-//! before the node was created belong to an earlier node with the same name, and do not count.
+//! *Why it is safe.* A create revision never occurs again, so a late write reaches no later node of the same
+//! name. The number of writes of a writer's or permits' key shows a downgrade or mark, so their data have a
+//! separate key. Separate data from before the node's creation belongs to an earlier node of the same name.
 
 use std::sync::Arc;
 
@@ -16,7 +14,7 @@ use crate::driver::{Driver, Found, Op, StoredKey};
 use crate::error::Answer;
 use crate::layout::{DataPlace, NodeData, Queue, beside};
 
-/// A value is at most as large as a request may be.
+/// Bounded, because a value may be as large as a request.
 pub(crate) const VALUES: usize = 32;
 
 pub(super) fn is_beside(place: DataPlace, data: &[u8]) -> bool {
@@ -28,13 +26,12 @@ pub(super) fn joined(place: DataPlace, node: &str, data: &[u8], lease: i64) -> O
     is_beside(place, data).then(|| Op::Put { key: key(), value: data.to_vec(), lease })
 }
 
-/// The own key first.
 pub(super) fn keys(node: &[u8], has_beside: bool) -> Vec<Vec<u8>> {
     [node.to_vec()].into_iter().chain(has_beside.then(|| beside(node))).collect()
 }
 
-/// Reads at most [`VALUES`] nodes. `None`: the node has left since it was listed. Values of other programs
-/// are not read unless they are data, because they may be large.
+/// Reads at most [`VALUES`] nodes. `None`: the node has left since the listing. Foreign values, which may be
+/// large, are read only if they are data.
 pub(crate) async fn read(
     driver: &Driver,
     queue: &Queue,

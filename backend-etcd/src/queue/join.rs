@@ -1,19 +1,15 @@
 //! Joining a queue.
 //!
-//! *Protocol.* A join is ONE transaction: IF neither the own key nor this attempt's tombstone
-//! exists THEN put the own key on the lease, and read the nodes immediately ahead (or the whole
-//! queue, if claims differ); ELSE read both keys. The create revision of the key is the node's
-//! place in the queue and its fencing token.
+//! *Protocol.* A join is ONE transaction: IF neither the own key nor this attempt's tombstone exists THEN put
+//! the own key on the lease, and read the nodes immediately ahead (or the whole queue, if claims differ);
+//! ELSE read both keys. The create revision of the key is the node's place and its fencing token.
 //!
-//! *Why it is safe.* The server never gives a revision twice, so a node that joins later is later
-//! in the queue. The name of the key contains the attempt's id, so a repeated request creates no
-//! second node. A request that arrives after its attempt was abandoned finds the tombstone
-//! (CHAIN-TOMBSTONE-FOR-UNKNOWN-JOIN), and so does a request that arrives after its attempt was
-//! repeated, admitted and left. Node and tombstone have the same lease.
+//! *Why it is safe.* The server never gives a revision twice. The key contains the attempt's id, so a
+//! repeated request creates no second node. A request that arrives after the end of its attempt finds the
+//! tombstone, on the same lease (CHAIN-TOMBSTONE-FOR-UNKNOWN-JOIN).
 //!
-//! A try also compares that the queue is empty, or that it was not written since a listing showed
-//! room, and that a semaphore still has the limit of that decision. So its transaction admits it,
-//! or it leaves no key.
+//! A try also compares that the queue is empty, or was not written since a listing showed room, and that a
+//! semaphore still has that limit. So its transaction admits it, or it leaves no key.
 
 use std::sync::Arc;
 
@@ -31,7 +27,6 @@ use crate::driver::{Compare, Op, Order, Txn, TxnResult};
 use crate::error::{Answer, Failure};
 use crate::layout::{NodeData, Queue};
 
-/// How often a join is tried while other clients write. Each time, another client made progress.
 const ROUNDS: usize = 16;
 
 pub(crate) async fn join(context: &Arc<NodeContext>, queue: Queue, join: &Join) -> Result<Joined> {
@@ -72,9 +67,8 @@ pub(crate) async fn join(context: &Arc<NodeContext>, queue: Queue, join: &Join) 
     joined
 }
 
-/// The node was created, so a failure afterwards, even a refusal, leaves the outcome of the join
-/// unknown. Two failures do not change: a conflict is reported after the node was removed, and the
-/// end of an attempt is final.
+/// The node was created, so a later failure, even a refusal, leaves the outcome of the join unknown.
+/// Exceptions: after a conflict the node was removed, and the end of an attempt is final.
 fn after_the_put(failure: Failure) -> Failure {
     match failure {
         Failure::Full(error) | Failure::Other(error)
@@ -93,7 +87,6 @@ fn after_the_put(failure: Failure) -> Failure {
 }
 
 impl Attempt<'_> {
-    /// Takes a place in the queue.
     async fn enter(&self) -> Answer<Joined> {
         let mut limit = LimitCompare::expected(self.join);
         for _ in 0..ROUNDS {
@@ -109,13 +102,12 @@ impl Attempt<'_> {
             if let Some(joined) = self.found_again(&result).await? {
                 return Ok(joined);
             }
-            // Neither key exists, so the limit differs. Only permits come here.
+            // The limit differs: only permits come here.
             (limit, _) = LimitCompare::as_read(self.join, result.reads.get(2))?;
         }
         Err(self.contended())
     }
 
-    /// Tries: the node is admitted at once, or no key is left.
     async fn try_now(&self) -> Answer<Joined> {
         let (mut compare, mut listed) = (LimitCompare::expected(self.join), None);
         for _ in 0..ROUNDS {
@@ -128,8 +120,7 @@ impl Attempt<'_> {
             txn.or_else.push(Op::Range(list::range(&self.queue, self.join.claim, Order::Newest)));
             let driver = &self.context.driver;
             let result = match compare {
-                // A try with the stored limit reads it first, because the limit decides even on an
-                // empty queue.
+                // The limit decides even on an empty queue, so a try with the stored limit reads it first.
                 LimitCompare::Stored if self.permits() => {
                     TxnResult { succeeded: false, ..driver.read(txn.or_else).await? }
                 }
@@ -159,8 +150,7 @@ impl Attempt<'_> {
         Err(self.contended())
     }
 
-    /// The part of the transaction that every join has: its own key, its tombstone, and a
-    /// semaphore's limit.
+    /// The common part of all joins: the own key, the tombstone, a semaphore's limit.
     fn txn(&self, limit: &LimitCompare) -> Txn {
         let (own, tombstone) = (self.own.clone(), self.tombstone.clone());
         let place = self.place();
@@ -176,7 +166,6 @@ impl Attempt<'_> {
             let key = self.queue.limit.clone();
             if let LimitCompare::Absent(limit) = limit {
                 let value = limit.to_string().into_bytes();
-                // Without a lease, because a stored limit stays.
                 txn.then.push(Op::Put { key: key.clone(), value, lease: 0 });
             }
             txn.compares.push(limit.compare(key.clone()));
@@ -186,7 +175,6 @@ impl Attempt<'_> {
         txn
     }
 
-    /// Continues after the transaction has created the node.
     async fn entered(&self, result: &TxnResult) -> Answer<Joined> {
         let mut reads = result.reads.iter();
         let stored = if self.permits() { stored_limit(reads.next()) } else { StoredLimit::Absent };
@@ -198,7 +186,6 @@ impl Attempt<'_> {
         let limit = if self.permits() {
             match self.join.settle(&stored) {
                 Ok(limit) => Some(limit),
-                // The join did not know the limit, which can never admit it.
                 Err(conflict) => return Err(self.refused(conflict).await.into()),
             }
         } else {
@@ -211,9 +198,8 @@ impl Attempt<'_> {
         Ok(self.joined(result.revision, Some(listing), limit, false, None))
     }
 
-    /// Removes the node of a refused join by its name alone, which no other node will have. A
-    /// delete without an answer may arrive late, when a repetition of this attempt has created its
-    /// node. So the attempt is over in that case, and core abandons it.
+    /// Removes the node of a refused join by its name alone, which no other node will have. A delete without
+    /// an answer may hit the node of a repetition, so core then abandons the attempt.
     async fn refused(&self, why: Error) -> Error {
         let keys = data::keys(self.own.as_bytes(), data::is_beside(self.place(), &self.join.data));
         match self.context.driver.delete_each(&keys).await {
@@ -222,17 +208,14 @@ impl Attempt<'_> {
         }
     }
 
-    /// Finds the result of an earlier request of this attempt: its node, or the tombstone of its
-    /// end.
+    /// The result of an earlier request of this attempt: its node, or the tombstone of its end.
     async fn found_again(&self, result: &TxnResult) -> Answer<Option<Joined>> {
         let stored = |at: usize| result.reads.get(at).and_then(|found| found.keys.first());
         if stored(1).is_some() {
-            // The attempt is over. This is a late request of it, and no caller waits for the
-            // answer.
+            // A late request of an ended attempt. No caller waits for the answer.
             return Err(Error::lost(LostReason::Expired).into());
         }
         let Some(own) = stored(0) else { return Ok(None) };
-        // The key names its lease, which is this one.
         let (listing, stored) = self.list(own.created).await?;
         if let StoredLimit::Foreign(_) = stored {
             return Err(self.join.conflict(&stored).into());
@@ -245,7 +228,7 @@ impl Attempt<'_> {
         list::read(&self.context.driver, &self.queue, self.join.claim, Order::NewestUpTo(created)).await
     }
 
-    /// The node that the server has created, by this request or, with `again`, by an earlier one.
+    /// `again`: an earlier request created the node.
     fn joined(
         &self,
         sequence: u64,
@@ -262,10 +245,9 @@ impl Attempt<'_> {
         if let Some(ahead) = ahead {
             node.own.state.joined_behind(ahead);
         }
-        // A try has no listing: its own transaction has admitted it, and compared the limit.
+        // A try has no listing: its transaction has admitted it, and compared the limit.
         let revision = listing.as_ref().map_or(sequence, |listing| listing.revision);
-        // Not admitted if the own deadline has passed (CHAIN-OWN-NODE-AND-DEADLINE), or if the
-        // removal of the node was noticed already: then its wait reports this.
+        // A node whose deadline has passed is not admitted (CHAIN-OWN-NODE-AND-DEADLINE).
         let in_time = node.check_lost().is_ok();
         match standing {
             Some(Standing::Admitted { mark }) if in_time => {

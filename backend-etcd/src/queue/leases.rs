@@ -1,5 +1,3 @@
-//! The remaining time of the leases of a queue's holders (NODE-LIST).
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::future::try_join_all;
@@ -8,7 +6,6 @@ use latchwork_core::backend::{EntryPage, QueueEntry};
 use crate::driver::Driver;
 use crate::error::Answer;
 
-/// `leases`: one for each entry, 0 for none.
 pub(crate) async fn tell(driver: &Driver, entries: &mut [QueueEntry], leases: &[i64]) -> Answer<()> {
     let mut asked = BTreeSet::new();
     for (entry, lease) in entries.iter().zip(leases) {

@@ -1,9 +1,8 @@
 //! Leaving a queue.
 //!
 //! A leave deletes the node under its create revision, because a later node may have the same name. The first
-//! leave needs no condition: another node gets the name only after this leave was answered. If an earlier
-//! request of the join may still be under way, the leave also writes a tombstone, and that name is never used
-//! again.
+//! leave needs no condition: the name is used again only after its answer. If an earlier request of the join
+//! may be under way, the leave also writes a tombstone, and that name is never used again.
 
 use latchwork_core::backend::{Join, Leave};
 use latchwork_core::{Error, LostReason, Result};
@@ -20,7 +19,7 @@ pub(crate) async fn leave(node: &EtcdNode) -> Result<Leave> {
     if node.context.leases.is_closed() {
         return Err(Error::closed());
     }
-    // The request of a second leave may arrive when another node has the name.
+    // A second leave may arrive when another node has the name.
     let lent = {
         let mut name = node.name.lock();
         match *name {
@@ -38,7 +37,7 @@ pub(crate) async fn leave(node: &EtcdNode) -> Result<Leave> {
             }
             Ok(if was_there { Leave::Removed } else { Leave::Absent(node.why_gone().await) })
         }
-        // Without its lease, neither this node nor a late one exists.
+        // Without the lease, neither this node nor a late one exists.
         Err(Failure::LeaseGone) => {
             Ok(Leave::Absent(node.own.state.lease().lost().unwrap_or(LostReason::Revoked)))
         }
@@ -70,7 +69,7 @@ async fn delete(node: &EtcdNode, first: bool) -> Answer<bool> {
 
 pub(crate) async fn abandon(context: &NodeContext, queue: &Queue, join: &Join) -> Result<()> {
     let session = context.leases.current();
-    // Without its lease, neither a node nor a late one exists, and a lost lease is revoked.
+    // Without the lease, neither a node nor a late one exists, and a lost lease is revoked.
     let mut lease_gone = false;
     if session.lease.lost().is_none() {
         let node = queue.node(session.id, context.names.of(join.id), join.claim);

@@ -29,7 +29,6 @@ pub(crate) async fn set(driver: &Driver, queue: &Queue, expected: ExpectedLimit,
 }
 
 fn put(queue: &Queue, limit: u32) -> Op {
-    // Without a lease, because a stored limit stays.
     Op::Put { key: queue.limit.clone(), value: limit.to_string().into_bytes(), lease: 0 }
 }
 
@@ -69,7 +68,7 @@ impl LimitCompare {
     pub(crate) fn as_read(join: &Join, read: Option<&Found>) -> Result<(Self, u32)> {
         let limit = join.settle(&stored_limit(read))?;
         Ok(match read.and_then(|found| found.keys.first()) {
-            // Exact, because another program may have written it in another form ("03").
+            // Exact: another program may have written "03".
             Some(stored) => (Self::Is(stored.value.clone()), limit),
             None => (Self::Absent(limit), limit),
         })

@@ -1,5 +1,3 @@
-//! Listings of a queue: its keys at one revision.
-
 use latchwork_core::backend::StoredLimit;
 use latchwork_core::backend::decide::chain::{Listed, Standing, standing};
 use latchwork_core::{Claim, Kind};
@@ -9,41 +7,37 @@ use crate::driver::{Driver, Found, Op, Order, Range, StoredKey, end_of};
 use crate::error::Answer;
 use crate::layout::Queue;
 
-/// The number of keys that an exclusive node reads: its own key and its predecessor's decide, and
-/// the others save a listing near the head.
+/// The keys that an exclusive node reads. The first two decide, the others save a listing near the head.
 const EXCLUSIVE_READ: i64 = 17;
-/// The number of keys in a page: the 1,000 nodes of the longest queue, and as many foreign keys.
+/// The 1,000 nodes of the longest queue, and as many foreign keys.
 const PAGE: i64 = 2000;
-/// The same for keys with values of other programs: the largest values that etcd accepts, 1.5 MiB
-/// each, fit into the longest reply that the client reads.
+/// As [`PAGE`], for foreign values: the largest values that etcd accepts, 1.5 MiB each, fit into the longest
+/// reply that the client reads.
 const PAGE_OF_VALUES: i64 = 40;
 
-/// A queue, or the part of it that decides about one node, in order.
+/// A queue in order, or the part that decides about one node.
 #[derive(Clone, Debug)]
 pub(crate) struct Listing {
     pub(crate) revision: u64,
     pub(crate) members: Vec<Member>,
     /// Whether other keys are before the first.
     pub(crate) more: bool,
-    /// The number of keys in the range, including keys that were not read.
+    /// Including keys in the range that were not read.
     pub(crate) count: u64,
 }
 
-/// One key that takes part in the queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Member {
     pub(crate) key: Vec<u8>,
     pub(crate) created: u64,
     pub(crate) modified: u64,
     pub(crate) claim: Claim,
-    /// The lease of the key; zero for none.
     pub(crate) lease: i64,
-    /// Whether the key is marked as admitted.
     pub(crate) marked: bool,
 }
 
-/// The read that shows the position of a node with this claim. An exclusive node needs its
-/// predecessor. Other nodes need the whole queue, and this is its first page.
+/// The read that shows the position of a node. An exclusive node needs its predecessor, others need the whole
+/// queue, of which this is the first page.
 pub(crate) fn range(queue: &Queue, claim: Claim, order: Order) -> Range {
     match claim {
         Claim::Exclusive => nodes(queue, order, EXCLUSIVE_READ),
@@ -51,25 +45,24 @@ pub(crate) fn range(queue: &Queue, claim: Claim, order: Order) -> Range {
     }
 }
 
-/// The read that shows the number of nodes in a queue that admits every node. It reads one name.
+/// The read of the number of nodes. It reads one name.
 pub(crate) fn count(queue: &Queue) -> Range {
     nodes(queue, Order::ByKey, 1)
 }
 
-/// A read of the keys that count in a queue: names alone, except at an exact address. There the
-/// lease of a key decides, and since etcd 3.7 a read of names does not return it any more.
+/// Reads names alone, except at an exact address. There the lease of a key decides, and since etcd 3.7 a read
+/// of names does not return it.
 pub(crate) fn nodes(queue: &Queue, order: Order, limit: i64) -> Range {
     Range { prefix: queue.prefix.clone(), order, limit, keys_only: !queue.exact }
 }
 
-/// The number of keys that are read at a time.
 fn page(queue: &Queue) -> i64 {
     if queue.exact { PAGE_OF_VALUES } else { PAGE }
 }
 
 impl Listing {
-    /// The result of a [`range`] for this claim. `None`: it is not enough, and the [`whole`] queue
-    /// must be read, because foreign keys hide others, or there is more than one page.
+    /// The result of a [`range`]. `None`: the [`whole`] queue must be read, because foreign keys hide others,
+    /// or there are more pages.
     pub(crate) fn new(queue: &Queue, claim: Claim, revision: u64, found: &Found) -> Option<Self> {
         let mut members: Vec<_> =
             found.keys.iter().filter_map(|stored| Member::read(queue, stored)).collect();
@@ -80,8 +73,7 @@ impl Listing {
         Some(Self { revision, members, more: found.more, count: found.count })
     }
 
-    /// The position of the node with this key. `None`: it is not in the queue
-    /// (CHAIN-OWN-NODE-AND-DEADLINE).
+    /// `None`: the node is not in the queue (CHAIN-OWN-NODE-AND-DEADLINE).
     pub(crate) fn standing(&self, key: &[u8], limit: u32) -> Option<Standing> {
         let own = self.position(key)?;
         Some(match standing(&self.listing(), own, limit) {
@@ -90,12 +82,12 @@ impl Listing {
         })
     }
 
-    /// How many of the listed nodes are ahead of the node with this key. `None`: it is not in the queue.
+    /// `None`: not in the queue.
     pub(crate) fn position(&self, key: &[u8]) -> Option<usize> {
         self.members.iter().position(|member| member.key == key)
     }
 
-    /// Whether a new node would be admitted at once.
+    /// Whether a new node would be admitted.
     pub(crate) fn admits(&self, claim: Claim, limit: u32) -> bool {
         let mut listing = self.listing();
         listing.push(Listed { claim, marked: false });
@@ -109,7 +101,6 @@ impl Listing {
 }
 
 impl Member {
-    /// Reads a key. `None`: the key does not count in the queue.
     fn read(queue: &Queue, stored: &StoredKey) -> Option<Self> {
         let (claim, marked) = queue.claim(stored)?;
         let StoredKey { key, created, modified, lease, .. } = stored;
@@ -117,8 +108,7 @@ impl Member {
     }
 }
 
-/// Reads all keys that count in a queue at this revision, page by page. `first` is the first page,
-/// if it was read already.
+/// Reads all keys that count at this revision, page by page. `first`: the first page, if already read.
 pub(crate) async fn whole(
     driver: &Driver,
     queue: &Queue,
@@ -136,7 +126,7 @@ pub(crate) async fn whole(
     let mut keys = Vec::new();
     loop {
         let last = page.keys.last().map(|stored| stored.key.clone());
-        // Other keys are dropped, because there may be any number of them.
+        // There may be any number of other keys.
         keys.extend(page.keys.into_iter().filter(|stored| queue.claim(stored).is_some()));
         match last.filter(|_| page.more) {
             Some(last) => page = page_after(&last).await?,
@@ -145,8 +135,7 @@ pub(crate) async fn whole(
     }
 }
 
-/// Lists a queue, and reads the limit of a semaphore with it: one round trip, or two if foreign
-/// keys hide nodes.
+/// Lists a queue with the limit of a semaphore in one round trip, or two if foreign keys hide nodes.
 pub(crate) async fn read(
     driver: &Driver,
     queue: &Queue,

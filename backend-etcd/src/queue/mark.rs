@@ -1,5 +1,3 @@
-//! The mark of admitted permits (CHAIN-PERMITS-HEAD-AND-MARKS, CHAIN-LIMIT-CHANGE-MARKS-HOLDERS).
-
 use std::sync::Arc;
 
 use latchwork_core::backend::{Backoff, Pauses, or_pending};
@@ -12,13 +10,12 @@ use crate::watch::{OwnNode, SHORT_HOLD, Watches};
 
 pub(super) enum MarkWhen {
     Now,
-    /// When the limit with this key changes after this revision: from then on, the sums do not show which
-    /// nodes are admitted.
+    /// When the limit at this key changes after this revision: from then on, sums do not show which nodes are
+    /// admitted.
     LimitChanges(String, u64),
 }
 
-/// The task must not keep the client's tasks alive, because these would renew the lease of a hold that was
-/// dropped.
+/// The task must not keep the client's tasks alive, which would renew the lease of a dropped hold.
 pub(super) fn mark_in_background(context: &NodeContext, own: &Arc<OwnNode>, mark: Op, when: MarkWhen) {
     let (driver, watches, own) = (context.driver.clone(), Arc::clone(&context.watches), Arc::clone(own));
     context.leases.runtime.spawn(async move {
@@ -38,8 +35,7 @@ pub(super) fn mark_in_background(context: &NodeContext, own: &Arc<OwnNode>, mark
     });
 }
 
-/// Repeats the mark until the server confirms it, because the next node relies on it. A mark after the leave
-/// would create a node without an owner, hence the condition (CHAIN-MARK-GUARDED).
+/// Repeats the mark until the server confirms it, because the next node relies on it (CHAIN-MARK-GUARDED).
 async fn write(driver: &Driver, watches: &Watches, own: &OwnNode, mark: Op) {
     let mut backoff = Backoff::new(Pauses::OUTAGE);
     while watches.is_own(own) && own.state.lost().is_none() {

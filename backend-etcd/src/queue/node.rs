@@ -18,7 +18,7 @@ use crate::error::Failure;
 use crate::layout::{DataPlace, NodeData, Queue, beside};
 use crate::watch::OwnNode;
 
-/// A client may have thousands of holds, so state that only a waiter needs is dropped at the admission.
+/// A client may have thousands of holds, so an admission drops the state that only a waiter needs.
 pub(crate) struct EtcdNode {
     pub(crate) context: Arc<NodeContext>,
     pub(crate) own: Arc<OwnNode>,
@@ -27,7 +27,7 @@ pub(crate) struct EtcdNode {
     pub(super) place: DataPlace,
     pub(super) has_beside: AtomicBool,
     pub(super) name: Mutex<NodeName>,
-    // `None` for a hold that leaves without a release notice.
+    // `None`: a hold that leaves without a release notice.
     phase: Mutex<Option<Box<Phase>>>,
 }
 
@@ -36,8 +36,8 @@ enum Phase {
     Held(Handover),
 }
 
-// One more word would need the next size of the allocator: measured, 130 bytes more for each hold, of a
-// budget of 1,024.
+// Another word would need the allocator's next size: measured, 130 bytes more for each hold, of a budget of
+// 1,024.
 #[cfg(target_pointer_width = "64")]
 const _: () = assert!(size_of::<EtcdNode>() <= 104);
 
@@ -48,15 +48,15 @@ pub(crate) struct Waiting {
     listing: Mutex<Option<Listing>>,
 }
 
-/// Which node may get the name in a node's key next.
+/// Which node may use the name of a node's key next.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum NodeName {
-    /// The next node, once the first leave is confirmed.
+    /// The next node, after the confirmed first leave.
     Lent(NodeId),
     /// The next node may have it already: a leave was sent.
     Left,
-    /// No other node: a request of the join may still be under way, and must find the tombstone that a leave
-    /// writes (CHAIN-TOMBSTONE-FOR-UNKNOWN-JOIN).
+    /// No other node: a request of the join may be under way, and must find the tombstone that a leave writes
+    /// (CHAIN-TOMBSTONE-FOR-UNKNOWN-JOIN).
     Repeated(NodeId),
 }
 
@@ -99,8 +99,7 @@ impl EtcdNode {
         }
     }
 
-    /// `mark`: a successor waits for its mark (CHAIN-PERMITS-HEAD-AND-MARKS). `successors`: the known nodes
-    /// after it.
+    /// `mark`: a successor waits for the mark. `successors`: the known nodes after this one.
     pub(crate) fn admit(&self, queue: &Queue, mark: bool, revision: u64, successors: Vec<Successor>) {
         {
             let mut phase = self.phase.lock();
@@ -132,7 +131,6 @@ impl EtcdNode {
         }
     }
 
-    /// CHAIN-DOWNGRADE-IN-PLACE.
     pub(crate) async fn downgrade(&self) -> Result<()> {
         let shared = NodeData { claim: Claim::Shared, ..self.data.clone() };
         self.put_while_there(key(&self.own), self.rewritten(&shared)).await
@@ -141,7 +139,7 @@ impl EtcdNode {
     pub(crate) async fn replace_data(&self, data: &[u8]) -> Result<()> {
         let (key, value) = match self.place {
             DataPlace::Beside => {
-                // Set before the send, because a write without an answer may have been carried out.
+                // Before the send: a write without an answer may have been carried out.
                 self.has_beside.store(true, Ordering::Release);
                 (beside(&self.own.key), data.to_vec())
             }
@@ -150,7 +148,7 @@ impl EtcdNode {
         self.put_while_there(String::from_utf8_lossy(&key).into_owned(), value).await
     }
 
-    /// Without the condition, a put after a leave would create a node without an owner (CHAIN-MARK-GUARDED).
+    /// A put after a leave must not create a node (CHAIN-MARK-GUARDED).
     async fn put_while_there(&self, key: String, value: Vec<u8>) -> Result<()> {
         self.check_lost()?;
         let put = self.put(key, value);
@@ -162,13 +160,12 @@ impl EtcdNode {
         }
     }
 
-    /// The server has reported that the lease is unknown.
     pub(crate) async fn lease_gone(&self) -> Error {
         self.context.leases.gone(self.own.state.lease_writer()).await;
         self.lost()
     }
 
-    /// Another client has removed the node, unless this client has left in between.
+    /// Another client has removed the node, unless this client has left.
     pub(crate) async fn not_there(&self) -> Error {
         if self.context.watches.is_own(&self.own) {
             self.own.state.gone(self.why_gone().await);
@@ -189,7 +186,6 @@ impl EtcdNode {
         self.place.value(node, b"")
     }
 
-    /// The own key first.
     pub(super) fn keys(&self) -> Vec<Vec<u8>> {
         data::keys(&self.own.key, self.has_beside.load(Ordering::Acquire))
     }

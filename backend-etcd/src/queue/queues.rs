@@ -1,10 +1,8 @@
 //! The queues that have nodes (NODE-QUEUES).
 //!
-//! *Protocol.* The keys of all queues of a kind are one ordered range, and the keys of one queue are adjacent
-//! in it. A queue is listed at its first node, and its other keys are skipped: the next request begins after
-//! the last key that the queue may have. Foreign keys do not list a queue. A page ends with enough queues, or
-//! after enough requests. Its token is the encoded key of its last queue. A queue that appears or disappears
-//! between two requests may be missed.
+//! The keys of all queues of a kind are one ordered range. A queue is listed at its first node, and the next
+//! request begins after the last key that the queue may have. A page ends with enough queues, or after enough
+//! requests.
 
 use crate::driver::{Driver, StoredKey, end_of};
 use crate::layout::{Layout, Queue};
@@ -13,7 +11,7 @@ use latchwork_core::{Address, ListedKey, Page, QueuePrefix, Result};
 
 const FEWEST: usize = 32;
 const MOST: usize = 1000;
-/// After this number of requests, a page ends with the next listed queue.
+/// After this number of requests, a page ends with the next queue.
 const REQUESTS: usize = 16;
 
 pub(crate) async fn page(
@@ -57,12 +55,11 @@ struct Scan<'a> {
 
 struct Within {
     coded: String,
-    // `None`: not requested, or listed already.
     unlisted: Option<(Address, Queue)>,
 }
 
 impl Scan<'_> {
-    /// `false`: the key would list one queue more than requested.
+    /// `false`: the key would list more queues than requested.
     fn take(&mut self, stored: &StoredKey) -> Result<bool> {
         let tail = stored.key.strip_prefix(self.root.as_bytes());
         let tail = tail.and_then(|tail| std::str::from_utf8(tail).ok());

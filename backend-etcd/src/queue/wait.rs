@@ -1,12 +1,9 @@
 //! Waiting for admission.
 //!
-//! *Protocol.* Core decides about a node by a listing that must contain it. A waiter watches its own node and
-//! the node that core names. At the head of a queue of permits it watches every node ahead, and the limit. An
-//! event means "list again" (CHAIN-EVENT-LISTS-AGAIN). The [fast path](super::fast_path) admits an exclusive
-//! node without another listing, after a check of the own deadline (CHAIN-OWN-NODE-AND-DEADLINE).
-//!
-//! Every wait ends by an event, by the loss of the lease or the node, or by the re-check once a TTL, in case
-//! an event was lost (NODE-NO-LOST-WAKE).
+//! Core decides about a node by a listing that contains it. A waiter watches its own node and the node that
+//! core names, at the head of a queue of permits every node ahead and the limit. An event means "list again"
+//! (CHAIN-EVENT-LISTS-AGAIN). The [fast path](super::fast_path) admits an exclusive node without another
+//! listing (CHAIN-OWN-NODE-AND-DEADLINE). A re-check once a TTL finds a lost event (NODE-NO-LOST-WAKE).
 
 use std::sync::atomic::Ordering;
 
@@ -36,7 +33,7 @@ pub(crate) async fn until_admitted(node: &EtcdNode) -> Result<()> {
         match listing.standing(&node.own.key, limit) {
             None => node.own.state.gone(node.why_gone().await),
             Some(Standing::Admitted { mark }) => {
-                // The own deadline may have passed during the listing.
+                // It may have passed during the listing.
                 node.check_lost()?;
                 node.admit(queue, mark, listing.revision, Vec::new());
             }
@@ -62,7 +59,6 @@ pub(crate) async fn until_admitted(node: &EtcdNode) -> Result<()> {
     }
 }
 
-/// `sole`: no other node is ahead.
 async fn behind(node: &EtcdNode, waiting: &Waiting, listing: &Listing, watch: usize, sole: bool) -> Woken {
     let (watches, own, target) = (&node.context.watches, &*node.own, &listing.members[watch]);
     let exclusive = node.data.claim == Claim::Exclusive;
@@ -74,7 +70,7 @@ async fn behind(node: &EtcdNode, waiting: &Waiting, listing: &Listing, watch: us
         }
         None => (None, Some(deletion(&own.key)), Some(deletion(&target.key))),
     };
-    // In their places, a writer may become a reader, and permits may be marked (CHAIN-PERMITS-HEAD-AND-MARKS,
+    // A writer may become a reader in place, and permits may be marked (CHAIN-PERMITS-HEAD-AND-MARKS,
     // CHAIN-DOWNGRADE-IN-PLACE).
     let mut change = (!exclusive).then(|| watches.key(target.key.clone(), EventKind::Puts, listing.revision));
     tokio::select! {
@@ -84,7 +80,7 @@ async fn behind(node: &EtcdNode, waiting: &Waiting, listing: &Listing, watch: us
         _ = or_pending(removal.as_mut().map(Subscription::notified)) => Woken::List,
         _ = or_pending(departure.as_mut().map(Subscription::notified)) => Woken::List,
         _ = or_pending(change.as_mut().map(Subscription::notified)) => Woken::List,
-        // In the same `select!`, so that it delays no event.
+        // Inside the `select!`, so that it delays no event.
         () = no_more_behind(node, target) => Woken::List,
     }
 }
@@ -104,7 +100,6 @@ async fn at_head(node: &EtcdNode, queue: &Queue, listing: &Listing, ahead: usize
     }
 }
 
-/// The re-check.
 async fn no_more_behind(node: &EtcdNode, target: &Member) {
     let lease = node.own.state.lease();
     loop {
@@ -115,14 +110,14 @@ async fn no_more_behind(node: &EtcdNode, target: &Member) {
     }
 }
 
-/// Reads the two keys, because a listing costs the server a sort. Permits list instead: they also wait for
-/// the limit and for all nodes ahead.
+/// Reads the two keys, because a listing costs the server a sort. Permits list: they also wait for the limit
+/// and for all nodes ahead.
 async fn still_behind(node: &EtcdNode, target: &Member) -> bool {
     if node.data.is_of_permits() {
         return false;
     }
     let key = |key: &[u8]| Op::GetKey(key.to_vec());
-    // A failed read counts as a change: the listing that follows is retried.
+    // A failed read counts as a change: the following listing is retried.
     let Ok(read) = node.context.driver.read(vec![key(&node.own.key), key(&target.key)]).await else {
         return false;
     };
@@ -149,7 +144,6 @@ async fn list(node: &EtcdNode, waiting: &Waiting) -> Result<Listing> {
                 match stored {
                     StoredLimit::Permits(limit) => waiting.limit.store(limit, Ordering::Release),
                     StoredLimit::Foreign(_) => return Err(node.data.claim.outweighs(&stored)),
-                    // The last known limit counts.
                     StoredLimit::Absent => {}
                 }
                 return Ok(listing);

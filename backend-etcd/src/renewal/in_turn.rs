@@ -1,5 +1,3 @@
-//! Requests that start one after another until one of them is answered.
-
 use std::future::Future;
 
 use latchwork_core::backend::LeaseWriter;
@@ -9,10 +7,10 @@ use tokio::task::JoinSet;
 
 use crate::error::{Answer, Failure};
 
-/// The number of requests that start in a period without an answer: some ten before the deadline.
+/// The requests that start in a period without an answer: some ten before the deadline.
 const PER_PERIOD: u32 = 8;
 
-/// The requests under way. Dropping it ends them.
+/// Dropping it ends the requests.
 pub(super) struct InTurn<T>(JoinSet<Answer<T>>);
 
 impl<T> Default for InTurn<T> {
@@ -26,7 +24,7 @@ impl<T: Send + 'static> InTurn<T> {
         self.0.spawn(request);
     }
 
-    /// Starts requests one after another, and returns the first answer. A request that fails is ignored as long as
+    /// Starts requests one after another, and returns the first answer. A failed request is ignored while
     /// there are others.
     pub(super) async fn first<F>(mut self, lease: &LeaseWriter, request: impl Fn() -> F) -> Answer<T>
     where
@@ -49,10 +47,10 @@ impl<T: Send + 'static> InTurn<T> {
     }
 }
 
-/// Returns the first request that is answered or that finds the lease gone. If all fail, returns the
-/// failure of the last. `None`: the set is empty.
+/// The first request that is answered or finds the lease gone. If all fail, the failure of the last. `None`:
+/// the set is empty.
 ///
-/// Cancel-safe: only requests that have already failed are removed.
+/// Cancel-safe: only failed requests are removed.
 async fn first_of<T: 'static>(requests: &mut JoinSet<Answer<T>>) -> Option<Answer<T>> {
     loop {
         let answer = requests.join_next().await?.unwrap_or_else(|died| {
@@ -76,7 +74,6 @@ mod tests {
 
     use super::*;
 
-    /// A stream whose answer the test sends.
     fn stream(streams: &mut JoinSet<Answer<u32>>) -> oneshot::Sender<Answer<u32>> {
         let (sender, receiver) = oneshot::channel();
         streams.spawn(async move { receiver.await.expect("an error of the test: the stream died") });

@@ -1,5 +1,3 @@
-//! A stream of renewals.
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +10,6 @@ use crate::driver::{Driver, Renewal, RenewalStream};
 use crate::error::{Answer, Failure};
 use crate::session::Session;
 
-/// A stream of renewals, and its last request.
 pub(super) struct Renewals {
     driver: Driver,
     stream: RenewalStream,
@@ -21,17 +18,15 @@ pub(super) struct Renewals {
     progress: Progress,
 }
 
-/// The progress of the last request.
 #[derive(Clone, Copy)]
 enum Progress {
     Asked,
-    /// A server has answered. The answer does not count yet.
+    /// Answered, but it does not count yet.
     Answered(Renewal),
     Proven,
 }
 
 impl Renewals {
-    /// Opens a stream, and renews the lease.
     pub(super) async fn open(driver: Driver, session: Arc<Session>) -> Answer<Self> {
         let lease = session.lease.clone();
         let stream = driver.keep_alive(session.id).await?;
@@ -50,9 +45,8 @@ impl Renewals {
         matches!(self.progress, Progress::Proven)
     }
 
-    /// The time of the next request: never while an answer is missing, because that answer would
-    /// then count for the later request. (The stream is [`silent`](Renewals::silent) before that.
-    /// But a task that was stopped finds both instants in the past.)
+    /// The time of the next request: never while an answer is missing, because that answer would count for
+    /// the later request. (After a stop of the task, this and [`silent`](Renewals::silent) are in the past.)
     pub(super) fn next(&self) -> Moment {
         if self.is_proven() { self.asked + self.period() } else { Moment::NEVER }
     }
@@ -68,8 +62,7 @@ impl Renewals {
         self.stream.send().await
     }
 
-    /// Waits until the next answer has proven contact. Without a request under way, this waits for the end of the
-    /// stream.
+    /// Waits until an answer has proven contact, or the stream ends.
     ///
     /// Cancel-safe: the next call continues.
     pub(super) async fn proven(&mut self) -> Answer<()> {
@@ -90,7 +83,7 @@ impl Renewals {
         Ok(())
     }
 
-    /// Checks that the leader that renewed the lease was not deposed before (LEASE-RENEWAL-IN-ONE-TERM).
+    /// LEASE-RENEWAL-IN-ONE-TERM.
     async fn confirm(&self, renewal: Renewal) -> Answer<()> {
         let confirming = || {
             let driver = self.driver.clone();
@@ -113,7 +106,7 @@ mod tests {
 
     use super::*;
 
-    /// As if the task was stopped past the time of its next request.
+    /// The task was stopped past the time of its next request.
     #[tokio::test]
     async fn an_answer_that_is_owed_never_counts_for_a_later_question() {
         let server = Server::start(Kind::Etcd, Options::new()).await.unwrap();

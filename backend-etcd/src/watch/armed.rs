@@ -6,9 +6,8 @@ use super::own_node::OwnNode;
 use super::queue_watch::{Notified, QueueWatch};
 use crate::driver::{EventKind, Watch};
 
-/// A client may hold thousands of nodes and has few waiters, so the watch of a waiter is boxed.
+/// Boxed, because a client may hold thousands of nodes and has few waiters.
 pub(super) enum ArmedWatch {
-    // The first revision of interest.
     OwnNode(Arc<OwnNode>, u64),
     Waiters(Box<Waiters>),
 }
@@ -21,17 +20,16 @@ pub(super) struct Waiters {
 pub(super) enum Notify {
     Shared(String, QueueWatch),
     One(oneshot::Sender<Notified>),
-    // The single watcher of a cell or queue: notified of the creation of the watch and of each change.
+    // The single watcher of a cell or queue.
     Change(watch::Sender<()>),
 }
 
 impl Notify {
-    /// The waiters may miss an event from now on.
+    /// From now on the waiters may miss an event.
     pub(super) fn end(self) {
         match self {
             Self::Shared(_, queue_watch) => queue_watch.end(),
             Self::One(sender) => {
-                // A failed send: the wait was dropped.
                 let _ = sender.send(Notified::Missed);
             }
             Self::Change(news) => drop(news),

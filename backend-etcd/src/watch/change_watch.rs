@@ -1,13 +1,11 @@
 //! Watching a cell or an observed queue.
 //!
-//! *Protocol.* The creation of the watch by the server, and each event of the key or of a key of the queue,
-//! is an answer. When the watch ends, the key is read: this shows an outage or a lost permission, which the
-//! watch returns. Otherwise the watch starts again, and its creation is an answer, because the key may have
-//! changed in the gap.
+//! The creation of the watch by the server, and each event, is an answer. When the watch ends, the key is
+//! read, which shows an outage or a lost permission. Otherwise the watch starts again.
 //!
-//! *Why no change is missed.* The server sends every event after the revision at which it has created the
-//! watch, and a read after the creation sees all earlier changes. Every change of a queue is an event of one
-//! of its keys. An admission is not: it follows one of these.
+//! *Why no change is missed.* The server sends every event after the creation of the watch, and a read after
+//! the creation sees all earlier changes. Every change of a queue is an event of one of its keys; an
+//! admission follows such an event.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,10 +20,9 @@ use super::armed::Notify;
 use super::watches::Watches;
 use crate::driver::{Driver, EventKind};
 
-/// Does not keep the client alive.
 #[derive(Debug)]
 pub(crate) struct EtcdChangeWatch {
-    // An error if the address cannot have such a cell or queue.
+    // An error: the address cannot have such a cell or queue.
     of: Result<Watched>,
     driver: Driver,
     watches: Arc<Watches>,
@@ -39,7 +36,6 @@ pub(crate) struct Watched {
     pub(crate) is_prefix: bool,
 }
 
-/// Dropping it ends the watch on the server.
 #[derive(Debug)]
 struct Subscribed {
     news: watch::Receiver<()>,

@@ -1,5 +1,3 @@
-//! The events that the task of the stream applies, and the watches that this task starts.
-
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
@@ -27,7 +25,7 @@ impl Watches {
         self.state.lock().armed.get(&id).map(|armed| armed.watch(id))
     }
 
-    /// Returns an own node whose watch the server ended: the caller must check that the node exists.
+    /// Returns an own node whose watch the server ended: the caller checks that it exists.
     pub(super) fn apply(&self, event: StreamEvent) -> Option<Arc<OwnNode>> {
         let mut state = self.state.lock();
         match event {
@@ -57,7 +55,7 @@ impl Watches {
     fn changed(&self, state: &mut State, id: i64, revision: u64, changes: &[Change]) {
         let Some(armed) = state.armed.get_mut(&id) else { return };
         if changes.is_empty() {
-            // All earlier events have arrived, so a new stream need not start earlier.
+            // All earlier events have arrived, so a new stream can start here.
             let from = match armed {
                 ArmedWatch::OwnNode(_, from) => from,
                 ArmedWatch::Waiters(waiters) => &mut waiters.watch.from,
@@ -115,8 +113,8 @@ impl Watches {
         state.armed.keys().copied().collect()
     }
 
-    /// A command from before the end of a stream does not count: its watch has ended, or continues in the
-    /// next stream, which would refuse a second start with the same id.
+    /// Drops commands from before the end of a stream: their watch has ended, or continues in the next
+    /// stream, which would refuse a second start with the same id.
     pub(super) fn is_to_start(&self, id: i64) -> bool {
         id > self.state.lock().resumed
     }

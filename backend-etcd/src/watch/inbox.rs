@@ -1,4 +1,4 @@
-//! Waits far from the head of a queue: on an inbox, and on the predecessor's key. For the [fast
+//! Waits far from the head of a queue, on an inbox and the predecessor's key, for the [fast
 //! path](crate::queue::fast_path).
 
 use std::sync::Arc;
@@ -17,8 +17,7 @@ impl Watches {
     }
 
     /// Waits for the departure of one key, which was listed at revision `after`. The last such watch of a
-    /// queue is kept: if the same clients take turns, the same neighbours and names return, and a kept watch
-    /// is prompt.
+    /// queue is kept: if the same clients take turns, the same names return.
     pub(crate) fn departure_of_key(self: &Arc<Self>, prefix: &str, key: &[u8], after: u64) -> Subscription {
         let Ok(name) = std::str::from_utf8(key) else {
             return self.key(key.to_vec(), EventKind::Deletes, after);
@@ -37,7 +36,7 @@ impl Watches {
         self.subscribe(&mut state, id, vec![key.to_vec()], Until::All, after)
     }
 
-    /// The watch on the whole queue is not kept without a subscriber.
+    /// Drops the watch on the whole queue if it has no subscriber.
     pub(crate) fn far_from_head(&self, prefix: &str) {
         let mut state = self.state.lock();
         if let Some(&id) = state.shared.get(prefix) {

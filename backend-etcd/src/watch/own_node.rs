@@ -11,7 +11,6 @@ use crate::driver::{Compare, Found};
 pub(crate) struct OwnNode {
     pub(crate) key: Arc<[u8]>,
     pub(crate) state: NodeWriter,
-    /// Only permits have a task that waits for the leave.
     pub(crate) left: Option<CancellationToken>,
 }
 

@@ -1,7 +1,5 @@
 //! One long-lived watch that several waiters of this client share: on a whole queue, on one key of it, or on
-//! the inboxes of its nodes.
-//!
-//! It stores the last events, for a waiter that listed the queue a moment ago and subscribes now.
+//! the inboxes of its nodes. It stores the last events for a waiter that has just listed.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
@@ -10,9 +8,9 @@ use tokio::sync::oneshot;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Notified {
-    /// Was deleted, or written with this value, after the revision of the waiter's listing.
+    /// A deletion, or a write of this value, after the revision of the waiter's listing.
     Event(Vec<u8>),
-    /// The waiter must list again: it may have missed an event.
+    /// The waiter may have missed an event, and must list again.
     Missed,
 }
 
@@ -28,18 +26,18 @@ pub(super) type SubscriberId = u64;
 
 #[derive(Debug, Default)]
 pub(super) struct QueueWatch {
-    // Every event after this revision arrives here or is in `past`. `None` until the server has
-    // created the watch.
+    // Every event after this revision arrives here or is in `past`. `None` until the server has created the
+    // watch.
     pub(super) complete_after: Option<u64>,
     past: VecDeque<PastEvent>,
     by_key: HashMap<Vec<u8>, Vec<SubscriberId>>,
     subscribers: HashMap<SubscriberId, Subscriber>,
-    /// The watch has had no subscriber since then.
+    /// Without a subscriber since then.
     pub(super) idle_since: Option<Instant>,
     pub(super) timer_set: bool,
 }
 
-/// The value is empty if the key was deleted.
+/// An empty value: the key was deleted.
 #[derive(Debug)]
 struct PastEvent {
     at: u64,
@@ -49,7 +47,6 @@ struct PastEvent {
 
 #[derive(Debug)]
 pub(super) struct Subscriber {
-    // They had no event so far.
     keys: Vec<Vec<u8>>,
     until: Until,
     after: u64,
@@ -71,7 +68,6 @@ impl QueueWatch {
         sender: oneshot::Sender<Notified>,
     ) {
         let notified = match self.complete_after {
-            // `created` notifies the subscriber.
             None => None,
             Some(start) if after < start => Some(Notified::Missed),
             Some(_) => {
@@ -87,7 +83,6 @@ impl QueueWatch {
             }
         };
         if let Some(notified) = notified {
-            // A failed send: the wait was dropped.
             let _ = sender.send(notified);
             return;
         }
@@ -98,7 +93,7 @@ impl QueueWatch {
         self.idle_since = None;
     }
 
-    /// Without its own start, a watch sends events after `revision`, so a subscriber that listed before that
+    /// A watch without its own start sends events after `revision`, so a subscriber that listed before that
     /// may have missed one.
     pub(super) fn created(&mut self, revision: u64) {
         if self.complete_after.is_some() {
@@ -118,7 +113,7 @@ impl QueueWatch {
 
     pub(super) fn event(&mut self, key: &[u8], value: &[u8], revision: u64) {
         for id in self.by_key.get(key).cloned().unwrap_or_default() {
-            // An earlier event is of an earlier node of the same name.
+            // An earlier event is of an earlier node of this name.
             let Some(waiter) = self.subscribers.get_mut(&id).filter(|waiter| revision > waiter.after) else {
                 continue;
             };

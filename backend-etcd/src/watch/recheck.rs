@@ -1,5 +1,4 @@
-//! A re-check, once a TTL, of the nodes that this client has held for longer than one: it finds a removal
-//! whose event was lost (NODE-GONE).
+//! Finds a removal whose event was lost (NODE-GONE): once a TTL, of all nodes held for longer.
 
 use std::sync::Arc;
 
@@ -11,7 +10,6 @@ use super::watches::Watches;
 use crate::config::OPS_PER_TXN;
 use crate::driver::{Driver, Op};
 
-/// Later leases have the same TTL.
 pub(crate) async fn run(driver: Driver, watches: Arc<Watches>, lease: Lease) {
     let (ttl, clock) = (lease.ttl(), lease.clock());
     // The highest create revision of the last round.
@@ -85,7 +83,7 @@ mod tests {
     use super::*;
     use crate::driver::Txn;
 
-    /// Without a stream of watches: only the re-check can notice a removal.
+    /// Without a stream of watches, so only the re-check notices a removal.
     struct Held {
         driver: Driver,
         watches: Arc<Watches>,

@@ -14,13 +14,11 @@ pub(super) struct State {
     pub(super) resumed: i64,
     pub(super) last_subscriber: SubscriberId,
     pub(super) armed: HashMap<i64, ArmedWatch>,
-    // By the prefix of a queue or of inboxes, or the key of a node.
     pub(super) shared: HashMap<String, i64>,
     // The watch on the last predecessor far from the head, by queue.
     pub(super) far: HashMap<String, i64>,
-    // Zero: no watch was requested yet.
     pub(super) own: HashMap<ByKey, i64>,
-    // All with the same delay, so the first is always the next.
+    // All have the same delay, so the first is the next.
     pub(super) own_due: VecDeque<(Instant, Arc<OwnNode>)>,
     pub(super) idle_due: VecDeque<(Instant, i64)>,
 }
@@ -56,7 +54,7 @@ impl State {
         self.own.get_key_value(key).map(|(ByKey(node), _)| node)
     }
 
-    /// A later node may have its key.
+    /// A later node may have the key.
     pub(super) fn is_own(&self, node: &OwnNode) -> bool {
         self.own(&node.key).is_some_and(|own| own.state.sequence() == node.state.sequence())
     }

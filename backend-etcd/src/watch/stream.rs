@@ -1,5 +1,3 @@
-//! The task that owns the stream of watches.
-
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
@@ -60,9 +58,9 @@ pub(crate) async fn run(
                         tokio::spawn(look_for(driver.clone(), Arc::clone(&watches), node));
                     }
                     match refused {
-                        // It continued with the new login, so it is itself forbidden.
+                        // It continued with the new login, so the watch itself is forbidden.
                         Some(id) if logged_in && !watches.is_to_start(id) => {}
-                        // A stream keeps its login, which etcd may have dropped since.
+                        // A stream keeps its login, which etcd may have dropped.
                         Some(_) => {
                             stream = None;
                             to_start = watches.stream_ended();
@@ -117,10 +115,10 @@ impl WatchStream {
     }
 }
 
-/// A read logs in again if its login has expired. A stream does not. Returns whether the server has checked
-/// the login.
+/// A read logs in again after an expired login. A stream does not. Returns whether the server has checked the
+/// login.
 async fn log_in_anew(driver: &Driver, watches: &Watches, armed: &VecDeque<i64>) -> bool {
-    // Without a watch, the waiters list again, and so log in.
+    // Without a watch, the waiters list, and so log in.
     let Some(watch) = armed.front().and_then(|&id| watches.armed(id)) else { return false };
     match driver.read(vec![Op::Get(watch.key.to_vec())]).await.map_err(Error::from) {
         Ok(_) => true,
@@ -131,7 +129,7 @@ async fn log_in_anew(driver: &Driver, watches: &Watches, armed: &VecDeque<i64>) 
     }
 }
 
-/// The server ended the watch, because its start was compacted or the key is forbidden.
+/// Called when the server ended the watch: its start was compacted, or the key is forbidden.
 async fn look_for(driver: Driver, watches: Arc<Watches>, node: Arc<OwnNode>) {
     let lease = node.state.lease();
     let mut backoff = Backoff::new(Pauses::of_watch(lease.ttl()));

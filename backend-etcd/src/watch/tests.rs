@@ -1,5 +1,3 @@
-//! Watches without a server.
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -54,7 +52,6 @@ async fn a_watch_that_goes_on_in_the_next_stream_is_not_started_twice() {
     watches.register(Arc::clone(&held));
     watches.watch_own_from(&held, 10);
     let _wait = watches.key(b"q/other".to_vec(), EventKind::Deletes, 10);
-    // Before the stream has read the commands to start them.
     assert_eq!(watches.stream_ended(), [1]);
     let later = own(b"q/later", 20);
     watches.register(Arc::clone(&later));

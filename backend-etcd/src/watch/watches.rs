@@ -12,7 +12,7 @@ use super::queue_watch::{Notified, QueueWatch, SubscriberId, Until};
 use super::state::State;
 use crate::driver::{EventKind, Watch};
 
-/// A shorter hold needs no watch. The watch starts at the revision of the join, so it misses no event.
+/// A shorter hold needs no watch. From the revision of the join on, it misses no event.
 pub(crate) const SHORT_HOLD: Duration = Duration::from_millis(200);
 pub(super) const IDLE_KEPT: Duration = Duration::from_secs(10);
 
@@ -28,7 +28,6 @@ pub(crate) enum Command {
     Timer,
 }
 
-/// Dropping it ends the wait.
 pub(crate) struct Subscription {
     receiver: oneshot::Receiver<Notified>,
     watches: Arc<Watches>,
@@ -37,7 +36,6 @@ pub(crate) struct Subscription {
 }
 
 impl Subscription {
-    /// Cancel-safe.
     pub(crate) async fn notified(&mut self) -> Notified {
         (&mut self.receiver).await.unwrap_or(Notified::Missed)
     }
@@ -55,7 +53,6 @@ impl Watches {
         (Arc::new(Self { state: Mutex::default(), commands }), receiver)
     }
 
-    /// `keys` were listed at revision `after`.
     pub(crate) fn departure(
         self: &Arc<Self>,
         prefix: &str,
@@ -64,15 +61,15 @@ impl Watches {
         after: u64,
     ) -> Subscription {
         let mut state = self.state.lock();
-        // Starts now, because a start in the past is served late. A waiter that listed before the server
-        // created the watch lists again.
+        // A start in the past is served late. A waiter that listed before the server created the watch lists
+        // again.
         let new = QueueWatch::default();
         let id = self.shared(&mut state, prefix, true, EventKind::Deletes, new);
         self.subscribe(&mut state, id, keys, until, after)
     }
 
-    /// The first event after revision `after`. It is prompt if the server creates the watch before it reaches
-    /// that revision, and otherwise comes with the server's next sync.
+    /// The first event after revision `after`. It is prompt if the server creates the watch before that
+    /// revision, and otherwise comes with the next sync.
     pub(crate) fn key(self: &Arc<Self>, key: Vec<u8>, only: EventKind, after: u64) -> Subscription {
         let (sender, receiver) = oneshot::channel();
         let mut state = self.state.lock();
@@ -124,7 +121,7 @@ impl Watches {
 
     /// An event that removes the node ends its hold, until it is [forgotten](Watches::forget). An event that
     /// overtook the answer to the join counts too, so a later departure of another node proves that this one
-    /// still exists.
+    /// exists.
     pub(crate) fn register(&self, node: Arc<OwnNode>) {
         let mut state = self.state.lock();
         let name = std::str::from_utf8(&node.key).unwrap_or_default();
@@ -136,7 +133,7 @@ impl Watches {
             node.state.gone(LostReason::Revoked);
             return;
         }
-        // An insertion would keep the map's existing key, and so the old node.
+        // An insertion would keep the map's key, and so the old node.
         self.forget_key(&mut state, &node.key);
         state.own.insert(ByKey(node), 0);
     }
@@ -150,10 +147,8 @@ impl Watches {
         }
     }
 
-    /// Later events on its key do not concern it.
     pub(crate) fn forget(&self, node: &OwnNode) {
         let mut state = self.state.lock();
-        // A later node may have the key.
         if state.is_own(node) {
             self.forget_key(&mut state, &node.key);
         }
@@ -174,7 +169,7 @@ impl Watches {
         self.state.lock().is_own(node)
     }
 
-    /// The client may have left with the node in between.
+    /// Does nothing if the client has left with the node.
     pub(crate) fn removed(&self, node: &OwnNode, why: LostReason) {
         let mut state = self.state.lock();
         if state.is_own(node) {
@@ -219,7 +214,6 @@ impl Watches {
         }
     }
 
-    // A failed send: the task has ended with the client, and all waits with it.
     pub(super) fn command(&self, command: Command) {
         let _ = self.commands.send(command);
     }

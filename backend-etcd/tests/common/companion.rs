@@ -1,5 +1,3 @@
-//! Programs of etcd in addition to a server: a learner, a proxy.
-
 use std::process::Stdio;
 
 use latchwork_conformance::servers::{Server, free_ports};
@@ -9,7 +7,6 @@ use tokio::process::{Child, Command};
 
 use super::{etcdctl, until};
 
-/// A program that runs until it is dropped.
 pub(crate) struct Companion {
     pub(crate) addr: String,
     _program: Child,
@@ -17,7 +14,6 @@ pub(crate) struct Companion {
 }
 
 impl Companion {
-    /// Adds a learner to the cluster of this server, and starts it.
     pub(crate) async fn learner(server: &Server) -> Self {
         let [client, peer] = ports(2)[..] else { unreachable!("two ports") };
         let (client, peer) = (format!("http://127.0.0.1:{client}"), format!("http://127.0.0.1:{peer}"));
@@ -30,13 +26,12 @@ impl Companion {
             &["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer],
         ];
         let learner = Self::start(&client, &arguments.concat()).await;
-        // Before this, the learner knows no leader.
+        // Until then, the learner knows no leader.
         until(async || etcdctl(server, &["endpoint", "status", "--cluster"]).await.lines().count() == 2)
             .await;
         learner
     }
 
-    /// Starts a grpc-proxy in front of this server.
     pub(crate) async fn proxy(server: &Server) -> Self {
         let addr = format!("127.0.0.1:{}", ports(1)[0]);
         let arguments = ["grpc-proxy", "start", "--endpoints", server.addr(), "--listen-addr", &addr];

@@ -66,7 +66,6 @@ impl Running {
         assert!(printed.is_err(), "{printed:?}");
     }
 
-    /// The interrupted program releases its hold.
     pub(crate) async fn interrupt(mut self) {
         let pid = Pid::from_raw(self.0.id().unwrap().cast_signed()).unwrap();
         kill_process(pid, Signal::INT).unwrap();
@@ -74,14 +73,14 @@ impl Running {
     }
 }
 
-/// Keys of connected clients and of the layout do not count.
+/// Without the keys of connected clients and of the layout.
 pub(crate) async fn keys(server: &Server, prefix: &str) -> Vec<String> {
     let listed = etcdctl(server, &["get", "--prefix", "--keys-only", prefix]).await;
     let of_clients = |line: &str| line.contains("/clients/all/") || line.ends_with("/layout/stamp");
     listed.lines().filter(|line| !line.is_empty() && !of_clients(line)).map(str::to_owned).collect()
 }
 
-/// No client reports this, so it polls.
+/// Polls, because no client reports this.
 pub(crate) async fn until_keys(server: &Server, prefix: &str, count: usize) -> Vec<String> {
     soon(async {
         loop {

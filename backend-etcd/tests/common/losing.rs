@@ -1,5 +1,3 @@
-//! Loses single messages to a client, like a broken middlebox, while the connection remains.
-
 use std::io;
 use std::sync::Arc;
 
@@ -8,13 +6,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
-/// The header of a frame of HTTP/2: length, type, flags, stream.
+/// Length, type, flags, stream.
 const HEADER: usize = 9;
 const DATA: u8 = 0;
 
 type Loses = Arc<dyn Fn(&[u8]) -> bool + Send + Sync>;
 
-/// The messages in these tests are small, so each is the data of one frame.
 pub(crate) async fn relay(upstream: &str, loses: impl Fn(&[u8]) -> bool + Send + Sync + 'static) -> Relay {
     let loses: Loses = Arc::new(loses);
     Relay::start(upstream, move |client, server| serve(client, server, Arc::clone(&loses))).await.unwrap()

@@ -1,5 +1,3 @@
-//! Fixtures of the tests: separate servers, clients, joins on the backend level, and etcdctl.
-
 mod companion;
 mod etcdctl;
 pub(crate) mod losing;
@@ -23,34 +21,31 @@ pub(crate) use etcdctl::{
     Running, as_root, command, etcdctl, field, keys, lease_of, require_log_in, revision, until_keys, value,
 };
 
-/// The server checks one password after another, so each check must be fast.
+/// The server checks passwords one after another, so each check must be fast.
 pub(crate) const QUICK_LOG_INS: &str = "--bcrypt-cost=4";
 
 pub(crate) async fn server() -> Server {
     started(Options::new()).await
 }
 
-/// A separate server for a test, with these options.
 pub(crate) async fn started(options: Options) -> Server {
     let options = options.own().args([QUICK_LOG_INS]);
     Server::start(Kind::Etcd, options).await.unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// A server that requires a login, see [`require_log_in`].
 pub(crate) async fn server_with_users(options: Options) -> Server {
     let server = started(options).await;
     require_log_in(&server).await;
     server
 }
 
-/// A separate server for a test, and a client of it.
 pub(crate) async fn served(options: &str) -> (Server, Coordinator) {
     let server = server().await;
     let client = client(&server, options).await;
     (server, client)
 }
 
-/// The option for signed tokens with this lifetime. The file contains the key.
+/// For signed tokens with this lifetime. The file contains the key.
 pub(crate) fn signed_tokens(lasts: &str) -> (NamedTempFile, [String; 2]) {
     let file = NamedTempFile::new().unwrap();
     std::fs::write(&file, b"only for this test").unwrap();
@@ -58,18 +53,15 @@ pub(crate) fn signed_tokens(lasts: &str) -> (NamedTempFile, [String; 2]) {
     (file, ["--auth-token".to_owned(), token])
 }
 
-/// The configuration of a client. Unless `options` say otherwise, its requests wait for a server
-/// that stops for a while, for example because of a busy disk.
+/// Unless `options` say otherwise, requests outlast a pause of the server, for example for a busy disk.
 pub(crate) fn config(server: &Server, options: &str) -> Config {
     patient(&format!("{}?{options}", server.url()))
 }
 
-/// As [`config`], for a login: `user:password`.
 pub(crate) fn login_config(server: &Server, login: &str, options: &str) -> Config {
     patient(&format!("etcd://{login}@{}?{options}", server.addr()))
 }
 
-/// The configuration of a URL, patient as [`config`] unless the URL says otherwise.
 pub(crate) fn patient(url: &str) -> Config {
     let mut config = Config::from_url(url).unwrap();
     // No pause of the machine ends such a lease.
@@ -93,7 +85,6 @@ pub(crate) async fn client(server: &Server, options: &str) -> Coordinator {
     at(&config(server, options)).await.unwrap()
 }
 
-/// A client, and a proxy between it and the server.
 pub(crate) async fn proxied(server: &Server, options: &str) -> (Proxy, Coordinator) {
     let proxy = Proxy::start(server.addr()).await.unwrap();
     let mut config = config(server, options);
@@ -101,8 +92,7 @@ pub(crate) async fn proxied(server: &Server, options: &str) -> (Proxy, Coordinat
     (proxy, at(&config).await.unwrap())
 }
 
-/// Waits for the answer to a renewal that is sent after this call. No event reports it, so it polls
-/// the client.
+/// Waits for the answer to a renewal that is sent after this call.
 pub(crate) async fn renewed(lease: &Lease) {
     let proven = lease.clock().now() + (lease.ttl() - lease.margin());
     until(async || {
@@ -112,12 +102,10 @@ pub(crate) async fn renewed(lease: &Lease) {
     .await;
 }
 
-/// Whether these bytes are a part of a chunk.
 pub(crate) fn contains(chunk: &[u8], part: impl AsRef<[u8]>) -> bool {
     chunk.windows(part.as_ref().len()).any(|window| window == part.as_ref())
 }
 
-/// The cell of this name.
 pub(crate) fn cell(name: impl Into<Key>) -> Address {
     Address::new("latchwork", Lock::Value, name).unwrap()
 }
@@ -130,18 +118,15 @@ pub(crate) async fn write_cell(
     soon(client.backend().write_cell(cell, write)).await
 }
 
-/// The queue `a` of a kind.
 pub(crate) fn queue(kind: Lock) -> Address {
     Address::new("latchwork", kind, "a").unwrap()
 }
 
-/// A join of the queue `a` of a kind.
 pub(crate) fn ask(kind: Lock, claim: Claim, limit: Option<u32>, patience: Patience) -> Join {
     let limit = limit.map_or(Limit::Stored, Limit::Exactly);
     Join { limit, patience, ..join_of(&queue(kind), claim) }
 }
 
-/// Joins. Returns whether the node is admitted, and the node.
 pub(crate) async fn join(
     client: &Coordinator,
     kind: Lock,
@@ -151,7 +136,6 @@ pub(crate) async fn join(
     entered(client.backend().join(&ask(kind, claim, limit, Patience::Wait)).await)
 }
 
-/// Tries. Returns the node, if it is admitted.
 pub(crate) async fn attempt(
     client: &Coordinator,
     kind: Lock,
@@ -165,29 +149,24 @@ pub(crate) async fn attempt(
     }
 }
 
-/// Starts the wait of a node.
 pub(crate) fn wait(node: &Arc<dyn Node>) -> JoinHandle<Result<()>> {
     let node = Arc::clone(node);
     tokio::spawn(async move { node.admitted().await })
 }
 
-/// Asserts that the node still waits, after a time that is longer than any event of the server
-/// takes.
 pub(crate) async fn still_waits(wait: &mut JoinHandle<Result<()>>) {
     let ended = tokio::time::timeout(Duration::from_millis(300), wait).await;
     assert!(ended.is_err(), "admitted out of turn: {ended:?}");
 }
 
-/// Starts an acquire that waits.
 pub(crate) fn acquiring(mutex: &Mutex) -> JoinHandle<Result<MutexGuard>> {
     let mutex = mutex.clone();
     tokio::spawn(async move { mutex.acquire().await })
 }
 
-/// The sum of the server's metrics whose lines begin with this text.
+/// The sum of the metrics whose lines begin with this text.
 pub(crate) async fn metric(server: &Server, line: &str) -> u64 {
-    // With HTTP/1.1 the page would come in chunks, with their lengths between lines or within a
-    // line.
+    // With HTTP/1.1 the page would come in chunks, with lengths in between.
     let page = servers::ask(server.addr(), "GET /metrics HTTP/1.0\r\n\r\n").await.unwrap();
     let lines = page.lines().filter(|found| found.starts_with(line));
     lines.map(|found| found.rsplit(' ').next().unwrap().parse::<f64>().unwrap() as u64).sum()

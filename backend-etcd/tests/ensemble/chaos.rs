@@ -1,5 +1,3 @@
-//! Servers are cut off from each other, and killed, at random.
-
 use std::sync::Arc;
 
 use latchwork_conformance::child::SoakKind;

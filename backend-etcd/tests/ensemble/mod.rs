@@ -1,5 +1,3 @@
-//! A cluster of three servers.
-
 mod chaos;
 mod connect;
 mod failover;

@@ -1,4 +1,2 @@
-//! Tests that take long.
-
 mod chaos;
 mod default_clocks;

@@ -17,7 +17,6 @@ fn cases_pass_over_the_plain_protocol() {
     play_all(&runtime, testbed, without_fast_path());
 }
 
-/// A client process of the test counts too.
 pub(crate) fn started_this_process() -> bool {
     own_process_test().is_some_and(|test| test.starts_with("larger::without_fast_path::"))
 }

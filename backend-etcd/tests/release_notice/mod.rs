@@ -12,20 +12,19 @@ use latchwork_core::backend::Node;
 use latchwork_core::{Claim, Coordinator, ErrorKind, Kind, LostReason};
 use tokio::task::JoinHandle;
 
-/// This number of nodes watch the queue. A node after them and one more is far from the head.
 const NEAR: usize = 17;
 const NODES: &str = "latchwork/mutex/a/";
 const INBOX: &str = "/next/";
 
 type Waiting = JoinHandle<latchwork_core::Result<()>>;
 
-/// A client that has waited far from the head, so that it watches its inboxes.
+/// A client that watches its inboxes, because it has waited far from the head.
 struct Crowd {
     server: Server,
     proxy: Proxy,
     others: Coordinator,
     client: Coordinator,
-    /// All of them joined far from the head.
+    /// All joined far from the head.
     ahead: Vec<Arc<dyn Node>>,
 }
 
@@ -52,7 +51,6 @@ impl Crowd {
         crowd
     }
 
-    /// Raises the server's revision.
     async fn others_go_on(&self, times: usize) {
         let elsewhere = self.others.mutex("elsewhere").unwrap();
         for _ in 0..times {
@@ -68,7 +66,6 @@ impl Crowd {
     }
 
     fn lists(&self) -> Event {
-        // The end of the range of all keys with the prefix, by create revision descending.
         let (end, descending) = (b"latchwork/mutex/a0", [0x28, 2, 0x30, 2]);
         self.proxy.request(move |chunk| {
             let ends = chunk.windows(end.len()).enumerate().filter(|(_, window)| window == end);
@@ -229,7 +226,7 @@ async fn revoked_holder_and_leaving_waiter_admit_no_successor() {
     crowd.end().await;
 }
 
-/// It lists long after its join, when the history since is compacted.
+/// The waiter lists long after its join, when the history since is compacted.
 #[tokio::test]
 async fn a_waiter_that_reconnects_is_notified_all_the_same() {
     let crowd = Crowd::new(20).await;

@@ -18,8 +18,8 @@ pub(crate) async fn read(client: &Client, cell: &Address) -> Result<Option<Versi
 }
 
 /// With a `holder`, writes only while its node is in the queue and has not expired by the server's time.
-/// `None`: the node is gone. A script that admits another node removes expired nodes first, so a later write
-/// does not find them.
+/// `None`: the node is gone. No script admits another node before it has removed expired nodes, so a later
+/// write does not find them.
 pub(crate) async fn write(
     client: &Arc<Client>,
     cell: &Address,
@@ -63,8 +63,7 @@ async fn made(client: &Client, call: &Call) -> Result<(Moment, Option<CellWritte
     Ok((sent, answer))
 }
 
-/// One round trip for any number of writers. Another client that changes the count by compare-and-set finds
-/// the same text in the cell.
+/// One round trip for any number of writers.
 pub(crate) async fn change_count(
     client: &Client,
     cell: &Address,
@@ -78,12 +77,12 @@ pub(crate) async fn change_count(
     Ok(decided?)
 }
 
-/// With it no version occurs twice, even if the server's clock is set back.
+/// With a nonce no version occurs twice, even if the server's clock is set back.
 fn nonce() -> u64 {
     RandomState::new().hash_one(NodeId::random())
 }
 
-/// A close ends a request that is under way, which the server may have carried out.
+/// A close ends the request, which the server may have carried out.
 async fn run(client: &Client, call: &Call) -> Result<(Moment, Reply)> {
     if client.closing.is_cancelled() {
         return Err(Error::closed());

@@ -1,10 +1,7 @@
-//! The ephemeral cells of a client (CELL-EPHEMERAL).
+//! The ephemeral cells of a client (CELL-EPHEMERAL), which it renews with its nodes. A round that missed a
+//! cell makes the lease late.
 //!
-//! The client renews them with its nodes, as long as the lease under which they were written. A round that
-//! missed a cell makes the lease late, like a round that missed a node. A cell has no separate state: its
-//! readers and watchers see when it is gone.
-//!
-//! The nonce of a write shows whether the cell still has its version. So this list may contain writes that
+//! The nonce of a write shows whether the cell still has its version, so this list may contain writes that
 //! were not carried out or were overwritten: the next renewal finds that.
 
 use std::collections::HashMap;
@@ -23,10 +20,10 @@ pub(crate) struct LeasedCells(Mutex<HashMap<CellKey, Vec<Write>>>);
 struct Write {
     nonce: u64,
     lease: Lease,
-    // `None` when the outcome is unknown.
+    // `None`: the outcome is unknown.
     number: Option<u64>,
     asked: bool,
-    // When the outcome became known. A renewal that was sent earlier says nothing about the write.
+    // When the outcome became known. An earlier renewal says nothing about the write.
     settled: Moment,
     // The send time of the last renewal that found the cell.
     renewed: Option<Moment>,
@@ -41,7 +38,7 @@ impl Write {
 }
 
 impl LeasedCells {
-    /// Before the send. Until its outcome is known, the cell may have its version.
+    /// Called before the send. Until the outcome is known, the cell may have this version.
     pub(crate) fn begin(&self, cell: CellKey, nonce: u64, lease: Lease) -> Asked<'_> {
         let settled = Moment::PAST;
         let write = Write { nonce, lease, number: None, asked: true, settled, renewed: None, missed: false };
@@ -53,8 +50,8 @@ impl LeasedCells {
         self.retain(cell, |write| write.number.is_none_or(|earlier| earlier >= number));
     }
 
-    /// Not renewed since then. Writes whose renewal got no answer come last: very many of them, in slots that
-    /// are being moved, would delay the others in each round.
+    /// The cells not renewed since then. Writes whose renewal got no answer come last: in slots that are
+    /// being moved, many of them would delay the others.
     pub(crate) fn to_renew(&self, since: Moment) -> Vec<Written> {
         let due = |write: &Write| !write.is_lost() && write.renewed.is_none_or(|renewed| renewed < since);
         let mut cells = self.all(|write| due(write) && !write.missed);
@@ -82,8 +79,8 @@ impl LeasedCells {
         self.all(|_| true)
     }
 
-    /// A request that was sent at `sent` has not found their versions. Keeps writes that were under way then,
-    /// because they may have been carried out since.
+    /// Forgets versions that a request sent at `sent` has not found, except of writes that were under way
+    /// then.
     pub(crate) fn forget<'a>(&self, gone: impl IntoIterator<Item = &'a Written>, sent: Moment) {
         for (cell, nonce) in gone {
             self.retain(cell, |write| write.nonce != *nonce || write.asked || write.settled > sent);
@@ -115,7 +112,7 @@ impl LeasedCells {
     }
 }
 
-/// A dropped write has an unknown outcome.
+/// If dropped, the outcome is unknown.
 #[derive(Debug)]
 pub(crate) struct Asked<'a> {
     cells: &'a LeasedCells,
@@ -204,7 +201,6 @@ mod tests {
         assert_eq!((nonces(cells.to_renew(clock.now())), nonces(cells.lost())), (vec![], vec![3, 5]));
     }
 
-    /// The renewal may have reached the server before the write.
     #[tokio::test(start_paused = true)]
     async fn a_renewal_that_was_sent_before_a_write_was_made_forgets_it_not() {
         let clock = Clock::tokio();

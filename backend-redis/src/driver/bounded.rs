@@ -1,5 +1,5 @@
-//! A bound on the size of a server's reply, because the client crate believes announced lengths: a bulk of 1
-//! GB costs the process 2.1 GB.
+//! A bound on the size of a reply. The client crate believes announced lengths: a bulk of 1 GB costs the
+//! process 2.1 GB.
 
 use std::io;
 use std::pin::Pin;
@@ -7,10 +7,9 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Of one reply or message. The largest answer to a script of this crate is a page of a listing: 500 labels
-/// of 4 KiB.
+/// In one reply or message. The largest answer to a script is a page of a listing: 500 labels of 4 KiB.
 const MOST_BYTES: u64 = 16 << 20;
-/// In one reply. A value may take only three bytes there, and takes more of the client's memory.
+/// In one reply. A value may take only three bytes, but more of the client's memory.
 const MOST_VALUES: u64 = 1 << 16;
 const MOST_DEPTH: usize = 32;
 const LONGEST_LENGTH: usize = 24;

@@ -26,7 +26,7 @@ pub(super) struct Cluster {
     pub(super) setup: Setup,
     pub(super) map: watch::Sender<Map>,
     pub(super) stale: Arc<Notify>,
-    /// A request may come from a runtime that ends earlier than the client's.
+    /// The runtime of a request may end before the client's.
     runtime: Handle,
     lost: mpsc::UnboundedSender<Arc<Host>>,
 }
@@ -53,7 +53,6 @@ impl Cluster {
                 Some(host) => self.importing(host, until).await?,
                 None => Some(self.owner(slot, until).await?),
             };
-            // The map names another server.
             let Some((server, wire)) = found else { continue };
             let from = Arc::clone(&wire.host);
             let chosen = Chosen { wire, asks: asking.is_some(), until };
@@ -61,7 +60,7 @@ impl Cluster {
                 Ok(answer) => return Ok(answer),
                 Err(failure) => failure,
             };
-            // Neither kind of failure carried the request out.
+            // The request was not carried out.
             match &failure.again {
                 Some(Again::Moved(host)) => self.moved(slot, &Host::named(host, &from)?),
                 Some(Again::Ask(host)) => asks = Some(Host::named(host, &from)?),
@@ -79,7 +78,7 @@ impl Cluster {
         }
     }
 
-    /// `None` if the map drops this server during the wait.
+    /// `None`: the map drops this server during the wait.
     async fn importing(&self, host: &Host, until: Instant) -> Result<Option<(Arc<Server>, Wire)>> {
         let server = self.server(host);
         match timeout_at(until, server.up()).await {
@@ -137,7 +136,7 @@ impl Cluster {
         self.stale.notify_one();
     }
 
-    /// `all`: a server that has none of the slots is not needed any more.
+    /// `all`: servers without any of the slots are not needed.
     pub(super) fn apply(&self, ranges: &[Range], all: bool) {
         let now = self.setup.clock.now();
         let mut gone = Vec::new();
@@ -227,7 +226,6 @@ mod tests {
         assert_eq!(ports, [2]);
     }
 
-    /// Otherwise the connection would end with that runtime, without another dial.
     #[test]
     fn a_server_that_a_request_has_learnt_of_is_dialled_on_the_clients_runtime() {
         let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

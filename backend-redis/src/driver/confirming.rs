@@ -1,5 +1,5 @@
-//! A separate connection for confirmations by replicas: `WAIT` blocks its connection (QUEUE-CONFIRM-APART),
-//! and covers only the writes of its own connection.
+//! A separate connection for confirmations by replicas, because `WAIT` blocks its connection and covers only
+//! its writes (QUEUE-CONFIRM-APART).
 
 use std::time::Duration;
 
@@ -33,7 +33,6 @@ pub(crate) struct Burst {
 }
 
 impl ConfirmingConnection {
-    /// No answer takes longer than `bound`.
     pub(crate) async fn dial(settings: &Settings, clock: &Clock, bound: Duration) -> Result<Self> {
         let failed = |failure: Failure| only_unavailable(failure.error);
         let (host, mut connection) = reach(settings, within(bound), bound).await.map_err(failed)?;
@@ -47,8 +46,7 @@ impl ConfirmingConnection {
         self.run_id.as_deref()
     }
 
-    /// Sends scripts and a `WAIT` as one burst, so that no script comes after the `WAIT`, which also covers
-    /// earlier scripts on this connection. No answer takes longer than `wait` and `bound`.
+    /// Sends scripts and a `WAIT` as one burst. No answer takes longer than `wait` and `bound`.
     ///
     /// # Errors
     /// The error of the connection, which is unusable then; `Forbidden` naming `WAIT`.
@@ -94,7 +92,7 @@ impl ConfirmingConnection {
     }
 }
 
-/// A renewal without an answer does no harm: only the confirmation is missing.
+/// Only the confirmation is missing.
 fn only_unavailable(error: Error) -> Error {
     error.of_harmless("no answer to a confirmation")
 }

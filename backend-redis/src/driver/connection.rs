@@ -28,7 +28,7 @@ const OWN: [&str; 8] =
 pub(super) struct Server {
     pub(super) clock: Clock,
     pub(super) link: Arc<watch::Sender<Link>>,
-    // The Sentinels name the host, if there are any.
+    // With Sentinels, these name the host.
     address: String,
     inbox: String,
     life: String,
@@ -56,7 +56,7 @@ impl Server {
     fn new(setup: Setup) -> (Self, Dialler) {
         let link = Arc::new(watch::Sender::new(Link::Down(closed())));
         let Setup { settings, clock, .. } = &setup;
-        // An unanswered renewal takes this long, and another one then has time on a new connection.
+        // An unanswered renewal takes this long, and leaves time for another one on a new connection.
         let patience = settings.request_timeout.min(renewal_period(settings.ttl));
         let server = Self {
             clock: clock.clone(),
@@ -114,13 +114,12 @@ impl Server {
         self.link.send_replace(Link::Closed);
     }
 
-    /// Returns also when the request was sent: a proof by the reply counts from there. `within` is the time
-    /// that the call had at its start, of which redirections may have used most. It decides whether the
-    /// server counts as silent.
+    /// Also returns when the request was sent: a proof by the reply counts from there. `within`: the time
+    /// that the call had at its start, which decides whether the server counts as silent.
     ///
     /// # Errors
-    /// `Unavailable` if the request was certainly not carried out, `OutcomeUnknown` if it may have been,
-    /// `Closed`, or the server's error.
+    /// `Unavailable` if the request was not carried out, `OutcomeUnknown` if it may have been, `Closed`, or
+    /// the server's error.
     pub(super) async fn request(
         &self,
         request: Request<'_>,
@@ -168,7 +167,7 @@ impl Server {
                 Err(failure) => failure,
             };
             if let (Some(Again::WithText), Some(call)) = (&failure.again, script.take()) {
-                // A flushed or a new server. With the text, the request needs no third trip.
+                // A flushed or a new server. With the text, no third trip is needed.
                 command = Cow::Owned(by_text(call, &self.life));
                 sent = self.clock.now();
                 self.silence.end(sent);
@@ -185,7 +184,7 @@ impl Server {
         }
     }
 
-    /// With the reason of the failed dial: waiting does not help if the server is a replica now.
+    /// With the reason of the failed dial: waiting is useless if the server is a replica now.
     pub(super) fn not_connected(&self) -> Error {
         Error::new(ErrorKind::Unavailable, "not connected").because_of(self.link.borrow().why())
     }
@@ -208,11 +207,9 @@ impl Server {
 
 pub(super) enum Request<'a> {
     Script(&'a Call),
-    /// The name is for errors and metrics.
     Command(&'static str, &'a Cmd),
 }
 
-/// A cluster's map names this connection.
 pub(super) struct Chosen {
     pub(super) wire: Wire,
     /// The slot is being moved to this server.

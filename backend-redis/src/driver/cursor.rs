@@ -1,5 +1,3 @@
-//! A position of a walk over all keys, across servers.
-
 use std::fmt;
 
 use crate::config::Host;

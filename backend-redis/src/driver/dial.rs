@@ -1,5 +1,3 @@
-//! Dialling: from a host name to a connection that may be used.
-
 use std::convert::Infallible;
 use std::io;
 use std::sync::{Arc, Weak};
@@ -22,30 +20,26 @@ use super::switches::Word;
 use crate::config::{Host, Sentinels, Servers, Settings};
 use crate::error::{Answer, Failure, closed, from_redis};
 
-/// The number of requests that may wait to be written: an acquisition must not wait for a burst of renewals.
+/// The most requests that wait to be written: an acquisition must not wait for a burst of renewals.
 const BUFFER: usize = 4096;
 
-/// Receives each message and its channel, on the connection's task: it must not block.
+/// Called on the connection's task with each message and its channel: it must not block.
 pub(crate) type OnMessage = Arc<dyn Fn(&[u8], &[u8]) + Send + Sync>;
 
-/// The settings of all connections of a client.
 #[derive(Clone)]
 pub(crate) struct Setup {
     pub(crate) settings: Settings,
     pub(crate) clock: Clock,
     pub(crate) on_message: OnMessage,
-    /// Notified each time that a broken connection is replaced.
     pub(crate) reconnected: Arc<Notify>,
 }
 
 impl Setup {
-    /// Returns the setup of one server of the cluster.
     pub(super) fn of_shard(&self, host: &Host) -> Self {
         Self { settings: self.settings.of_shard(host.clone()), ..self.clone() }
     }
 }
 
-/// Makes connections, again and again.
 pub(super) struct Dialler {
     pub(super) setup: Setup,
     pub(super) incarnation: Arc<Incarnation>,
@@ -54,11 +48,8 @@ pub(super) struct Dialler {
 }
 
 impl Dialler {
-    /// Dials whenever the connection is down, until the driver is closed or dropped. This is the task of the
-    /// driver.
     pub(super) async fn keep_dialling(self, mut link: watch::Receiver<Link>, log: LinkLog) {
         let mut generation = 0;
-        // A server that was never dialled has lost no connection.
         let mut was_up = matches!(*link.borrow(), Link::Up(_));
         loop {
             let down = link.wait_for(|link| !matches!(link, Link::Up(_))).await;
@@ -87,8 +78,8 @@ impl Dialler {
         }
     }
 
-    /// Tries until a connection exists; `None` once the driver is closed or dropped. Returns also the count of
-    /// the Sentinels' announcements that it knew.
+    /// `None`: the driver is closed or dropped. Also returns the count of the Sentinels' announcements that
+    /// it knew.
     async fn redial(
         &self,
         generation: u64,
@@ -96,14 +87,13 @@ impl Dialler {
         log: &LinkLog,
     ) -> Option<(Wire, u64)> {
         let mut pauses = Backoff::new(Pauses::RECONNECT);
-        // After an unanswered renewal a third of the TTL remains. One attempt that hangs must not take all of
-        // it.
+        // After an unanswered renewal a third of the TTL remains, and one attempt must not take all of it.
         let mut bound = renewal_period(self.setup.settings.ttl) / 2;
         loop {
             let asked = self.word.count();
             let attempt = async {
-                // The pause comes before the first attempt too, because all clients of a server lose their
-                // connections at the same time.
+                // Before the first attempt too, because all clients of a server lose their connections at
+                // once.
                 tokio::time::sleep(pauses.next()).await;
                 self.dial(generation, bound).await
             };
@@ -116,7 +106,7 @@ impl Dialler {
                 Err(failure) => failure,
             };
             tracing::debug!(host = log.host(), error = %failure.error, "not reconnected yet");
-            // A request that gives up during this reports the reason. No task waits for this change.
+            // The reason for requests that give up now. No task waits for this change.
             self.link.upgrade()?.send_if_modified(|link| {
                 if let Link::Down(why) = link {
                     *why = failure.error;
@@ -141,7 +131,6 @@ impl Dialler {
         Ok((Wire { generation, host: Arc::new(host), connection }, eviction))
     }
 
-    /// Handles the server's pushes: messages, and the end of the connection.
     fn on_push(
         &self,
         generation: u64,
@@ -166,8 +155,7 @@ impl Dialler {
     }
 }
 
-/// Connects to the server with the locks, and returns also its host. Neither the search for the host nor the
-/// connection takes longer than `bound`.
+/// Neither the search for the host nor the connection takes longer than `bound`.
 pub(super) async fn reach(
     settings: &Settings,
     config: AsyncConnectionConfig,
@@ -179,7 +167,7 @@ pub(super) async fn reach(
         // A client of a cluster dials each server separately.
         Servers::Cluster(hosts) => hosts[0].clone(),
     };
-    // The client asks for it each time, because a login may change.
+    // Asked each time, because a login may change.
     let given = settings.logins.now(settings.request_timeout).await.map_err(Failure::said)?;
     let login = login(given, settings.database);
     let connecting = connect(&host, &login, &settings.transport, config);
@@ -197,7 +185,7 @@ pub(super) async fn reach(
 }
 
 impl Servers {
-    /// Marks the failure of a server that Sentinels have named: they may name another one soon.
+    /// Sentinels may soon name another server than the failed one.
     pub(super) fn named_it(&self, host: &Host, failure: Failure) -> Failure {
         let Servers::Watched(Sentinels { service, .. }) = self else { return failure };
         let what = format!("{host}, which the Sentinels name as the master of {service:?}");
@@ -210,7 +198,6 @@ impl Servers {
 }
 
 impl Failure {
-    /// Adds the server's name: a cluster has several servers.
     fn of_cluster(self, servers: &Servers) -> Self {
         let Servers::Shard(host) = servers else { return self };
         let what = format!("{host}, a server of the cluster");

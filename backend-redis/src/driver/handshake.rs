@@ -1,5 +1,3 @@
-//! The checks of a new connection before it is used: the server, the scripts, the inbox, the permissions.
-
 use std::collections::HashMap;
 
 use latchwork_core::{Error, ErrorKind, Eviction};
@@ -14,11 +12,10 @@ use crate::error::{Again, Answer, Failure, from_redis};
 use crate::layout::life;
 use crate::scripts;
 
-/// The number of hash tags that are tried to find a slot of the server.
+/// The hash tags that are tried to find a slot of the server.
 const TAGS: usize = 100_000;
 
-/// Prepares and checks a connection, the `first` of its driver or a later one. Returns the server's run id, and
-/// whether the server evicts locks.
+/// `first`: the driver's first connection. Returns the run id, and whether the server evicts locks.
 pub(super) async fn handshake(
     connection: &mut MultiplexedConnection,
     settings: &Settings,
@@ -26,7 +23,7 @@ pub(super) async fn handshake(
 ) -> Answer<(Option<String>, Eviction)> {
     set_name(connection, settings).await;
     let info = read_info(connection, first || settings.strict).await?;
-    // Before any write: a replica refuses that without a reason.
+    // Before any write, which a replica refuses without a reason.
     let eviction = judge(connection, info.as_deref(), settings, settings.strict).await?;
     load_missing(connection).await.map_err(unsent)?;
     // The answer comes after the server's Subscribe push: from then on no message is lost.
@@ -43,8 +40,7 @@ pub(super) async fn handshake(
     Ok((info.as_deref().and_then(info::run_id), eviction))
 }
 
-/// Prepares and checks a connection for confirmations: it renews nodes, and receives no messages. Returns the
-/// server's run id.
+/// A connection for confirmations renews nodes, and receives no messages. Returns the run id.
 pub(super) async fn handshake_to_confirm(
     connection: &mut MultiplexedConnection,
     settings: &Settings,
@@ -56,7 +52,7 @@ pub(super) async fn handshake_to_confirm(
     Ok(info.as_deref().and_then(info::run_id))
 }
 
-/// Judges a server by its INFO. If INFO is forbidden, it uses the role in the answer to HELLO.
+/// By INFO or, if that is forbidden, by the role in the answer to HELLO.
 async fn judge(
     connection: &mut MultiplexedConnection,
     info: Option<&str>,
@@ -93,9 +89,8 @@ fn unsent(error: redis::RedisError) -> Failure {
     from_redis(error, false)
 }
 
-/// Reads INFO; `None` if the server forbids it. A complete INFO costs the server as much as twenty joins,
-/// mostly for its memory section. So a later connection reads two sections. (Redis 6.2 accepts one in a
-/// request.)
+/// `None`: INFO is forbidden. A complete INFO costs the server as much as twenty joins, mostly for its memory
+/// section, so a later connection reads two sections. (Redis 6.2 accepts one in a request.)
 async fn read_info(connection: &mut MultiplexedConnection, whole: bool) -> Answer<Option<String>> {
     let sections: &[Option<&str>] = if whole { &[None] } else { &[Some("server"), Some("replication")] };
     let mut info = Some(String::new());
@@ -109,9 +104,8 @@ async fn read_info(connection: &mut MultiplexedConnection, whole: bool) -> Answe
     Ok(info)
 }
 
-/// Loads the scripts of every hold, so that no join, leave or renewal needs a second trip. Other missing
-/// scripts are sent with their first call. The server normally has all of them, and then this is one small
-/// request.
+/// Loads the scripts of every hold, so that no join, leave or renewal needs a second trip. Others are sent
+/// with their first call.
 async fn load_missing(connection: &mut MultiplexedConnection) -> RedisResult<()> {
     let mut exists = redis::cmd("SCRIPT");
     exists.arg("EXISTS");
@@ -125,8 +119,8 @@ async fn load_missing(connection: &mut MultiplexedConnection) -> RedisResult<()>
     Ok(())
 }
 
-/// Uses every command of the scripts once. The first connection tests both ways of a call, by hash and by text.
-/// On a later one, one way shows whether keys and channels are still allowed.
+/// Uses every command of the scripts once. The first connection tests both ways of a call, by hash and by
+/// text, a later one only one way, to check keys and channels.
 async fn selftest(connection: &mut MultiplexedConnection, settings: &Settings, first: bool) -> Answer<()> {
     let Some(tag) = scratch_tag(connection, settings).await? else { return Ok(()) };
     let call = scripts::selftest(settings.scratch_keys(&tag), &settings.inbox);
@@ -134,7 +128,7 @@ async fn selftest(connection: &mut MultiplexedConnection, settings: &Settings, f
     for (how, command) in [("EVALSHA", by_hash(&call, &life)), ("EVAL", by_text(&call, &life))] {
         let answer = connection.req_packed_command(&command).await.and_then(Value::extract_error);
         let answer = match answer.map_err(unsent) {
-            // The call of an unknown script is allowed, and the test needs no more.
+            // The call of an unknown script is allowed: enough for the test.
             Err(failure) if failure.again == Some(Again::WithText) && how == "EVALSHA" => continue,
             answer => answer.map_err(|failure| name_forbidden(failure, how))?,
         };
@@ -149,7 +143,7 @@ async fn selftest(connection: &mut MultiplexedConnection, settings: &Settings, f
     Ok(())
 }
 
-/// Returns a hash tag whose slot this server has; `None` for a server of a cluster without slots.
+/// A hash tag whose slot this server has. `None`: it has no slots.
 async fn scratch_tag(connection: &mut MultiplexedConnection, settings: &Settings) -> Answer<Option<String>> {
     let client = &settings.scratch.1;
     let Servers::Shard(host) = &settings.servers else { return Ok(Some(client.clone())) };
@@ -167,12 +161,10 @@ async fn scratch_tag(connection: &mut MultiplexedConnection, settings: &Settings
     Ok(tags.find(|tag| has(slots::slot_of(tag.as_bytes()))))
 }
 
-/// Returns whether the server does not have the command, for example by `rename-command`.
 fn is_unknown_command(error: &redis::RedisError) -> bool {
     error.code() == Some("ERR") && error.detail().is_some_and(|words| words.starts_with("unknown command"))
 }
 
-/// Puts the name of a command that the server does not have into the error.
 fn name_missing(failure: Failure, command: &str) -> Failure {
     if failure.error.kind() != ErrorKind::Misconfigured {
         return failure;
@@ -181,7 +173,6 @@ fn name_missing(failure: Failure, command: &str) -> Failure {
     Failure { error: Error::new(ErrorKind::Misconfigured, what).because(failure.error), ..failure }
 }
 
-/// Puts the forbidden command's name into the error.
 fn name_forbidden(failure: Failure, command: &str) -> Failure {
     if failure.error.kind() != ErrorKind::Forbidden {
         return failure;

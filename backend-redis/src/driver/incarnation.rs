@@ -10,7 +10,6 @@ use crate::config::NAME;
 #[derive(Debug)]
 pub(super) struct Incarnation {
     run_id: Mutex<Option<String>>,
-    // The current server has reported it.
     said: AtomicBool,
     since: AtomicU64,
 }
@@ -21,12 +20,11 @@ impl Incarnation {
         Self { run_id: Mutex::new(None), said: AtomicBool::new(false), since }
     }
 
-    /// `Moment::PAST` for the client's first server.
     pub(super) fn since(&self) -> Moment {
         Moment::from_nanos(self.since.load(Ordering::Acquire))
     }
 
-    /// A connection without a run id counts as the same.
+    /// Without a run id, the server counts as the same.
     pub(super) fn is(&self, run_id: Option<&str>) -> bool {
         match (self.run_id.lock().as_deref(), run_id) {
             (Some(present), Some(run_id)) => present == run_id,
@@ -34,13 +32,12 @@ impl Incarnation {
         }
     }
 
-    /// `None` if the server does not report it.
     pub(super) fn run_id(&self) -> Option<String> {
         let known = self.run_id.lock();
         known.clone().filter(|_| self.said.load(Ordering::Acquire))
     }
 
-    /// Before the first request on the connection. Without a run id the server counts as the same.
+    /// Called before the first request on the connection.
     pub(super) fn met(&self, host: &str, run_id: Option<String>, now: Moment) {
         let mut known = self.run_id.lock();
         self.said.store(run_id.is_some(), Ordering::Release);

@@ -5,7 +5,7 @@ use latchwork_core::{Error, ErrorKind, Eviction, Result};
 /// The oldest version with all commands of the scripts.
 const OLDEST: (u32, u32) = (6, 2);
 
-/// Returns whether the server evicts locks under memory pressure. `info`: `None` if INFO is forbidden.
+/// Whether the server evicts locks under memory pressure. `info`: `None` if INFO is forbidden.
 ///
 /// # Errors
 /// `Misconfigured` for a version that is too old, a node of a cluster, a Sentinel, or a replica. If `strict`,

@@ -43,7 +43,7 @@ impl Link {
     }
 }
 
-/// A newer one stays up.
+/// A newer connection stays up.
 pub(super) fn take_down(link: &watch::Sender<Link>, generation: u64, why: &Error) {
     take_down_if(link, why, |wire| wire.generation == generation);
 }
@@ -66,7 +66,7 @@ pub(super) struct Wire {
 }
 
 impl Wire {
-    /// The client crate keeps the bound: a timer here would be a second one.
+    /// The client crate keeps the bound.
     pub(super) async fn answer(&mut self, command: &Cmd, asks: bool, until: Instant) -> Answer<Value> {
         self.connection.set_response_timeout(until.saturating_duration_since(Instant::now()));
         let answer = match asks {
@@ -104,7 +104,7 @@ impl LiveConnection {
     /// Cancel-safe.
     pub(crate) async fn ended(&mut self) {
         let generation = self.generation;
-        // The driver itself has ended.
+        // An error: the driver itself has ended.
         let _ = self.link.wait_for(|link| !link.is_up(generation)).await;
     }
 }
@@ -112,9 +112,9 @@ impl LiveConnection {
 pub(crate) struct Losses(pub(super) watch::Receiver<Link>);
 
 impl Losses {
-    /// Waits for a connection, and then for its loss; `None` once the driver is closed or dropped.
+    /// Waits for a connection, and then for its loss. `None`: the driver is closed or dropped.
     ///
-    /// Not cancel-safe: a loss between two calls may be missed, so the calling task does no other work.
+    /// Not cancel-safe: a loss between two calls may be missed.
     pub(crate) async fn next(&mut self) -> Option<()> {
         self.0.wait_for(|link| !matches!(link, Link::Down(_))).await.ok()?;
         let closed = self.0.wait_for(|link| !matches!(link, Link::Up(_))).await.ok()?;

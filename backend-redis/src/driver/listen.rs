@@ -21,7 +21,7 @@ impl Server {
         LiveConnection { link, generation: wire.generation, host }
     }
 
-    /// With `listen` false it unsubscribes. After the answer no message is lost while the connection is up.
+    /// Unsubscribes if `listen` is false. After the answer no message is lost while the connection is up.
     pub(super) async fn listen(
         &self,
         on: &LiveConnection,

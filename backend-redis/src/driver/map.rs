@@ -51,7 +51,7 @@ impl Map {
         self.owners[usize::from(slot)].as_ref().map_or(Moment::PAST, |owner| owner.since)
     }
 
-    /// Returns whether that is a change.
+    /// Returns whether this changed the owner.
     pub(super) fn set(&mut self, slots: RangeInclusive<u16>, host: &Host, now: Moment) -> bool {
         let Some((host, _)) = self.servers.get_key_value(host) else { return false };
         let mut changed = false;
@@ -67,7 +67,6 @@ impl Map {
         changed
     }
 
-    /// A server in use may be about to get its first slot.
     pub(super) fn without_slots(&mut self) -> Vec<Arc<Server>> {
         let used: BTreeSet<_> = self.owners.iter().flatten().map(|owner| Arc::clone(&owner.host)).collect();
         let mut gone = Vec::new();

@@ -39,10 +39,9 @@ pub(super) async fn connect(
         return over(stream?, login, config).await;
     }
     let stream = TcpStream::connect((host.name.as_str(), host.port)).await?;
-    // Small requests must not wait for the answers to others.
     stream.set_nodelay(true)?;
-    // With a long TTL the connection is silent for minutes: a middlebox must not drop it, and the client must
-    // notice a dropped one.
+    // A middlebox must not drop a connection that is silent for minutes, as with a long TTL, and the client
+    // must notice a drop.
     let probes = TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE / 6);
     SockRef::from(&stream).set_tcp_keepalive(&probes)?;
     over(transport.secure(stream, &host.name).await?, login, config).await

@@ -1,5 +1,5 @@
-//! Reads the map of a cluster: at the start from the first host that answers, and later from most masters,
-//! because a master that is cut off answers with an old map.
+//! Reads the map of a cluster: at the start from the first host that answers, later from most masters,
+//! because a master that is cut off has an old map.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -24,7 +24,6 @@ use crate::config::{Host, NAME, Settings, share_of};
 use crate::error::{Answer, Failure, from_redis};
 use crate::scripts::Reply;
 
-/// The pause while all servers are up.
 const CALM: Duration = Duration::from_secs(10);
 /// Requests within this time share one answer.
 const TOGETHER: Duration = Duration::from_millis(20);
@@ -52,7 +51,7 @@ pub(super) async fn connect(
                     map.server_or(master, || Arc::new(server));
                 });
             }
-            // A shard that is down does not prevent the use of the others. A refusal concerns all.
+            // A shard that is down does not prevent the use of the others.
             Err(failure) if failure.is_replica || failure.error.kind() == ErrorKind::Unavailable => {
                 seen::shard_down(NAME, &master.to_string(), &failure.error);
                 refused = Some(failure);
@@ -124,7 +123,7 @@ async fn asked(settings: &Settings, host: &Host, bound: Duration) -> Answer<Vec<
     whole(reply(said), host).map_err(Failure::said)
 }
 
-/// With all slots: a server that was emptied, or has left the cluster, knows none.
+/// A server that was emptied, or has left the cluster, does not know all slots.
 fn whole(said: Reply, host: &Host) -> Result<Vec<Range>> {
     let mut known = ranges(said, host)?;
     // Servers list ranges in different orders.
@@ -163,7 +162,7 @@ async fn keep_fresh(cluster: Weak<Cluster>, stale: Arc<Notify>, seeds: Arc<[Host
     }
 }
 
-/// Asks most servers, and otherwise the configured hosts.
+/// Asks most servers, otherwise the configured hosts.
 async fn fresh(cluster: &Cluster, seeds: &[Host]) -> Result<Vec<Range>> {
     let bound = cluster.setup.settings.request_timeout.min(renewal_period(cluster.setup.settings.ttl)) / 2;
     let servers: Vec<_> =
@@ -184,8 +183,8 @@ async fn fresh(cluster: &Cluster, seeds: &[Host]) -> Result<Vec<Range>> {
     }
 }
 
-/// The answer of more than half of the `asked` servers, when it is known. Otherwise the most frequent answer,
-/// of equally frequent ones the earliest; if all fail, the last error.
+/// The answer of more than half of the `asked` servers, otherwise the earliest of the most frequent answers;
+/// if all fail, the last error.
 async fn agreed<T: PartialEq>(
     asked: usize,
     mut answers: impl Stream<Item = Result<T>> + Unpin,

@@ -35,7 +35,7 @@ enum Route {
 /// Ends when the driver is closed or dropped.
 pub(crate) type Lost = BoxStream<'static, Place>;
 
-/// The server at this host; the only server, or the host is unknown.
+/// `None`: the only server, or an unknown host.
 pub(crate) type Place = Option<Arc<Host>>;
 
 pub(crate) fn by_server<T>(
@@ -50,7 +50,6 @@ pub(crate) fn by_server<T>(
 }
 
 impl Driver {
-    /// Returns also the losses of connections, and whether a server evicts locks.
     pub(crate) async fn connect(setup: Setup) -> Answer<(Self, Lost, Eviction)> {
         let watched = matches!(setup.settings.servers, Servers::Watched(_));
         Ok(match setup.settings.servers.clone() {
@@ -78,11 +77,11 @@ impl Driver {
         }
     }
 
-    /// Returns also when the script was sent: a proof by the reply counts from there.
+    /// Also returns when the script was sent: a proof by the reply counts from there.
     ///
     /// # Errors
-    /// `Unavailable` if the script was certainly not carried out, `OutcomeUnknown` if it may have been,
-    /// `Closed`, or the server's error.
+    /// `Unavailable` if the script was not carried out, `OutcomeUnknown` if it may have been, `Closed`, or
+    /// the server's error.
     pub(crate) async fn run(&self, call: &Call, within: Duration) -> Result<(Moment, Reply)> {
         match &self.route {
             Route::One(server) => Ok(server.request(Request::Script(call), None, within).await?),
@@ -134,7 +133,7 @@ impl Driver {
         from.host.clone().map(Arc::new)
     }
 
-    /// When the server of these keys was met first; `Moment::PAST` for the first server.
+    /// When the server of these keys was first met; `Moment::PAST` for the first server.
     pub(crate) fn incarnation_since(&self, key: &str) -> Moment {
         match &self.route {
             Route::One(server) => server.incarnation.since(),
@@ -156,11 +155,10 @@ impl Driver {
         }
     }
 
-    /// Of the current or else the last connections; `None` if a server does not report its run id. The client
-    /// sends no request to a server before it knows its run id.
+    /// Of the current or last connections. `None`: a server does not report its run id.
     pub(crate) fn run_id(&self) -> Option<String> {
         let ids = self.servers().iter().map(|server| server.incarnation.run_id()).collect::<Option<Vec<_>>>();
-        // All clients have the same result, independent of the names by which they reach the servers.
+        // The result does not depend on the names by which a client reaches the servers.
         let mut ids = ids?;
         ids.sort_unstable();
         Some(ids.join("+"))
@@ -197,7 +195,7 @@ impl Driver {
             Route::Cluster(cluster) => {
                 let found = cluster.map.borrow().server_or_first(from.host.as_ref());
                 let Some((host, server)) = found else { return Ok((None, Vec::new())) };
-                // If this server has left, the walk begins again at the first: any server may have its slots.
+                // If this server has left, the walk begins again: any server may have its slots.
                 let begun = from.host.as_ref().is_none_or(|from| *from == *host);
                 let command = if begun { command } else { by_pattern(0, pattern, count) };
                 let (next, keys) = scanned(server.ask("SCAN", &command, within).await?)?;
@@ -225,7 +223,6 @@ impl Driver {
         }
     }
 
-    /// With `listen` false it unsubscribes. After the answer no message is lost while the connection is up.
     pub(crate) async fn listen(
         &self,
         on: &LiveConnection,
@@ -254,7 +251,7 @@ impl Driver {
         }
     }
 
-    /// All keys of one script must be in one slot: `tag`. On one server all are in one group.
+    /// All keys of one script must be in one slot: `tag`.
     pub(crate) fn by_slot<T>(
         &self,
         all: impl IntoIterator<Item = T>,

@@ -1,5 +1,4 @@
-//! Finds the master of a service by its Sentinels: `docs/protocol/redis-sentinel.md` has the steps and the
-//! reasons.
+//! Finds the master of a service by its Sentinels (`docs/protocol/redis-sentinel.md`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +14,7 @@ use super::open::{connect, login, within};
 use crate::config::{Host, Sentinels, share_of};
 use crate::error::{Answer, Failure, from_redis, timed_out};
 
-/// A Sentinel may name a replaced master for this time. Sentinels exchange their knowledge every 2 s.
+/// How long a Sentinel may name a replaced master. Sentinels exchange their knowledge every 2 s.
 const BEHIND: Duration = Duration::from_secs(10);
 /// The time of the other Sentinels after the first answer.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -83,7 +82,6 @@ pub(super) fn named_by_most<'a>(votes: &'a [Option<Host>], replaced: &[Host]) ->
     (for_it * 2 > votes.len() && !replaced.contains(master)).then_some(master)
 }
 
-/// Counts the Sentinels that name a host.
 fn named_by_some<'a>(votes: &'a [Option<Host>], replaced: &[Host]) -> Option<&'a Host> {
     let votes = || votes.iter().flatten();
     let backed = |master: &Host| votes().filter(|vote| *vote == master).count();
@@ -100,7 +98,7 @@ pub(super) type OnPush = Arc<dyn Fn(PushInfo) + Send + Sync>;
 
 pub(super) const SWITCH: &str = "+switch-master";
 
-/// Returns the replaced master and the new one, if the message is about this service.
+/// The replaced master and the new one, if the message is about this service.
 pub(super) fn switched(message: &[u8], service: &str) -> Option<[Host; 2]> {
     let text = std::str::from_utf8(message).ok()?;
     let mut words = text.strip_prefix(service)?.strip_prefix(' ')?.split(' ');
@@ -156,7 +154,7 @@ async fn ask_at(
     }
 }
 
-/// `None` if the Sentinel watches no such service.
+/// `None`: the Sentinel watches no such service.
 pub(super) async fn named(
     connection: &mut MultiplexedConnection,
     service: &str,
@@ -218,7 +216,7 @@ mod tests {
     #[test]
     fn master_is_the_host_that_most_sentinels_name() {
         for (said, replaced, most, some) in [
-            // One Sentinel is left with an old master.
+            // One Sentinel has only an old master.
             ("onn", None, Some('n'), Some('n')),
             ("o-n", None, None, Some('o')),
             ("on", None, None, Some('o')),
@@ -226,11 +224,10 @@ mod tests {
             ("---", None, None, None),
             ("n", None, Some('n'), Some('n')),
             ("xoonn", None, None, Some('o')),
-            // One Sentinel knows of a failover, and this client has heard of it.
+            // One Sentinel and this client know of a failover.
             ("noo", Some('o'), None, Some('n')),
             ("-oo", Some('o'), None, Some('o')),
             ("nno", Some('o'), Some('n'), Some('n')),
-            // All Sentinels name a replaced master.
             ("ooo", Some('o'), None, Some('o')),
         ] {
             let (votes, replaced) = (votes(said), Vec::from_iter(replaced.map(host)));

@@ -8,7 +8,7 @@ use latchwork_core::Moment;
 #[derive(Debug)]
 pub(super) struct Silence {
     pub(super) patience: Duration,
-    // When the first request since the last answer that timed out was sent.
+    // The send of the first request that timed out since the last answer.
     since: AtomicU64,
     answered: AtomicU64,
 }

@@ -1,14 +1,10 @@
-//! The slots of keys, and the servers of slots.
-
 use latchwork_core::{Error, ErrorKind, Result};
 
 use crate::config::Host;
 use crate::scripts::{Call, Reply};
 
-/// The number of slots of a cluster.
 pub(super) const SLOTS: usize = 16_384;
 
-/// Returns the slot of a key, or of any text that begins with the key's hash tag.
 pub(super) fn slot_of(key: &[u8]) -> u16 {
     let tag = key.iter().position(|byte| *byte == b'{').and_then(|open| {
         let tag = &key[open + 1..];
@@ -18,7 +14,6 @@ pub(super) fn slot_of(key: &[u8]) -> u16 {
     crc16(tag.unwrap_or(key)) % SLOTS as u16
 }
 
-/// Returns the slot of a script's keys, which all have the same.
 pub(super) fn slot_of_call(call: &Call) -> u16 {
     call.keys.iter().next().map_or(0, slot_of)
 }
@@ -33,7 +28,6 @@ fn crc16(bytes: &[u8]) -> u16 {
     })
 }
 
-/// Consecutive slots, and their master.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Range {
     pub(super) first: u16,
@@ -72,7 +66,7 @@ fn range_of(range: Reply, asked: &Host) -> Option<Range> {
     Some(Range { first, last, master: asked.beside(&name, u16::try_from(port).ok()?) })
 }
 
-/// Returns the IP address in the metadata of a server: names and values in turns.
+/// The IP address in the metadata of a server: names and values in turns.
 fn address(metadata: Option<Reply>) -> Option<String> {
     let Reply::List(metadata) = metadata? else { return None };
     let mut parts = metadata.into_iter();
@@ -90,7 +84,6 @@ mod tests {
 
     #[test]
     fn a_key_has_the_slot_of_its_tag() {
-        // The answers of `CLUSTER KEYSLOT`.
         for (key, slot) in [("123456789", 12_739), ("foo", 12_182), ("{}x", 10_595), ("a{foo}b", 12_182)] {
             assert_eq!(slot_of(key.as_bytes()), slot, "{key}");
         }

@@ -1,5 +1,3 @@
-//! Deletes all keys of a namespace.
-
 use futures_util::future::try_join_all;
 use latchwork_core::{Result, encode};
 use redis::RedisResult;
@@ -12,10 +10,9 @@ use super::refresh::masters;
 use crate::config::{Servers, Settings};
 use crate::error::from_redis;
 
-/// One request is small, so that other requests do not wait for long.
+/// Small, so that other requests do not wait long.
 const AT_ONCE: usize = 500;
 
-/// Returns the number of deleted keys.
 pub(crate) async fn sweep(settings: &Settings, namespace: &str) -> Result<usize> {
     settings.transport.prepare().await?;
     let servers = match &settings.servers {
@@ -25,7 +22,7 @@ pub(crate) async fn sweep(settings: &Settings, namespace: &str) -> Result<usize>
         }
         Servers::One(_) | Servers::Watched(_) | Servers::Shard(_) => vec![settings.clone()],
     };
-    // An encoded namespace has no character with a meaning in patterns.
+    // An encoded namespace has no special character of patterns.
     let pattern = format!("{}:*", encode(namespace));
     let deleted = try_join_all(servers.iter().map(|server| of_server(server, &pattern))).await?;
     Ok(deleted.into_iter().sum())

@@ -1,5 +1,5 @@
-//! Gives up the connection to a master when Sentinels announce another one, because a demoted master
-//! considers itself a master until a Sentinel reaches it.
+//! Gives up the connection to a master when Sentinels announce another one: a demoted master considers itself
+//! a master until a Sentinel reaches it.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -53,8 +53,8 @@ pub(super) struct Followed {
 
 impl Followed {
     fn leads(&self, master: &Host) {
-        // In this order: a connection is published under the link's lock, if the last announcement allows it
-        // then.
+        // In this order: a connection is published under the link's lock, if the last announcement then
+        // allows it.
         self.word.hear(master);
         if let Some(link) = self.link.upgrade() {
             take_down_if(&link, &elsewhere(master), |wire| *wire.host != *master);
@@ -75,13 +75,13 @@ pub(super) async fn follow(sentinels: Sentinels, bound: Duration, followed: Foll
 
 #[derive(Clone)]
 enum Voice {
-    /// The connection may have broken since.
+    /// The connection may have broken.
     Unheard,
     Gone,
     Names(Host),
 }
 
-/// A single Sentinel may be left with an old master.
+/// Listens to all Sentinels, because a single one may have only an old master.
 struct Listener {
     sentinels: Sentinels,
     bound: Duration,
@@ -96,8 +96,8 @@ impl Listener {
         self.followed.leads(&new);
     }
 
-    /// A Sentinel that has started with an old file may name an old master, so the answer counts if more than
-    /// half of the reachable Sentinels agree.
+    /// More than half of the reachable Sentinels must agree, because one that has started with an old file
+    /// may name an old master.
     fn names(&self, place: usize, master: Host) {
         let mut voices = self.voices.lock();
         voices[place] = Voice::Names(master);
@@ -126,8 +126,7 @@ impl Listener {
         }
     }
 
-    /// Until the connection ends, or an answer misses the bound: a silent Sentinel announces no master
-    /// either. Returns whether it was reached.
+    /// Until the connection ends or an answer is late. Returns whether the Sentinel was reached.
     async fn listen(self: &Arc<Self>, place: usize) -> bool {
         let ended = Arc::new(Notify::new());
         let (listener, ending) = (Arc::clone(self), Arc::clone(&ended));

@@ -6,14 +6,13 @@ use redis::aio::MultiplexedConnection;
 
 use crate::error::{Answer, Failure, from_redis};
 
-/// Zero milliseconds would mean no limit.
 pub(super) fn wait_for(replicas: u32, wait: Duration) -> Cmd {
     let mut command = redis::cmd("WAIT");
     command.arg(replicas).arg(wait.as_millis().max(1));
     command
 }
 
-/// With zero replicas it answers at once.
+/// For zero replicas the server answers at once.
 pub(super) async fn may_wait(connection: &mut MultiplexedConnection) -> Answer<()> {
     let answer = wait_for(0, Duration::ZERO).exec_async(connection).await;
     answer.map_err(|error| wait_forbidden(from_redis(error, false)))

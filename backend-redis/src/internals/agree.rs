@@ -1,5 +1,5 @@
-//! The scripts on a real server and their twin in core must agree on every answer, message and listing of
-//! random histories, so that the models may explore the twin.
+//! The scripts on a real server and their twin in core must agree on random histories, so that models may
+//! explore the twin.
 
 use latchwork_core::backend::{Join, Patience};
 use latchwork_core::{Claim, Kind, Limit};
@@ -50,7 +50,6 @@ async fn observed_histories_agree_with_the_twin() {
     histories(Kind::Group, 4000..4030, 150).await;
 }
 
-/// The clock is corrected again: the request has shortened the node's life.
 #[tokio::test]
 async fn a_question_while_the_clock_is_back_shortens_a_folded_node_too() {
     let fixture = Fixture::start().await;
@@ -83,7 +82,6 @@ async fn a_question_while_the_clock_is_back_shortens_a_folded_node_too() {
     }
 }
 
-/// Each repetition comes within the TTL.
 #[tokio::test]
 async fn a_repeated_join_renews_a_folded_node() {
     let fixture = Fixture::start().await;
@@ -112,7 +110,6 @@ async fn a_crowd_that_expires_at_once_agrees_with_the_twin() {
         let mut history = History::new(&fixture, Fixture::queue(kind, "agree"), 7);
         history.ttls = &TTLS[..1];
         for _ in 0..1500 {
-            // Both then agree on the oldest expiry.
             history.now += 1;
             history.join_new().await;
         }

@@ -1,5 +1,4 @@
-//! The same random requests for the script on a real server and for [`Count::decide`]: every answer,
-//! and every byte of the cell, must agree.
+//! The script on a real server and [`Count::decide`] must agree on every answer and every byte of the cell.
 
 use std::fmt::Write;
 
@@ -34,7 +33,6 @@ const EDGES: &[i64] = &[
     -4_611_686_018_427_387_905,
 ];
 
-/// The last numbers of 64 bits, and the first beyond them.
 const AROUND_64_BITS: [&str; 4] =
     ["9223372036854775807", "9223372036854775808", "-9223372036854775808", "-9223372036854775809"];
 
@@ -49,7 +47,6 @@ impl<'a> VersionedValue<'a> {
         Self { fixture, key: CellKey::of(&address).unwrap() }
     }
 
-    /// The text, and the version.
     async fn read(&self) -> (Option<Vec<u8>>, Option<String>) {
         self.fixture.raw(redis::cmd("HMGET").arg(self.key.to_string()).arg("v").arg("n")).await.unwrap()
     }
@@ -60,7 +57,7 @@ impl<'a> VersionedValue<'a> {
         self.fixture.raw::<()>(&set).await.unwrap();
     }
 
-    /// Sends a request to the server and to the twin. They must agree.
+    /// Server and twin must agree.
     async fn send(&self, request: &CountRequest, nonce: u64) -> Result<Decided, NotThisCount> {
         let (before, version) = self.read().await;
         let twin = Count::in_cell(before.as_deref(), request.initial).map(|count| count.decide(request));
@@ -83,7 +80,6 @@ impl<'a> VersionedValue<'a> {
     }
 }
 
-/// The first addition by a writer that does not know the count.
 fn add(number: i64) -> CountRequest {
     let (change, operation) = (Change::Add(number), Operation { writer: 1, number: 2 });
     CountRequest { change, operation, initial: None, since: None, in_doubt: false }
@@ -97,7 +93,6 @@ fn number(dice: &mut Dice) -> i64 {
     }
 }
 
-/// The outcomes that one history has met.
 #[derive(Default)]
 struct Met {
     applied: u32,
@@ -105,7 +100,7 @@ struct Met {
     untold: u32,
 }
 
-/// Requests of some writers, some of them sent again, some late, and deletions.
+/// Requests of some writers, some repeated, some late, and deletions.
 async fn history(fixture: &Fixture, seed: u64, met: &mut Met) {
     let mut dice = Dice(seed);
     let cell = VersionedValue::new(fixture);
@@ -160,7 +155,6 @@ async fn random_requests_agree_with_the_twin() {
     assert!(applied > 2000 && refused > 500 && untold > 200, "{applied} {refused} {untold}");
 }
 
-/// Sums of each pair of numbers at the edges.
 #[tokio::test]
 async fn sums_are_exact_in_64_bits() {
     let fixture = Fixture::start().await;
@@ -179,7 +173,7 @@ fn record(writer: u64, number: &str, result: &str) -> String {
     format!(" {writer:016x}:{number}:{result}")
 }
 
-/// Texts that are valid counts, and texts that are almost valid.
+/// Valid and almost valid texts.
 #[tokio::test]
 async fn texts_are_read_as_the_twin_reads_them() {
     let fixture = Fixture::start().await;
@@ -218,7 +212,6 @@ async fn texts_are_read_as_the_twin_reads_them() {
         let mut text = "5 400".to_owned();
         (0..writers).for_each(|writer| write!(text, "{}", record(writer + 2, "2", "3")).unwrap());
         texts.push(text.clone().into_bytes());
-        // A writer that occurs twice.
         texts.push(format!("{text}{}", record(3, "9", "1")).into_bytes());
         texts.push(format!("{text}{}", record(1, "9", "1")).into_bytes());
     }

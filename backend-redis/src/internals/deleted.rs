@@ -1,5 +1,5 @@
-//! An operator or an eviction deletes one key in the middle of a history: every node keeps its
-//! place or is reported as gone, and no two nodes hold against the rule.
+//! One key is deleted in the middle of a history, by an operator or an eviction: every node keeps its place
+//! or is reported as gone, and no two nodes hold against the rule.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,9 @@ use super::history::History;
 use super::operations::LIMIT;
 use crate::scripts::{JoinAnswer, RenewAnswer};
 
-/// The parts that contain the nodes. If any other part is missing, all nodes still exist.
+/// The parts with the nodes. Without any other part, all nodes still exist.
 const NODES: [&str; 4] = ["seq", "exp", "node", "one"];
 
-/// A node that was in the queue when the key was deleted.
 struct Stood {
     id: NodeId,
     sequence: u64,
@@ -23,8 +22,8 @@ struct Stood {
 }
 
 impl History<'_> {
-    /// Deletes a part of the queue, and checks the effect on every node. Returns whether the part
-    /// and some nodes existed.
+    /// Deletes a part of the queue, and checks the effect on every node. Returns whether the part and some
+    /// nodes existed.
     async fn lose(&mut self, part: &str) -> bool {
         self.list().await;
         let before: Vec<_> = (self.twin.iter())
@@ -45,8 +44,7 @@ impl History<'_> {
         let again = self.standings(&before).await;
         assert_eq!(after, again, "the queue changed between two reads, {}", self.story());
 
-        // Only the hash knows the permits that were taken above a lowered limit. A join without a
-        // limit does not store a limit.
+        // Only the hash knows the permits above a lowered limit. A join without a limit stores none.
         let limit = self.twin.limit().unwrap_or(0);
         let weight = |claim| if let Claim::Permits(weight) = claim { weight } else { 0 };
         let taken: u32 = before.iter().filter(|stood| stood.admitted).map(|stood| weight(stood.claim)).sum();
@@ -90,7 +88,6 @@ impl History<'_> {
         true
     }
 
-    /// Deletes these parts of the queue at once, and returns how many existed.
     async fn delete(&mut self, parts: &[&str]) -> u32 {
         let keys = self.queue.keys().chain([self.queue.left()]).map(|key| key.to_string());
         let named: Vec<_> =
@@ -106,7 +103,6 @@ impl History<'_> {
         (claim, answer)
     }
 
-    /// The answers to a renewal of each node, by sequence number.
     async fn standings(&mut self, before: &[Stood]) -> BTreeMap<u64, RenewAnswer> {
         let mut standings = BTreeMap::new();
         for stood in before {
@@ -147,7 +143,7 @@ async fn a_node_of_a_queue_of_permits_outlives_a_deleted_key_or_is_gone() {
     histories(Kind::Semaphore, &["seq", "exp", "node", "meta", "limit", "left"]).await;
 }
 
-/// The nodes' keys expire when all owners are dead and no script runs: then no permit is taken.
+/// The nodes' keys expire when all owners are dead and no script runs.
 #[tokio::test]
 async fn a_join_after_the_nodes_have_run_out_unseen_is_admitted() {
     let fixture = Fixture::start().await;
@@ -193,7 +189,7 @@ async fn hundreds_of_holders_outlive_a_deleted_hash() {
             }
             assert_eq!(answer, RenewAnswer::Held, "{kind:?}, number {number}");
         }
-        // No renewal answers "waits" or "gone" before all nodes were read.
+        // Before all nodes were read, no renewal answers "waits" or "gone".
         assert!((1..10).contains(&unsettled), "{kind:?}: {unsettled} times");
     }
 }

@@ -1,4 +1,3 @@
-/// SplitMix64: the seed determines a history.
 pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {

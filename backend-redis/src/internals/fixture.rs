@@ -14,13 +14,11 @@ use crate::error::from_redis;
 use crate::layout::{QueueKeys, life};
 use crate::scripts::{self, Call, Reply};
 
-/// Microseconds. The history sets the scripts' time, but keys expire by the server's clock: a TTL of ten
-/// seconds or more tolerates a machine that stops for a while.
+/// Microseconds. The history sets the scripts' time, but keys expire by the server's clock: a TTL of at least
+/// ten seconds tolerates a pause of the machine.
 pub(crate) const TICK: u64 = 10_000_000;
-/// Every node waits equally long once each is renewed.
 pub(crate) const FAR: Duration = Duration::from_secs(60);
 const SECRET: u64 = 0x5ec2e7;
-/// Only a test that hangs meets this bound.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Fixture {
@@ -115,7 +113,6 @@ impl Fixture {
     }
 }
 
-/// An admission message names the node's secret, a re-check message none.
 fn read_sequence(word: &str) -> i64 {
     let (sequence, secret) =
         word.split_once('.').map_or((word, None), |(number, secret)| (number, Some(secret)));

@@ -1,5 +1,3 @@
-//! How often histories meet the two forms of a queue.
-
 #[derive(Debug, Default)]
 pub(crate) struct Forms {
     pub(crate) folded_free: usize,

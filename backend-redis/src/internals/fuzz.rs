@@ -56,7 +56,7 @@ proptest! {
 
     #[test]
     fn any_reply_is_read_or_refused(reply in prop_oneof![reply(), fields()]) {
-        // The test only checks that each call returns.
+        // Each call must return.
         let _ = scripts::joined(reply.clone());
         let _ = scripts::renewed(reply.clone());
         let _ = scripts::was_done(reply.clone());

@@ -13,7 +13,6 @@ use super::forms::Forms;
 use crate::layout::{QueueKeys, Shape};
 use crate::scripts::{self, Call, JoinAnswer, RenewAnswer};
 
-/// Microseconds.
 pub(crate) const TTLS: [u64; 3] = [TICK, 3 * TICK, 10 * TICK];
 
 pub(crate) type Notified = Vec<(NodeId, u64)>;
@@ -29,7 +28,7 @@ pub(crate) struct History<'a> {
     pub(crate) fixture: &'a Fixture,
     pub(crate) forms: Forms,
     pub(crate) folded: bool,
-    // Mostly one client at a time, without contention.
+    // Mostly one client at a time.
     quiet: bool,
     pub(crate) queue: QueueKeys,
     pub(crate) twin: Twin,
@@ -106,7 +105,6 @@ impl<'a> History<'a> {
 
     pub(crate) fn pass_time(&mut self) {
         match self.dice.roll(12) {
-            // The server's clock is set back.
             0 => self.now -= self.dice.roll(3 * TICK),
             1 => self.now += self.dice.roll(12 * TICK),
             _ => self.now += self.dice.roll(TICK),
@@ -151,7 +149,7 @@ impl<'a> History<'a> {
         self.folded = folded;
     }
 
-    /// One of ten numbers is wrong.
+    /// One of ten sequence numbers is wrong.
     pub(crate) fn pick(&mut self) -> Option<(Contender, u64)> {
         let contender = self.dice.pick(&self.contenders)?.clone();
         let sequence = contender.sequence + u64::from(self.dice.roll(10) == 0);
@@ -203,7 +201,7 @@ impl<'a> History<'a> {
         Answer::Waiting { sequence, ahead_expires: self.now + u64::try_from(ahead.as_micros()).unwrap() }
     }
 
-    /// The scripts know no negative durations.
+    /// The scripts have no negative durations.
     pub(crate) fn not_before_now(&self, answer: Answer) -> Answer {
         match answer {
             Answer::Waiting { sequence, ahead_expires } => {
@@ -223,7 +221,7 @@ impl<'a> History<'a> {
         self.check_messages(caller, script, twin, notified, None).await;
     }
 
-    /// `rechecked`: the node whose owner gets a re-check message, in addition to the owner of an unfit head.
+    /// `rechecked`: the node whose owner also gets a re-check message.
     pub(crate) async fn check_messages<T: PartialEq + Debug>(
         &mut self,
         caller: Option<NodeId>,

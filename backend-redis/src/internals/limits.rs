@@ -8,7 +8,6 @@ use super::fixture::{FAR, Fixture};
 use super::history::History;
 use crate::scripts::{self, JoinAnswer};
 
-/// Texts that another program may store as a limit, and any bytes.
 fn stored(dice: &mut Dice) -> Vec<u8> {
     const PARTS: [&str; 12] =
         ["0", "1", "42", "4294967295", "4294967296", "99999999999999999999", "-", "+", " ", ".", "e", "inf"];

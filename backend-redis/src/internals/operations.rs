@@ -1,5 +1,3 @@
-//! The operations of a history.
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +8,6 @@ use latchwork_core::backend::{ExpectedLimit, Join, NodeId, Patience};
 
 use super::history::{Contender, ExtraNews, History};
 
-/// The limit that most joins ask for.
 pub(crate) const LIMIT: u32 = 4;
 
 impl History<'_> {
@@ -139,7 +136,6 @@ impl History<'_> {
         self.check(None, stands, twin, notified).await;
     }
 
-    /// A look of a watch.
     pub(crate) async fn look(&mut self) {
         self.log.push("look".to_owned());
         let (looked, ..) =
@@ -181,7 +177,7 @@ impl History<'_> {
         self.check(None, stored, self.twin.limit().into(), notified).await;
     }
 
-    /// An operator revokes the node at a sequence number; the script asks its owner to recheck.
+    /// The script asks the owner of the revoked node to recheck.
     pub(crate) async fn revoke(&mut self) {
         let Some((_, sequence)) = self.pick() else { return };
         self.log.push(format!("revoke {sequence}"));
@@ -217,7 +213,7 @@ impl History<'_> {
     }
 }
 
-/// None, or text with spaces and any bytes in it.
+/// Nothing, or text with spaces and any bytes.
 fn some_data(choice: u8) -> Arc<[u8]> {
     let data = [&b""[..], b"data", b" with spaces\nand lines ", b"\0", b"x 1 1 1 a@b \0\xff"];
     data[usize::from(choice) % data.len()].into()

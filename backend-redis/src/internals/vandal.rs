@@ -1,5 +1,5 @@
-//! A program writes invalid values into the keys of a queue, between the operations of correct
-//! clients: no two of these clients hold at once.
+//! A program writes invalid values into the keys of a queue, between the operations of correct clients, of
+//! which no two hold at once.
 
 use latchwork_core::backend::NodeId;
 use latchwork_core::{Claim, ErrorKind, Kind, Limit};
@@ -9,8 +9,7 @@ use super::history::History;
 use crate::layout::Shape;
 use crate::scripts::{self, JoinAnswer, RenewAnswer};
 
-/// Numbers out of range, and texts that are not numbers: no correct client writes these. (A program
-/// that writes valid values controls the queue. Only an ACL prevents that.)
+/// A program that writes valid values controls the queue: only an ACL prevents that.
 const RUBBISH: [&[&str]; 3] = [
     &["", "x", "-1", "0.5", "nan", "inf", "-inf", "1e300"],
     &["9007199254740992", "9007199254740993", "99999999999999999999", "9007199254740990"],
@@ -47,11 +46,10 @@ async fn vandalize(history: &mut History<'_>, nodes: &[(NodeId, u64)]) {
         _ => command.arg("DEL").arg(&parts[3]),
     };
     history.log.push(format!("{command:?}"));
-    // The server refuses this if an earlier write has given the key another type.
+    // Refused if an earlier write has given the key another type.
     let _: redis::RedisResult<redis::Value> = history.fixture.raw(&command).await;
 }
 
-/// Joins, and returns the node if the queue accepts it.
 async fn join(history: &mut History<'_>) -> Option<(NodeId, u64)> {
     let claim = if history.queue.shape == Shape::Permits { Claim::Permits(1) } else { Claim::Exclusive };
     let join = history.attempt(claim, Limit::UnlessStored(1));
@@ -69,7 +67,7 @@ async fn join(history: &mut History<'_>) -> Option<(NodeId, u64)> {
     }
 }
 
-/// The holders, by the answers to renewals at one instant.
+/// By the answers to renewals at one instant.
 async fn holders(history: &mut History<'_>, nodes: &[(NodeId, u64)]) -> Vec<NodeId> {
     let mut holders = Vec::new();
     for node in nodes {

@@ -1,5 +1,5 @@
-//! Removes nodes that no caller removes: the client's next acquire would wait for a lost node for up to a TTL
-//! (LEASE-CLEAN-UP-AFTER-LOSS). A close removes all nodes and ephemeral cells of the client.
+//! Removes nodes that no caller removes: the client's next acquire would wait for them for up to a TTL
+//! (LEASE-CLEAN-UP-AFTER-LOSS). A close removes all nodes and ephemeral cells.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,13 +15,12 @@ use crate::driver::{Driver, Place, by_server};
 use crate::scripts::{self, Call};
 use crate::watch::Attempt;
 
-/// Concurrent leaves, or scripts for cells: they cost the server as much as a few renewals, and a join waits
-/// for no more.
+/// As expensive as a few renewals for the server, and a join waits for no more.
 const LEAVES: usize = 64;
 const CELLS: usize = 256;
 const CELLS_AT_ONCE: usize = 2048;
 
-/// By name and sequence number. If a join of the attempt may still arrive: by name alone, with a tombstone
+/// By name and sequence number, or if a join of the attempt may still arrive, by name alone, with a tombstone
 /// (QUEUE-LEAVE-NAMES-NODE, QUEUE-TOMBSTONE-FOR-UNKNOWN-JOIN).
 pub(super) fn removal(attempt: &Attempt) -> Call {
     match attempt.state() {
@@ -48,11 +47,11 @@ pub(crate) async fn before_next_lease(client: &Arc<Client>) {
     }
 }
 
-/// `None`: no node and no cell is lost. During a cleanup, the caller gets the running one to wait for.
+/// Returns the started or running cleanup. `None`: no node and no cell is lost.
 pub(crate) fn start(client: &Arc<Client>) -> Option<SharedTask<()>> {
     client.cleanup.run_if(&client.runtime, || {
         let is_lost = |attempt: &Arc<Attempt>| {
-            // A node that has just ended by its fixed end or by a close is removed later.
+            // A node that has just reached its fixed end or was closed is removed later.
             let lost = |state: &NodeWriter| state.lost().is_some() && !state.lingers();
             !attempt.is_leaving() && attempt.state().is_some_and(lost)
         };
@@ -100,8 +99,8 @@ async fn remove_cells(client: &Arc<Client>, parts: &[Vec<Written>]) {
     }
 }
 
-/// By server. In a cluster each script has one cell, because a server refuses a script with several keys
-/// while it moves their slot.
+/// By server. In a cluster each script has one cell, because a server refuses several keys while it moves
+/// their slot.
 pub(crate) fn of_each_script(driver: &Driver, cells: &[Written]) -> HashMap<Place, Vec<Vec<Written>>> {
     let most = if driver.is_cluster() { 1 } else { CELLS };
     let place = |part: &Vec<Written>| part.first().and_then(|(cell, _)| driver.place(cell.channel()));
@@ -119,7 +118,6 @@ fn end_cells(cells: &[Written]) -> Call {
 
 async fn remove(client: &Arc<Client>, lost: &[Arc<Attempt>]) {
     for burst in lost.chunks(LEAVES) {
-        // Another cleanup may be removing some of them.
         let burst: Vec<_> = burst.iter().filter(|attempt| attempt.begin_leave()).collect();
         let calls: Vec<_> = burst.iter().map(|attempt| removal(attempt)).collect();
         let answers = client.driver.run_all(&calls, client.renewal_bound()).await;
@@ -155,7 +153,7 @@ pub(crate) async fn close(client: &Arc<Client>, how: Close) -> Result<()> {
             client.driver.cut();
             client.confirmations.close();
         }
-        // In the caller's task, because the client's runtime may be blocked.
+        // In the caller's task: the client's runtime may be blocked.
         let attempts = end_holds(client, how);
         let client = Arc::clone(client);
         async move { end(&client, how, attempts).await }
@@ -203,16 +201,15 @@ async fn end(client: &Client, how: Close, attempts: Vec<Arc<Attempt>>) -> Result
     result
 }
 
-/// `None`: its owner still keeps it (`min_hold`).
 fn removal_at_close(attempt: &Attempt, now: Moment) -> Option<Call> {
     let kept = attempt.state().is_some_and(|state| state.kept_until() > now);
     (!kept).then(|| removal(attempt))
 }
 
-/// Reports a refusal in preference to a missing answer.
+/// A refusal precedes a missing answer.
 async fn confirm_all(client: &Client, calls: &[Call], until: Moment) -> Result<()> {
     let (mut left, mut refused) = (calls.iter().collect::<Vec<_>>(), None);
-    // If the connection has fallen silent, half of the time is left for another one.
+    // If the connection is silent, half of the time is left for another one.
     let most = client.renewal_bound().min(client.request_timeout / 2);
     let mut pauses = Backoff::new(Pauses::IN_REQUEST);
     loop {

@@ -1,14 +1,11 @@
 //! Confirmation by replicas (NODE-CONFIRM): a node counts as acquired once the requested number of replicas
-//! have it.
+//! have it. `docs/protocol/redis-queue.md` has the steps.
 //!
-//! *Protocol.* A separate connection renews the admitted node and, in the same burst, sends `WAIT`. One task
-//! does this for all acquisitions of a client, in rounds.
-//!
-//! *Why it is safe.* `WAIT` counts the replicas that have all writes of its *own* connection, and the renewal
-//! is such a write after the admission (QUEUE-CONFIRM-COVERS-ADMISSION). It blocks its connection, so it
-//! never runs on the shared one (QUEUE-CONFIRM-APART). The renewal moves the node's deadline from its send
-//! time, and `WAIT` moves none. A connection to another run of the server than the client's other connection
-//! is given up, because two masters may each have replicas. `docs/protocol/redis-queue.md` has the steps.
+//! A separate connection renews the admitted node and, in the same burst, sends `WAIT`, which counts the
+//! replicas that have all writes of its *own* connection (QUEUE-CONFIRM-COVERS-ADMISSION,
+//! QUEUE-CONFIRM-APART). One task does this for all acquisitions of a client, in rounds. The renewal moves
+//! the node's deadline, and `WAIT` moves none. The connection must reach the same run of the server as the
+//! client's other connection, because two masters may each have replicas.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +24,7 @@ use crate::watch::Attempt;
 
 /// A new acquisition waits for the end of the running `WAIT`.
 const ROUND: Duration = Duration::from_millis(50);
-/// An idle server notices the end of a `WAIT` with this delay: it checks ten times a second.
+/// An idle server notices the end of a `WAIT` this late: it checks ten times a second.
 const LATE: Duration = Duration::from_millis(100);
 
 /// Cancel-safe: the next round leaves the node out.
@@ -84,7 +81,7 @@ async fn answer(
                 Some(answer) => return answer,
                 None => std::future::pending().await,
             },
-            // They may have ended just before they saw this acquisition.
+            // The rounds may have ended just before they saw this acquisition.
             _ = rounds.wait() => {}
         }
     }
@@ -139,7 +136,6 @@ async fn round(
     connection: &mut Option<ConfirmingConnection>,
     asks: &mut [Ask],
 ) -> Result<()> {
-    // If the connection has fallen silent, half of the time is left for another one.
     let bound = client.renewal_bound().min(client.request_timeout / 2);
     let connection =
         match connection.take().filter(|last| client.driver.leads_to(&server.place, last.run_id())) {
@@ -156,7 +152,7 @@ async fn round(
             calls.push(call);
         }
     }
-    // Of the first acquisition, so that later ones with lower numbers never delay it.
+    // The number of the first acquisition, so that later ones with lower numbers never delay it.
     let asked = asks.first().map_or(1, |ask| ask.replicas);
     let answered = connection.write_and_wait(&calls, asked, ROUND, bound + LATE).await?;
     let Burst { sent, replies, replicas } = answered;

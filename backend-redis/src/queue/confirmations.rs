@@ -45,7 +45,7 @@ pub(super) struct OfServer {
     pub(super) settings: Settings,
     pub(super) place: Place,
     pub(super) asked: Mutex<Vec<Ask>>,
-    // It is present while no round is running.
+    // `None` while a round is running.
     pub(super) connection: Mutex<Option<ConfirmingConnection>>,
     pub(super) rounds: SingleFlight<()>,
 }
@@ -94,7 +94,7 @@ pub(super) struct Ask {
     pub(super) attempt: Arc<Attempt>,
     pub(super) replicas: u32,
     pub(super) until: Moment,
-    // The current connection has renewed the node as an admitted one.
+    // The current connection has renewed the node after its admission.
     pub(super) written: bool,
     pub(super) heard: watch::Sender<Heard>,
 }

@@ -1,5 +1,3 @@
-//! Joining, and abandoning a join without an outcome.
-
 use std::sync::Arc;
 
 use latchwork_core::backend::decide::join_obsolete_at;
@@ -26,8 +24,7 @@ pub(crate) async fn join(client: &Arc<Client>, join: &Join) -> Result<Joined> {
     let answer = match client.run(&script).await {
         Ok((sent, reply)) => match scripts::joined(reply) {
             Ok(answer) => joined(client, &registration.attempt, join, sent, answer),
-            // The caller assumes that a join with `Misconfigured` left no node, but a script did
-            // run.
+            // The caller assumes that a join with `Misconfigured` left no node, but a script did run.
             Err(error) => abandon(client, join).await.and(Err(error)),
         },
         Err(error) => Err(error),
@@ -36,7 +33,6 @@ pub(crate) async fn join(client: &Arc<Client>, join: &Join) -> Result<Joined> {
     answer
 }
 
-/// Returns the node for the server's answer to a join.
 fn joined(
     client: &Arc<Client>,
     attempt: &Arc<Attempt>,
@@ -54,8 +50,7 @@ fn joined(
     };
     let lease = LeaseWriter::new(client.clock.clone(), client.ttl, sent);
     if let Some(reason) = lease.lost() {
-        // The reply came after the deadline. The caller abandons the attempt
-        // (LEASE-DEADLINE-FROM-SEND).
+        // The reply came after the deadline. The caller abandons the attempt (LEASE-DEADLINE-FROM-SEND).
         return Err(Error::lost(reason));
     }
     client.lease.joined(sent);
@@ -65,8 +60,7 @@ fn joined(
     }
     client.inbox.settle(attempt, state, admitted, recheck);
     if attempt.is_leaving() {
-        // The close ran before this node had a state that it could end. It removes the node by
-        // name.
+        // The close ran before this node had a state. It removes the node by name.
         return Err(Error::closed());
     }
     let node = Arc::new(RedisNode::new(Arc::clone(client), Arc::clone(attempt), join.claim));
@@ -80,9 +74,8 @@ pub(crate) async fn abandon(client: &Arc<Client>, join: &Join) -> Result<()> {
     Ok(())
 }
 
-/// Registers an attempt before its join is sent (QUEUE-INBOX-BEFORE-JOIN). Without an answer, the
-/// attempt stays registered until it is abandoned, so that a close during this time removes its
-/// node too.
+/// Registers an attempt before its join is sent (QUEUE-INBOX-BEFORE-JOIN). Without an answer, it stays
+/// registered until it is abandoned, so that a close also removes its node.
 struct Registration<'a> {
     client: &'a Arc<Client>,
     attempt: Arc<Attempt>,

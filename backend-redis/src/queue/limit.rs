@@ -14,7 +14,6 @@ pub(crate) async fn limit(client: &Client, queue: &Address) -> Result<Option<u32
     scripts::stored_limit(reply)?.known()
 }
 
-/// Returns whether `expected` was stored.
 pub(crate) async fn set_limit(
     client: &Arc<Client>,
     queue: &Address,

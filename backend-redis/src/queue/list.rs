@@ -1,5 +1,3 @@
-//! Listing a queue, and removing nodes from it, for an operator.
-
 use std::sync::Arc;
 
 use latchwork_core::backend::{EntryPage, QueueEntry};
@@ -10,7 +8,6 @@ use crate::error::only_read;
 use crate::layout::QueueKeys;
 use crate::scripts;
 
-/// The number of nodes that one listing script reads.
 const LISTED_AT_ONCE: usize = 500;
 
 pub(crate) async fn list(client: &Arc<Client>, queue: &Address, page: EntryPage) -> Result<Vec<QueueEntry>> {
@@ -19,7 +16,7 @@ pub(crate) async fn list(client: &Arc<Client>, queue: &Address, page: EntryPage)
     while entries.len() < page.most {
         let most = (page.most - entries.len()).min(LISTED_AT_ONCE);
         let answer = match client.run_large(&scripts::list(&queue, after, most)).await {
-            // For example a server that cannot save its data.
+            // For example, a server that cannot save its data.
             Err(error) if error.is_refusal() => {
                 client.run_large(&scripts::list_unchanged(&queue, after, most)).await
             }

@@ -12,7 +12,7 @@ use crate::client::Client;
 use crate::scripts::{self, Call, Holder};
 use crate::watch::Attempt;
 
-/// A node that is dropped without a leave is not renewed any more.
+/// A node that is dropped without a leave is not renewed.
 pub(super) struct RedisNode {
     client: Arc<Client>,
     attempt: Arc<Attempt>,
@@ -24,7 +24,6 @@ impl RedisNode {
         Self { client, attempt, claim }
     }
 
-    /// If the script changes nothing, another client has changed the queue.
     async fn change(&self, call: Call) -> Result<()> {
         match self.client.change(&self.attempt.queue, &call).await? {
             true => Ok(()),
@@ -72,7 +71,7 @@ impl Node for RedisNode {
         // A node whose leave was lost must not be renewed for ever (QUEUE-STOP-RENEWAL-BEFORE-LEAVE).
         attempt.begin_leave();
         let was_there = client.change(&attempt.queue, &cleanup::removal(attempt)).await?;
-        // A close during the request ends it, and sends another one.
+        // A close ends this request, and sends another one.
         client.forget(attempt);
         Ok(if was_there {
             Leave::Removed

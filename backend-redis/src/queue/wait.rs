@@ -11,7 +11,7 @@ use crate::watch::Attempt;
 /// More nodes may expire than one script drops.
 const SOONEST: Duration = Duration::from_millis(5);
 
-/// The node that it waits for expires after `ahead`.
+/// The node ahead expires after `ahead`.
 pub(crate) fn next_recheck(client: &Client, ahead: Duration) -> Moment {
     let now = client.clock.now();
     // For nodes that expire before the next round of renewals, which starts within a period.
@@ -46,9 +46,8 @@ pub(super) async fn admitted(
             () = changed => {}
             _ = state.changed(seen) => {}
             () = clock.sleep_until(attempt.next_recheck()) => {
-                // A silent server must not cause a tight loop.
                 attempt.recheck_at(clock.now() + renewal_period(client.ttl));
-                // All readers after one writer are due at the same time, and share a request.
+                // All readers after one writer are due together, and share a request.
                 client.inbox.request_recheck(attempt);
             }
         }

@@ -8,13 +8,12 @@ use crate::layout::QueueKeys;
 use crate::scripts::{self, Call};
 use crate::watch::Attempt;
 
-/// Fewer cost the server more, more make other requests wait. (In a cluster all are of one slot.)
+/// Fewer cost the server more, more make other requests wait.
 const QUEUES: usize = 32;
 const NODES: usize = 256;
 
 pub(super) type Batch = Vec<(QueueKeys, Vec<Arc<Attempt>>)>;
 
-/// Ordered by deadline, so that no node comes first in one round and last in the next.
 pub(super) fn batches(
     queues: HashMap<QueueKeys, Vec<Arc<Attempt>>>,
     slot: impl Fn(&QueueKeys) -> Option<u16>,

@@ -10,14 +10,13 @@ use crate::client::Client;
 use crate::queue::cleanup::{of_each_script, scripts_at_once};
 use crate::scripts;
 
-/// If a server refuses a script, the error is returned after all others, and its cells expire.
 pub(super) async fn renew(client: &Arc<Client>, cells: Vec<Written>) -> Result<()> {
     let servers = of_each_script(&client.driver, &cells);
     every(join_all(servers.into_values().map(|parts| renew_at(client, parts))).await).map(drop)
 }
 
-/// A cell in a slot that is being moved does not delay others, as long as fewer such cells wait than are sent
-/// at once.
+/// A cell in a slot that is being moved delays no others, as long as fewer such cells wait than are sent at
+/// once.
 async fn renew_at(client: &Arc<Client>, mut left: Vec<Vec<Written>>) -> Result<()> {
     let (mut missing, mut refusal) = (None, None);
     while !left.is_empty() {
@@ -43,7 +42,7 @@ async fn renew_at(client: &Arc<Client>, mut left: Vec<Vec<Written>>) -> Result<(
                     missing = Some(error);
                     misses += 1;
                     client.leased.missed(&part);
-                    // Nothing more is sent to a silent server: the next round begins with these cells.
+                    // A silent server gets nothing more: the next round begins with these cells.
                     if misses == at_once {
                         return missing.map_or(Ok(()), Err);
                     }

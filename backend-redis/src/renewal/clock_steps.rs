@@ -8,10 +8,10 @@ use latchwork_core::{Moment, seen};
 use crate::config::NAME;
 use crate::scripts::ServerTime;
 
-/// The server's wall clock may be set, the client's monotonic clock is not.
+/// Compares the server's wall clock with the client's monotonic clock.
 #[derive(Debug, Default)]
 pub(super) struct ClockSteps {
-    // When the last renewal was sent and answered, and the server's time in between.
+    // The send and the answer of the last renewal, and the server's time in between.
     before: Option<(Moment, Moment, ServerTime)>,
 }
 

@@ -1,8 +1,8 @@
-//! The number of renewals that are under way at a time.
+//! The number of renewals under way at a time.
 //!
-//! The next burst follows the answers to the last one, so that a join of the same client waits for only one
-//! burst. A round of 100,000 nodes then takes 390 round trips: at 70 ms each, the whole lease of 30 s. So a
-//! burst grows as soon as the rest of the round, at the pace of the last burst, would take too long.
+//! The next burst follows the answers to the last one, so that a join waits for only one burst. A round of
+//! 100,000 nodes then takes 390 round trips: at 70 ms each, the whole lease of 30 s. So a burst grows when
+//! the rest of the round would take too long at the last pace.
 
 use std::time::Duration;
 
@@ -11,15 +11,14 @@ use latchwork_core::backend::decide::renewal_period;
 /// A join waits for the burst.
 const WIDEST: usize = 16;
 
-/// Half of its period, because a longer round makes the next one late.
 pub(super) fn round_time(ttl: Duration) -> Duration {
     renewal_period(ttl) / 2
 }
 
-/// `left`: the remaining bursts, `trip`: the time of the last answers, `spare`: the round's remaining time.
+/// `left`: the remaining bursts. `trip`: the time of the last answers. `spare`: the round's remaining time.
 pub(super) fn width(left: usize, trip: Duration, spare: Duration) -> usize {
     let takes = trip.as_secs_f64() * left as f64;
-    // Without time to spare it is infinite, or NaN if the bursts take no time.
+    // Infinite without time to spare, or NaN if the bursts also take no time.
     let width = (takes / spare.as_secs_f64()).ceil();
     if width > 1.0 { (width.min(WIDEST as f64)) as usize } else { 1 }
 }
@@ -30,7 +29,6 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// Each burst takes a trip, for any width. Returns the round's duration and its widest burst.
     fn round(bursts: usize, trip: Duration, ttl: Duration) -> (Duration, usize) {
         let (mut left, mut took, mut last, mut widest) = (bursts, Duration::ZERO, Duration::ZERO, 1);
         while left > 0 {

@@ -18,7 +18,7 @@ impl Call {
         call
     }
 
-    /// The first argument is the time that a test sets, or empty for the server's time.
+    /// The first argument is a test's time, or empty for the server's time.
     pub(super) fn timed(script: &'static Script, keys: impl IntoIterator<Item = impl Display>) -> Self {
         Self::new(script, keys).arg("")
     }
@@ -27,7 +27,6 @@ impl Call {
         Self::timed(script, queue.keys()).arg(queue.word())
     }
 
-    /// Microseconds of the server's clock.
     #[cfg(test)]
     pub(crate) fn at(mut self, now: u64) -> Self {
         let now = now.to_string();
@@ -42,7 +41,7 @@ impl Call {
     }
 }
 
-/// In one text: a request has up to twenty words, and would allocate each. Values of cells are arbitrary
+/// One text, because a request has up to twenty words, and would allocate each. Values of cells are arbitrary
 /// bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Words {

@@ -1,5 +1,3 @@
-//! `read_cell.lua` and `write_cell.lua`.
-
 use std::time::Duration;
 
 use latchwork_core::backend::{CellWrite, CellWritten, NodeId, VersionedValue};
@@ -11,7 +9,6 @@ use super::reply::{Fields, Flags, Reply, malformed};
 use super::script::{READ_CELL, WRITE_CELL};
 use crate::layout::{CellKey, QueueKeys};
 
-/// The node of the holder of a held write.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Holder<'a> {
     pub(crate) queue: &'a QueueKeys,
@@ -27,8 +24,7 @@ pub(crate) fn cell_read(reply: Reply) -> Result<Option<VersionedValue>> {
     read(Fields::of(reply)?)
 }
 
-/// Writes or deletes a cell. `nonce`: a number that no other write has. `ttl`: the TTL of an
-/// ephemeral cell.
+/// `nonce`: a number that no other write has. `ttl`: the TTL of an ephemeral cell.
 pub(crate) fn write_cell(
     cell: &CellKey,
     write: &CellWrite,
@@ -59,7 +55,7 @@ pub(crate) fn write_cell(
     }
 }
 
-/// Reads the outcome of a write. `None`: the holder's node is gone, and nothing was written.
+/// `None`: the holder's node is gone, and nothing was written.
 pub(crate) fn cell_written(reply: Reply) -> Result<(Option<CellWritten>, Flags)> {
     let mut reply = Fields::of(reply)?;
     let (code, flags) = (reply.int()?, Flags(reply.int()?));
@@ -73,7 +69,6 @@ pub(crate) fn cell_written(reply: Reply) -> Result<(Option<CellWritten>, Flags)>
     Ok((answer, flags))
 }
 
-/// Reads version and value from the remaining fields. Without fields, the cell does not exist.
 fn read(mut fields: Fields) -> Result<Option<VersionedValue>> {
     if fields.0.len() == 0 {
         return Ok(None);
@@ -83,13 +78,13 @@ fn read(mut fields: Fields) -> Result<Option<VersionedValue>> {
     // A refusal has no time to idle.
     if fields.0.len() > 0 {
         let idle = Duration::from_millis(fields.text()?.parse().map_err(|_| malformed())?);
-        // Another program may have written another time.
+        // Another program may have written any time.
         cell.idle = TimeToIdle::new(idle).ok();
     }
     Ok(Some(cell))
 }
 
-/// The version's text on the server, so that the script compares texts.
+/// The version's text on the server: the script compares texts.
 fn text_of(version: Version) -> String {
     format!("{}-{:x}", version.number(), version.condition())
 }

@@ -1,5 +1,3 @@
-//! `cell_lives.lua`, `renew_cells.lua` and `end_cells.lua`.
-
 use std::time::Duration;
 
 use latchwork_core::{CellLife, Result, TimeToIdle};
@@ -13,7 +11,6 @@ pub(crate) fn cell_lives<'a>(cells: impl Iterator<Item = &'a CellKey>) -> Call {
     Call::new(&CELL_LIVES, cells)
 }
 
-/// `None`: no cell, or the key belongs to another program.
 pub(crate) fn lives_of_cells(reply: Reply) -> Result<Vec<Option<CellLife>>> {
     let life = |answer| match answer {
         Reply::Int(-2) => Ok(None),
@@ -29,8 +26,7 @@ pub(crate) fn lives_of_cells(reply: Reply) -> Result<Vec<Option<CellLife>>> {
     Fields::of(reply)?.0.map(life).collect()
 }
 
-/// Each if the write with this nonce was the last. [`bools`](super::bools) reads the answer: whether each was
-/// renewed.
+/// Renews each cell whose last write has this nonce. [`bools`](super::bools) reads the answer.
 pub(crate) fn renew_cells<'a>(
     cells: impl Iterator<Item = (&'a CellKey, u64)> + Clone,
     ttl: Duration,

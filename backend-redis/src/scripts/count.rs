@@ -1,5 +1,3 @@
-//! `count.lua`.
-
 use std::fmt::Display;
 use std::str::FromStr;
 
@@ -13,7 +11,7 @@ use super::reply::{Fields, Flags, Reply, malformed};
 use super::script::COUNT;
 use crate::layout::CellKey;
 
-/// Changes a count. `nonce`: a number that no other write has.
+/// `nonce`: a number that no other write has.
 pub(crate) fn change_count(
     cell: &CellKey,
     request: &CountRequest,
@@ -40,7 +38,6 @@ fn or_empty(number: Option<impl Display>) -> String {
     number.map(|number| number.to_string()).unwrap_or_default()
 }
 
-/// Reads the outcome, or the reason why the cell is not this count.
 pub(crate) fn count_changed(
     reply: Reply,
     initial: Option<u32>,

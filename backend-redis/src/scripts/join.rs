@@ -1,5 +1,3 @@
-//! `join.lua`.
-
 use std::fmt::Display;
 use std::time::Duration;
 
@@ -12,10 +10,9 @@ use super::reply::{Fields, Flags, Reply, ServerTime, malformed, unsigned};
 use super::script::JOIN;
 use crate::layout::QueueKeys;
 
-/// The outcome of a join.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum JoinAnswer {
-    /// `ahead`: the number of nodes ahead, or a higher number.
+    /// `ahead`: at least the number of nodes ahead.
     Admitted {
         sequence: u64,
         ahead: usize,
@@ -31,8 +28,8 @@ pub(crate) enum JoinAnswer {
     },
 }
 
-/// Joins a queue. `notify` is the node's secret and its client's inbox, `secret@channel`: the
-/// script that admits the node later publishes there.
+/// `notify`: the node's secret and its client's inbox, `secret@channel`, where the script that admits the
+/// node publishes.
 pub(crate) fn join(queue: &QueueKeys, join: &Join, ttl: Duration, notify: impl Display) -> Call {
     let (claim, weight) = match join.claim {
         Claim::Exclusive => ("x", 1),
@@ -51,7 +48,7 @@ pub(crate) fn join(queue: &QueueKeys, join: &Join, ttl: Duration, notify: impl D
             Limit::Stored => String::new(),
         })
         .arg(notify);
-    // A node without data has the layout of versions before node data.
+    // The layout of versions before node data.
     let (nul, data): (&[u8], _) = if join.data.is_empty() { (b"", &join.data) } else { (b"\0", &join.data) };
     call.args.push_bytes(&[join.label.as_bytes(), nul, data].concat());
     call.arg(u8::from(join.patience == Patience::Try))

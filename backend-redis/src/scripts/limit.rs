@@ -1,5 +1,3 @@
-//! `limit.lua` and `set_limit.lua`.
-
 use crate::layout::QueueKeys;
 use latchwork_core::Result;
 use latchwork_core::backend::{ExpectedLimit, StoredLimit};

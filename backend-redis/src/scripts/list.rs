@@ -1,5 +1,3 @@
-//! `list.lua`, `list_unchanged.lua` and `populated.lua`.
-
 use std::time::Duration;
 
 use latchwork_core::backend::{MAX_LABEL_BYTES, QueueEntry};
@@ -19,12 +17,12 @@ pub(crate) fn list_unchanged(queue: &QueueKeys, after: u64, most: usize) -> Call
     Call::of_queue(&LIST_UNCHANGED, queue).arg(after).arg(most)
 }
 
-/// Asks for each queue whether it has a node. [`bools`](super::bools) reads the answer.
+/// Whether each queue has a node. [`bools`](super::bools) reads the answer.
 pub(crate) fn populated<'a>(queues: impl Iterator<Item = &'a QueueKeys>) -> Call {
     Call::timed(&POPULATED, queues.flat_map(QueueKeys::nodes))
 }
 
-/// Reads a page of nodes. With `leases`, each entry has the remaining time of its lease.
+/// With `leases`, each entry has the remaining time of its lease.
 pub(crate) fn listed(reply: Reply, leases: bool) -> Result<(Flags, Vec<QueueEntry>)> {
     let mut reply = Fields::of(reply)?;
     let (flags, now) = (Flags(reply.int()?), reply.int()?);

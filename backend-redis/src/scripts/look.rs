@@ -1,5 +1,4 @@
-//! `look.lua` and `look_cell.lua`: the requests of a watch, because the server publishes nothing
-//! when a node or cell expires.
+//! The requests of a watch, because the server publishes nothing when a node or cell expires.
 
 use std::time::Duration;
 
@@ -21,7 +20,6 @@ pub(crate) fn look(queue: &QueueKeys) -> Call {
     Call::of_queue(&LOOK, queue)
 }
 
-/// The flag: the script has just notified the watches.
 pub(crate) fn looked(reply: Reply) -> Result<(Looked, bool, Flags)> {
     let mut reply = Fields::of(reply)?;
     let found = match reply.int()? {

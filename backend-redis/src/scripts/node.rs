@@ -1,5 +1,3 @@
-//! `leave.lua`, `abandon.lua`, `revoke.lua`, `downgrade.lua` and `write_data.lua`.
-
 use std::time::Duration;
 
 use latchwork_core::Result;
@@ -14,7 +12,6 @@ pub(crate) fn leave(queue: &QueueKeys, id: NodeId, sequence: u64) -> Call {
     Call::of_queue(&LEAVE, queue).arg(id).arg(sequence)
 }
 
-/// The tombstone lasts for `lasts`.
 pub(crate) fn abandon(queue: &QueueKeys, id: NodeId, lasts: Duration) -> Call {
     let keys = queue.keys().chain([queue.left()]);
     Call::timed(&ABANDON, keys).arg(queue.word()).arg(id).arg(lasts.as_micros())
@@ -34,7 +31,7 @@ pub(crate) fn write_data(queue: &QueueKeys, id: NodeId, sequence: u64, data: &[u
     call
 }
 
-/// Whether the node existed (for a downgrade: and is a reader now), or the limit was stored.
+/// Whether the node existed (after a downgrade: as a reader), or the limit was stored.
 pub(crate) fn was_done(reply: Reply) -> Result<(bool, Flags)> {
     let mut reply = Fields::of(reply)?;
     Ok((reply.int()? == 1, Flags(reply.int()?)))

@@ -1,5 +1,3 @@
-//! `renew.lua`.
-
 use std::time::Duration;
 
 use latchwork_core::Result;
@@ -14,7 +12,7 @@ use crate::layout::QueueKeys;
 pub(crate) enum RenewAnswer {
     Gone,
     Held,
-    /// The node that it waits for may expire after `ahead`.
+    /// The node ahead may expire after `ahead`.
     Waiting {
         ahead: Duration,
     },

@@ -12,7 +12,7 @@ pub(crate) enum Reply {
 pub(crate) struct Flags(pub(super) i64);
 
 impl Flags {
-    /// More nodes may have expired, or may need a message, than one call looks at.
+    /// More nodes may have expired, or need a message, than one call handles.
     pub(crate) fn more(self) -> bool {
         self.0 & 1 != 0
     }

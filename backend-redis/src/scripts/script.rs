@@ -1,18 +1,14 @@
-//! The texts of the scripts.
-
 use std::sync::{LazyLock, OnceLock};
 
-/// One script.
 #[derive(Debug)]
 pub(crate) struct Script {
     pub(crate) name: &'static str,
     text: LazyLock<String>,
-    /// The hash by which the server caches the script, once the driver has computed it.
     pub(crate) hash: OnceLock<String>,
 }
 
 impl Script {
-    /// The text for the server, without comments and indentation, which are half of the file.
+    /// Without comments and indentation, which are half of the file.
     pub(crate) fn text(&'static self) -> &'static str {
         &self.text
     }
@@ -23,8 +19,8 @@ fn without_comments(code: &str) -> String {
     lines.flat_map(|line| [line, "\n"]).collect()
 }
 
-/// Scripts with the files that come before their own. A short form (`one/`) runs first, before a script even
-/// defines the functions of the long one.
+/// Each script with the files that come before its own. A short form (`one/`) runs before a script defines
+/// the functions of the long one.
 macro_rules! scripts {
     ($($script:ident = $name:literal after [$($file:literal),*];)*) => {
         $(pub(crate) static $script: Script = {
@@ -60,7 +56,7 @@ scripts! {
     SELFTEST = "selftest" after [];
 }
 
-/// The scripts that every hold needs. A client loads them before it counts as connected.
+/// Every hold needs these, so a client loads them at connect.
 pub(crate) static LOADED: [&Script; 3] = [&JOIN, &RENEW, &LEAVE];
 
 #[cfg(test)]

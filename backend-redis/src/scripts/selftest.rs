@@ -1,5 +1,3 @@
-//! `selftest.lua`.
-
 use latchwork_core::Result;
 
 use super::call::Call;
@@ -10,7 +8,7 @@ pub(crate) fn selftest(keys: [String; 3], inbox: &str) -> Call {
     Call::new(&SELFTEST, keys).arg(inbox)
 }
 
-/// The command that the self-test could not use, and the server's error text.
+/// The command that failed, and the server's error text.
 pub(crate) fn selftested(reply: Reply) -> Result<Option<(String, String)>> {
     match reply {
         Reply::List(list) if list.is_empty() => Ok(None),

@@ -17,7 +17,7 @@ pub(crate) struct Attempt {
     pub(crate) repeated: bool,
     state: OnceLock<NodeWriter>,
     standing: Mutex<AttemptState>,
-    /// Changes of the lease are not notified here.
+    /// Not for changes of the lease.
     pub(crate) changed: Notify,
 }
 
@@ -25,15 +25,15 @@ pub(crate) struct Attempt {
 struct AttemptState {
     // Boxed: few attempts have any.
     early: Option<Box<EarlyMessages>>,
-    // The client learned of the admission at this moment.
+    // When the client learned of the admission.
     admitted: Option<Moment>,
     // QUEUE-LOOK-AT-EXPIRY.
     next_recheck: Moment,
-    // The stored limit, from the last renewal. Boxed: a holder has none.
+    // From the last renewal. Boxed: a holder has none.
     unfit: Option<Box<StoredLimit>>,
     recheck_due: bool,
     leaving: bool,
-    // From then on no node of the attempt exists on the server.
+    // From then on the server has no node of the attempt.
     obsolete: Moment,
 }
 
@@ -64,8 +64,7 @@ impl Attempt {
         })
     }
 
-    /// With an admission message that came before it. Returns the sequence number of an earlier re-check
-    /// message.
+    /// Applies an earlier admission message. Returns the sequence number of an earlier re-check message.
     pub(super) fn settle(&self, state: NodeWriter, admitted: bool, next_recheck: Moment) -> Option<u64> {
         let now = state.lease().clock().now();
         let mut standing = self.standing.lock();
@@ -111,12 +110,11 @@ impl Attempt {
         }
     }
 
-    /// A later message makes another one due, because it may have come too late for this one.
+    /// A later message makes another one due: it may be too late for this one.
     pub(super) fn begin_recheck(&self) {
         self.standing.lock().recheck_due = false;
     }
 
-    /// Returns whether this is new.
     pub(crate) fn admit(&self, now: Moment) -> bool {
         self.set_admitted(&mut self.standing.lock(), now)
     }
@@ -157,18 +155,18 @@ impl Attempt {
         self.standing.lock().unfit.as_deref().cloned()
     }
 
-    /// Ends renewal, and earlier renewals' answers do not count (QUEUE-STOP-RENEWAL-BEFORE-LEAVE). Returns
+    /// Ends renewal. Answers to earlier renewals do not count (QUEUE-STOP-RENEWAL-BEFORE-LEAVE). Returns
     /// whether this is new.
     pub(crate) fn begin_leave(&self) -> bool {
         !std::mem::replace(&mut self.standing.lock().leaving, true)
     }
 
-    /// A failed removal may be tried again.
+    /// For another try after a failed removal.
     pub(crate) fn undo_leave(&self) {
         self.standing.lock().leaving = false;
     }
 
-    /// The join has no answer and must be abandoned. Otherwise the attempt is obsolete at `obsolete`.
+    /// The join has no answer, and must be abandoned until it is `obsolete`.
     pub(crate) fn leave_by(&self, obsolete: Moment) {
         let mut standing = self.standing.lock();
         (standing.leaving, standing.obsolete) = (true, obsolete);

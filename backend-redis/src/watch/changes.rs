@@ -1,14 +1,12 @@
-//! The watch of a cell or a queue: a subscription to its channel, and a look at the time when a node or the
-//! cell may have expired.
+//! The watch of a cell or a queue: a subscription to its channel, and a look when a node or the cell may have
+//! expired, which Redis does not publish.
 //!
-//! *Protocol.* Redis publishes nothing when a node or cell expires. So a watch asks when the next one expires
-//! unless it is renewed, and looks again at that time. The look drops expired nodes, and notifies all watches
-//! of the queue. Redis removes an expired cell itself, so each watch that has seen the cell reports the
-//! change.
+//! The look drops expired nodes, notifies all watches of the queue, and answers when the next node expires.
+//! Redis removes an expired cell itself, so each watch that has seen the cell reports the change.
 //!
-//! *Why no change is missed.* The server has confirmed the subscription before the first look, and the watch
-//! reports its first state after that. If a later node or cell may expire, its message says so, and the watch
-//! looks soon after, within the shortest TTL.
+//! *Why no change is missed.* The first look follows the confirmed subscription, and the first report follows
+//! the look. If a later node or cell may expire, its message says so, and the watch looks soon after, within
+//! the shortest TTL.
 //!
 //! *Cost.* While nodes and cells are renewed, at most one look per watch in each two thirds of the TTL. Many
 //! messages at one time cost one look.
@@ -61,7 +59,6 @@ impl Subject {
     }
 }
 
-/// Keeps neither the client alive nor its connection open.
 #[derive(Debug)]
 pub(crate) struct RedisWatch {
     client: Weak<Client>,
@@ -126,7 +123,7 @@ impl ChangeWatch for RedisWatch {
 struct Listening {
     client: Weak<Client>,
     channel: Arc<Channel>,
-    // `true`: a node or cell may exist that expires.
+    // `true`: a node or cell may expire.
     news: watch::Receiver<bool>,
     on: Option<LiveConnection>,
     next_look: NextLook,
@@ -167,7 +164,7 @@ async fn confirmed(client: &Client, channel: &Channel, on: &LiveConnection) -> R
     if subscription.as_ref().is_some_and(|known| known.confirmed && known.on.is(on)) {
         return Ok(());
     }
-    // Recorded first: a dropped request may still be carried out, and must then be undone.
+    // Recorded first: a dropped request may be carried out, and must then be undone.
     *subscription = Some(Subscription { on: on.clone(), confirmed: false });
     client.driver.listen(on, &channel.name, true, client.request_timeout).await?;
     *subscription = Some(Subscription { on: on.clone(), confirmed: true });
@@ -176,7 +173,6 @@ async fn confirmed(client: &Client, channel: &Channel, on: &LiveConnection) -> R
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        // A closed client has no connection, and so no subscription.
         let Some(client) = self.client.upgrade().filter(|client| !client.closing.is_cancelled()) else {
             return;
         };

@@ -1,4 +1,4 @@
-//! All watches of one channel share one subscription. The last watch that leaves ends it.
+//! All watches of one channel share one subscription. The last watch ends it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,9 +17,9 @@ pub(crate) struct Subscription {
 #[derive(Debug)]
 pub(crate) struct Channel {
     pub(crate) name: Arc<str>,
-    /// Locked during a request, so that the requests keep their order.
+    /// Locked during a request, which keeps the order.
     pub(crate) subscription: Gate<Option<Subscription>>,
-    // Changes with each message: whether a node or cell exists that may expire.
+    // With each message: whether a node or cell may expire.
     news: watch::Sender<bool>,
 }
 
@@ -43,8 +43,8 @@ impl Channels {
         (Arc::clone(channel), channel.news.subscribe())
     }
 
-    /// Called with the gate locked, after the server has ended the subscription: a later watch creates a new
-    /// channel, and subscribes after that.
+    /// Called with the gate locked, after the end of the subscription: a later watch creates a new channel,
+    /// and subscribes after that.
     pub(crate) fn forget(&self, channel: &Arc<Channel>) {
         let mut channels = self.0.lock();
         let same = channels.get(&channel.name).is_some_and(|known| Arc::ptr_eq(known, channel));
@@ -53,8 +53,8 @@ impl Channels {
         }
     }
 
-    /// Text in the message: a node or cell may expire. A forged message costs a read, or hides an expiry,
-    /// which its watchers notice within a TTL anyway.
+    /// Text in the message: a node or cell may expire. A forged message costs a read, or hides an expiry for
+    /// at most a TTL.
     pub(crate) fn ring(&self, name: &[u8], message: &[u8]) {
         let Ok(name) = std::str::from_utf8(name) else { return };
         if let Some(channel) = self.0.lock().get(name) {

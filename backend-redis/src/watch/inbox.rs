@@ -27,10 +27,10 @@ pub(crate) struct Inbox {
     clock: Clock,
     channel: String,
     attempts: Mutex<HashMap<NodeId, Arc<Attempt>>>,
-    // Each attempt occurs at most once.
+    // Each attempt at most once.
     rechecks: Mutex<Vec<Arc<Attempt>>>,
     recheck_due: Notify,
-    // A keyed hash (SipHash with a random key), so a repeated join has the same secret as the first.
+    // A keyed hash (SipHash with a random key), so a repeated join has the secret of the first.
     secrets: RandomState,
 }
 
@@ -51,8 +51,8 @@ impl Inbox {
     }
 
     /// An admission message must contain it, and only a client that can read the queue knows it: ids and
-    /// sequence numbers also occur in re-check messages, logs and listings. Its node is admitted once it is
-    /// published.
+    /// sequence numbers also occur in re-check messages, logs and listings. It is published with the node's
+    /// admission.
     fn secret(&self, id: NodeId) -> u64 {
         self.secrets.hash_one(id)
     }
@@ -80,7 +80,7 @@ impl Inbox {
         }
     }
 
-    /// QUEUE-LOOK-AT-EXPIRY. It is sent together with other due re-checks.
+    /// QUEUE-LOOK-AT-EXPIRY. Sent together with other due re-checks.
     pub(crate) fn request_recheck(&self, attempt: &Arc<Attempt>) {
         if let Some(state) = attempt.state() {
             self.notify_recheck(attempt, state.sequence());
@@ -98,7 +98,6 @@ impl Inbox {
         }
     }
 
-    /// A repeated join may have registered another object under the same id.
     pub(crate) fn forget(&self, attempt: &Arc<Attempt>) {
         let mut attempts = self.attempts.lock();
         if attempts.get(&attempt.id).is_some_and(|known| Arc::ptr_eq(known, attempt)) {
@@ -114,8 +113,8 @@ impl Inbox {
         self.attempts.lock().values().cloned().collect()
     }
 
-    /// `id sequence.secret …` for admissions, `id -sequence …` for rechecks. Other text is ignored, and so is
-    /// an admission without the secret of the node.
+    /// `id sequence.secret …` for admissions, `id -sequence …` for rechecks. Other text, and an admission
+    /// without the node's secret, is ignored.
     pub(crate) fn deliver(&self, message: &[u8]) {
         let Ok(text) = std::str::from_utf8(message) else { return };
         let now = self.clock.now();

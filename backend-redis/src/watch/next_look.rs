@@ -6,7 +6,7 @@ use crate::scripts::Looked;
 
 /// Half of the shortest TTL.
 const SOON: Duration = Duration::from_millis(500);
-/// A node or cell that should have expired may exist for a moment longer.
+/// A node or cell may exist for a moment after its expiry.
 const SOONEST: Duration = Duration::from_millis(5);
 const AGAIN: Duration = Duration::from_millis(100);
 
@@ -19,13 +19,11 @@ pub(super) struct NextLook {
 impl NextLook {
     pub(super) const NEVER: Self = Self { at: Moment::NEVER, may_end: false };
 
-    /// `may_end`: a node or cell may expire.
     pub(super) fn told(&mut self, now: Moment, may_end: bool) {
         let at = if may_end { self.at.min(now + SOON) } else { Moment::NEVER };
         *self = Self { at, may_end };
     }
 
-    /// Returns whether the look shows an expiry without a message.
     pub(super) fn looked(&mut self, now: Moment, looked: Result<(Looked, bool)>) -> Result<bool> {
         let (looked, told) = match looked {
             Ok(looked) => looked,
@@ -78,7 +76,6 @@ mod tests {
         assert!(next.at == Moment::NEVER && !looked(&mut next, at(11_002), Looked::Nothing));
         next.told(at(12_000), true);
         assert!(!next.looked(at(12_500), Ok((Looked::Nothing, true))).unwrap());
-        // A lasting cell needs no look.
         next.told(at(13_000), true);
         assert!(!looked(&mut next, at(13_500), Looked::Stays) && next.at == Moment::NEVER);
     }

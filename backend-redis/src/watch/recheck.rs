@@ -1,8 +1,8 @@
-//! Re-checks: a message asks for a renewal of a node before the next round. The node was revoked, or does not
-//! fit a new limit.
+//! Re-checks: a message asks for a renewal of a node before the next round, because it was revoked, or does
+//! not fit a new limit.
 //!
 //! Only the renewal decides, so a late or forged message costs one request and changes nothing. A waiter
-//! whose timer ends (QUEUE-LOOK-AT-EXPIRY) is renewed here too: many waiters at one time cost one request.
+//! whose timer ends (QUEUE-LOOK-AT-EXPIRY) is renewed here too.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
@@ -25,7 +25,7 @@ pub(crate) async fn run(client: Weak<Client>) {
     };
     closing
         .run_until_cancelled(async {
-            // One at a time for each server, so that a silent server does not delay the others.
+            // One at a time for each server, so that a silent server delays no other.
             let mut due: HashMap<Place, HashMap<NodeId, Arc<Attempt>>> = HashMap::new();
             let (mut asked, mut asking) = (HashSet::new(), FuturesUnordered::new());
             loop {

@@ -1,5 +1,5 @@
-//! Many ephemeral cells on a silent server: the effect on the other servers. Each cell has a separate script,
-//! and 64 scripts are under way at once.
+//! The effect of many ephemeral cells on a silent server. Each cell has a separate script, and 64 scripts are
+//! under way at once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,8 +15,7 @@ use tokio::time::timeout;
 
 /// No master is replaced while a test keeps it silent.
 const CALM: Duration = Duration::from_secs(30);
-/// Ten times as many as are under way at once. Without an answer, each batch takes a third of a TTL, so all
-/// would take more than three TTLs.
+/// Each batch without an answer takes a third of a TTL, so all would take more than three TTLs.
 const MANY: usize = 10 * 64;
 
 async fn cells_at(cluster: &ClusteredRedis, server: usize, count: usize, taken: &mut usize) -> Vec<Address> {
@@ -37,8 +36,8 @@ async fn gone(client: &Arc<dyn Backend>, cells: &[Address]) -> usize {
     read.into_iter().filter(|cell| cell.as_ref().unwrap().is_none()).count()
 }
 
-/// A write that opens a lease waits for two clean-ups. On the silent server, each ends with the first
-/// scripts, after a third of a TTL.
+/// A write that opens a lease waits for two clean-ups. Each ends with the first scripts, after a third of a
+/// TTL.
 #[tokio::test]
 async fn lost_cells_on_a_silent_server_do_not_hold_up_what_opens_the_next_lease_on_another() {
     let cluster = ClusteredRedis::start(CALM).await.unwrap();
@@ -46,7 +45,6 @@ async fn lost_cells_on_a_silent_server_do_not_hold_up_what_opens_the_next_lease_
     let mut cells = cells_at(&cluster, 0, MANY, &mut taken).await;
     cells.extend(cells_at(&cluster, 2, MANY, &mut taken).await);
     let next = queue(Kind::Value, &lock_at(&cluster, 1, &mut taken).await);
-    // All scripts would take less time.
     let writes = backend_of(&cluster, &format!("ttl={SHORT}&request_timeout=1m")).await;
     write_all(&writes, &cells).await;
     cluster.pause(0).await.unwrap();
@@ -60,8 +58,7 @@ async fn lost_cells_on_a_silent_server_do_not_hold_up_what_opens_the_next_lease_
     soon(writes.close(Close::Orderly)).await.unwrap();
 }
 
-/// A round ends when all servers are done. It gives up a silent server with the first scripts, so the next
-/// round starts in time.
+/// A round ends when all servers are done, so it gives up a silent server with the first scripts.
 #[tokio::test]
 async fn many_cells_on_a_silent_server_cost_no_node_and_no_cell_on_another() {
     let cluster = ClusteredRedis::start(CALM).await.unwrap();
@@ -83,8 +80,8 @@ async fn many_cells_on_a_silent_server_cost_no_node_and_no_cell_on_another() {
     close_all([writes, reads]).await;
 }
 
-/// The cells are being moved to a silent server, and there are more than requests under way at once: the
-/// others wait at most for the second round, two thirds of a TTL.
+/// More cells than requests under way at once are being moved to a silent server. Others wait at most for the
+/// second round, two thirds of a TTL.
 #[tokio::test]
 async fn cells_stuck_in_a_slot_move_expire_no_others() {
     const STUCK: usize = 100;

@@ -1,7 +1,7 @@
 //! Masters of a cluster are killed and cut off while processes contend, which reach both sides of the cut.
 //!
-//! A failover may forget a lock, because replication is asynchronous, and then two hold it. These plain
-//! overlaps are printed. No fence accepts two holders in turns.
+//! A failover may forget a lock, because replication is asynchronous, and then two hold it. These overlaps
+//! are printed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -10,12 +10,11 @@ use latchwork_conformance::actions::in_turn;
 use latchwork_conformance::servers::ClusteredRedis;
 use latchwork_core::{Ended, HoldState, LeaseState};
 
-/// No request is given up while a test delays it.
 const PATIENT: &str = "ttl=60s&request_timeout=20s&connect_timeout=30s";
 
 const CONNECTIONS: &str = "total_connections_received:";
 
-/// `MOVED` is for good, `ASK` is for once.
+/// `MOVED` is permanent, `ASK` is for once.
 async fn redirections(server: &mut Operator, how: &str) -> u64 {
     server.counted("INFO errorstats", &format!("errorstat_{how}:count=")).await
 }
@@ -29,8 +28,7 @@ async fn is_asked_for_the_map(server: &mut Operator, times: u64) {
     until(async || server.calls("cluster|slots").await >= before + times).await;
 }
 
-/// No map names it. It is silent when the first request for its future slot arrives, and the client asks for
-/// the map again and again.
+/// No map names it. It is silent when the first request for its future slot arrives.
 #[tokio::test]
 async fn a_master_that_is_about_to_get_its_first_slot_is_waited_for_on_one_connection() {
     const NEW: usize = 5;
@@ -53,7 +51,6 @@ async fn a_master_that_is_about_to_get_its_first_slot_is_waited_for_on_one_conne
         async move { counter.add(1).await }
     });
     until(async || redirections(&mut old, "ASK").await > asked).await;
-    // After this loss the client asks for the map as long as a server is down.
     other.tell("CLIENT KILL TYPE pubsub").await;
     is_asked_for_the_map(&mut old, 2).await;
     assert!(!adding.is_finished(), "a stopped server has answered");
@@ -71,8 +68,7 @@ async fn a_master_that_is_about_to_get_its_first_slot_is_waited_for_on_one_conne
     soon(client.close()).await.unwrap();
 }
 
-/// Two of three servers, and all in the URL, were emptied and know no other server. Only the third knows the
-/// new master.
+/// Two of three servers, and all in the URL, were emptied. Only the third knows the new master.
 #[tokio::test]
 async fn servers_that_have_left_are_not_believed_though_they_are_most_and_are_disconnected() {
     let cluster = ClusteredRedis::start(CALM).await.unwrap();
@@ -110,7 +106,6 @@ async fn servers_that_have_left_are_not_believed_though_they_are_most_and_are_di
 async fn outdated_master_is_ignored_while_the_others_agree() {
     const ROUNDS: i64 = 20;
     let cluster = ClusteredRedis::start(CALM).await.unwrap();
-    // The client asks this server first, by the order of the hosts.
     let servers = cluster.servers();
     let port = |server: &usize| -> u16 { servers[*server].rsplit(':').next().unwrap().parse().unwrap() };
     let behind = (0..3).min_by_key(port).unwrap();
@@ -148,8 +143,8 @@ async fn outdated_master_is_ignored_while_the_others_agree() {
     soon(client.close()).await.unwrap();
 }
 
-/// The process is stopped: its connections do not end, no server reports it as down, and no renewal is due
-/// for 20 s. An operator promotes its replica.
+/// The process is stopped: its connections do not end, and no renewal is due for 20 s. An operator promotes
+/// its replica.
 #[tokio::test]
 async fn a_server_that_falls_silent_costs_no_hold_of_the_others_and_its_own_go_on_at_its_replica() {
     let cluster = ClusteredRedis::start(CALM).await.unwrap();
@@ -186,7 +181,7 @@ async fn a_server_that_falls_silent_costs_no_hold_of_the_others_and_its_own_go_o
     soon(client.close()).await.unwrap();
 }
 
-/// It was emptied, and answers first: servers are asked in the order of their hosts.
+/// It was emptied, and answers first, by the order of the hosts.
 #[tokio::test]
 async fn map_of_a_server_outside_the_cluster_is_ignored() {
     let cluster = ClusteredRedis::start(PROMPT).await.unwrap();

@@ -19,7 +19,7 @@ async fn locks_of_all(cluster: &ClusteredRedis) -> [String; 3] {
     locks.try_into().unwrap()
 }
 
-/// Without a replica to take over, a shard is gone until its server is back.
+/// Without a replica, a shard is gone until its server is back.
 #[tokio::test]
 async fn a_lost_shard_loses_its_own_holds_only() {
     let cluster = ClusteredRedis::start(CALM).await.unwrap();
@@ -56,8 +56,8 @@ async fn a_hold_goes_on_at_the_replica_that_takes_over_and_one_that_it_does_not_
     };
     cluster.kill(0).await.unwrap();
     replaced(0).await;
-    // It does not know the writes of the last moment either: the client renews all holds when it is connected
-    // to the first shard again.
+    // The replica lacks the writes of the last moment, so the client renews all holds when it reaches the
+    // first shard again.
     let mut replica = operator(&cluster, 4).await;
     replica.tell("CONFIG SET replica-read-only no").await;
     replica.tell("FLUSHALL").await;
@@ -77,7 +77,7 @@ async fn a_hold_goes_on_at_the_replica_that_takes_over_and_one_that_it_does_not_
 }
 
 /// The client is on both sides of a partition. The test promotes the replica itself, because an election may
-/// end after the replica's copy of the hold has expired: a master that is cut off renews only its own data.
+/// outlast the replica's copy of the hold.
 #[tokio::test]
 async fn only_holds_known_to_the_new_master_survive() {
     let cluster = ClusteredRedis::start_cuttable(CALM).await.unwrap();
@@ -161,7 +161,6 @@ async fn a_hand_off_costs_the_bus_one_message_to_each_other_server() {
         async move {
             for _ in 0..500 {
                 let hold = soon(mutex.acquire()).await.unwrap();
-                // The other client is in the queue.
                 tokio::time::sleep(Duration::from_millis(1)).await;
                 hold.release().await.unwrap();
             }

@@ -18,7 +18,6 @@ async fn queues(cluster: &ClusteredRedis, kind: Kind) -> [Address; 2] {
     [silent, lock_at(cluster, 1, &mut taken).await].map(|lock| queue(kind, &lock))
 }
 
-/// A client has fewer under way at once.
 #[tokio::test]
 async fn acquisitions_of_many_keep_none_of_another_server_waiting() {
     const MANY: usize = 512;
@@ -48,7 +47,6 @@ async fn acquisitions_of_many_keep_none_of_another_server_waiting() {
     soon(client.close(Close::Orderly)).await.unwrap();
 }
 
-/// A close removes fewer at once.
 #[tokio::test]
 async fn a_close_leaves_no_node_on_a_server_that_answers() {
     const MANY: usize = 512;

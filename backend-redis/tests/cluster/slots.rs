@@ -62,7 +62,7 @@ async fn no_hold_is_lost_while_the_slots_of_contended_keys_move() {
         }
     }
     let took = began.elapsed();
-    // Each is acquired again once its slot has arrived.
+    // Each is acquired again after its slot has arrived.
     for key in 0..keys {
         let before = grants[key].load(Ordering::Acquire);
         until(async || grants[key].load(Ordering::Acquire) > before).await;
@@ -85,8 +85,8 @@ async fn no_hold_is_lost_while_the_slots_of_contended_keys_move() {
     }
 }
 
-/// The old master answers ASK. The new one runs a script with one key at once, but a lock's script has
-/// several, and waits there (TRYAGAIN) until the slot has arrived.
+/// The old master answers ASK. The new one refuses a lock's script, which has several keys, until the slot
+/// has arrived (TRYAGAIN).
 #[tokio::test]
 async fn moving_slot_redirects_missing_keys_to_its_new_server() {
     let cluster = ClusteredRedis::start(CALM).await.unwrap();

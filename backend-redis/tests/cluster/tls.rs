@@ -1,5 +1,3 @@
-//! Over TLS, also with servers that the cluster names later.
-
 use std::time::Duration;
 
 use super::keys::{CALM, PROMPT, key_of, lock_at, operator};
@@ -43,7 +41,6 @@ async fn uses_all_servers(cluster: &ClusteredRedis, client: &Coordinator) {
     assert!(seen >= 3, "each master has a connection over TLS: {seen}");
 }
 
-/// `MOVED` names a port for TLS, and a server without a connection so far.
 #[tokio::test]
 async fn a_hold_follows_its_slot_to_another_server() {
     let (cluster, certificates) = secured(CALM, IP, &[IP], true).await;
@@ -51,7 +48,6 @@ async fn a_hold_follows_its_slot_to_another_server() {
     let lock = lock_at(&cluster, 0, &mut 0).await;
     let hold = soon(client.mutex(lock.as_str()).unwrap().acquire()).await.unwrap();
     let slot = cluster.slot(&key_of(&lock)).await.unwrap();
-    // The client has no connection with this replica.
     operator(&cluster, 4).await.tell("CLUSTER FAILOVER TAKEOVER").await;
     let other = lock_at(&cluster, 4, &mut 0).await;
     cluster.move_slot(slot, 0, 4).await.unwrap();
@@ -82,8 +78,7 @@ async fn a_hold_goes_on_at_the_replica_that_takes_over() {
 #[tokio::test]
 async fn server_name_option_applies_to_all_servers() {
     let (cluster, certificates) = secured(CALM, IP, &["redis.internal", NAME], false).await;
-    // The URL has the certificates' name, and the cluster names servers by an address that is in no
-    // certificate.
+    // The cluster names servers by an address that is in no certificate.
     let by_name = url(&cluster, &certificates.trusting()).replace(IP, NAME);
     let words = ["a server of the cluster", "the certificate is not for 127.0.0.1"];
     refused_as(&by_name, ErrorKind::WrongServer, &words).await;

@@ -17,7 +17,7 @@ pub use latchwork_conformance::patience::{PATIENCE, soon, until};
 
 pub use self::operator::{Operator, RIGHTS, number_after};
 
-/// Long enough for a busy machine: a renewal may be delayed by 2.8 s.
+/// A renewal may be delayed by 2.8 s on a busy machine.
 pub const SHORT: &str = "5s";
 
 /// The next renewal is 20 s away: a notification within [`PROMPT`] came by a message.

@@ -48,7 +48,6 @@ impl Operator {
         keys
     }
 
-    /// Each write that needs memory is refused.
     pub async fn fill_memory(&mut self) {
         self.tell("CONFIG SET maxmemory-policy noeviction").await;
         self.tell("CONFIG SET maxmemory 1").await;

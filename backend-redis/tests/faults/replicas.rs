@@ -54,7 +54,6 @@ async fn a_confirmed_lock_outlives_a_failover_to_its_replica_and_a_plain_one_doe
         );
         drop((kept, lost));
         promoted.close_now().await.unwrap();
-        // The server is gone.
         latchwork_core::crash(&client).await;
         replicas.begin_again().await;
     }

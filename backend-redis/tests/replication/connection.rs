@@ -55,9 +55,8 @@ async fn a_confirmation_that_waits_holds_up_no_other_request() {
         beside.push(round().await);
     }
     is_unconfirmed(&soon(waits).await.unwrap().unwrap_err(), 0, 1);
-    // The machine may be busier now.
     let alone = before.max(twenty().await);
-    // The control sends a request after a WAIT on the same connection.
+    // The control: a request after a WAIT on the same connection.
     let mut shared = Operator::of(&replicas.primary).await;
     shared.tell("SET a 1").await;
     let (mut waiting, begun) = (shared.clone(), Instant::now());
@@ -70,7 +69,7 @@ async fn a_confirmation_that_waits_holds_up_no_other_request() {
     );
     assert!(behind >= Duration::from_secs(1), "the control");
     // Otherwise both requests of an acquisition would wait for the end of a WAIT: 50 ms, and up to 100 ms
-    // until an idle server notices. On a busy machine some requests are as slow, but not half of them.
+    // more on an idle server. On a busy machine some requests are as slow, but not half of them.
     assert!(rounds > 10 && beside <= 3 * alone + Duration::from_millis(30), "held up");
 }
 

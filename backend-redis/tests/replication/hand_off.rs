@@ -1,6 +1,3 @@
-//! A waiter that another client's release admits has written nothing since: its earlier writes must not
-//! count.
-
 use std::time::Duration;
 
 use latchwork_core::{Claim, Kind};
@@ -19,7 +16,7 @@ async fn the_winner_of_a_hand_off_is_not_confirmed_while_replication_is_held_bac
     let queue = queue(Kind::Mutex, "a");
     let held = admitted(&holder, &ask(&queue, Claim::Exclusive)).await;
     let waits = waiting(&winner, &ask(&queue, Claim::Exclusive)).await;
-    // The connection for confirmations exists, and has written before.
+    // The connection for confirmations has written before.
     let earlier = admitted(&winner, &ask(&crate::common::queue(Kind::Mutex, "b"), Claim::Exclusive)).await;
     soon(earlier.confirm(2, PATIENCE)).await.unwrap();
     earlier.leave().await.unwrap();

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use latchwork_core::{Error, ErrorKind};
 
-/// The machine may be late by this.
+/// The delay of a busy machine.
 pub(crate) const NOISE: Duration = Duration::from_secs(2);
 
 /// The replicas are asked within it, even on a busy machine.

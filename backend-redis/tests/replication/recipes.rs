@@ -9,7 +9,6 @@ use crate::common::{Operator, soon, until};
 #[tokio::test]
 async fn every_recipe_is_refused_while_replication_is_held_back_and_acquired_after_that() {
     let replicas = Replicas::start().await;
-    // Even on a busy machine, the replicas are asked within the time of a request.
     let client = user(&replicas.url("ttl=60s&request_timeout=3s&min_replicas=1")).await;
     replicas.hold_back_all();
     for (what, answer) in soon(all(&client)).await {
@@ -17,9 +16,7 @@ async fn every_recipe_is_refused_while_replication_is_held_back_and_acquired_aft
         println!("{what}: {error}");
         is_unconfirmed(&error, 0, 1);
     }
-    // The URL has `min_replicas`.
     soon(client.mutex("mutex").unwrap().acquire().min_replicas(0)).await.unwrap().release().await.unwrap();
-    // A node of a refused acquisition would block the other client's try.
     let mut operator = Operator::of(&replicas.primary).await;
     until(async || nothing_is_held(&mut operator).await).await;
     soon(client.close()).await.unwrap();
@@ -36,7 +33,6 @@ async fn every_recipe_is_refused_while_replication_is_held_back_and_acquired_aft
     assert_eq!(again.token(), held.token());
 }
 
-/// The queue of the clients does not count.
 async fn nothing_is_held(operator: &mut Operator) -> bool {
     for key in operator.keys("*").await.iter().filter(|key| !key.contains(":clients:")) {
         let of_one =
@@ -48,7 +44,7 @@ async fn nothing_is_held(operator: &mut Operator) -> bool {
     true
 }
 
-/// They run at once: the writer and the reader wait for each other.
+/// At once: the writer and the reader wait for each other.
 async fn all(client: &Coordinator) -> [(&'static str, Result<(), Error>); 8] {
     let (mutex, other) = (client.mutex("mutex").unwrap(), client.mutex("other").unwrap());
     let (reentrant, rwlock) = (client.mutex("owner").unwrap(), client.rwlock("rwlock").unwrap());

@@ -57,7 +57,6 @@ impl Replicas {
         operator.tell(&format!("CONFIG SET port {}", self.port())).await;
     }
 
-    /// New connections find the other replica at the primary's address. Connections to the primary remain.
     pub(crate) async fn divide(&self) {
         let [first, second] = &self.servers;
         let (_, port) = first.addr().rsplit_once(':').expect("a port");
@@ -75,7 +74,6 @@ impl Replicas {
         self.follow().await;
     }
 
-    /// The cost of the links must not be measured.
     pub(crate) async fn follow_directly(&self) {
         for server in &self.servers {
             self.follow_at(server, &self.port()).await;

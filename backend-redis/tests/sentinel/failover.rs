@@ -1,7 +1,7 @@
 //! Masters are killed and cut off while processes contend, which reach both sides of the cut.
 //!
-//! A failover may forget a lock, because replication is asynchronous, and then two hold it. These plain
-//! overlaps are printed. No fence accepts two holders in turns.
+//! A failover may forget a lock, because replication is asynchronous, and then two hold it. These overlaps
+//! are printed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use tokio::runtime::Runtime;
 
 use self::Failure::{MasterCutOff, MasterKilled, MasterSilent, ReplicaSilent, SentinelsSilent};
 
-/// Then the Sentinels consider a master dead. It is less than a TTL, so that some holds continue at the next
+/// Then the Sentinels consider a master dead. Less than a TTL, so that some holds continue at the next
 /// master.
 const DOWN_AFTER: Duration = Duration::from_secs(1);
 
@@ -66,7 +66,6 @@ impl Failure {
         let tilts = watched.tilts();
         let killed = now();
         let failover = |what| Failover { what, killed, replaced: now(), within: None };
-        // A machine that stops for two seconds puts the Sentinels into TILT.
         let takeover = |what, in_tilt| match watched.tilts() > tilts {
             true => Failover { within: Some(TAKEOVER + TILT), ..failover(in_tilt) },
             false => Failover { within: Some(TAKEOVER), ..failover(what) },
@@ -88,7 +87,6 @@ impl Failure {
                 watched.heal();
                 failover
             }
-            // The master continues until a Sentinel reaches it.
             MasterSilent => {
                 watched.pause(master).expect("stopped");
                 watched.wait_until_replaced(master).await.expect("another master");

@@ -65,10 +65,8 @@ async fn a_hold_that_the_new_master_does_not_know_is_forgotten() {
     assert!(again.token() > hold.token());
 }
 
-/// The client is on both sides: the master that is cut off serves.
 #[tokio::test]
 async fn only_holds_known_to_the_new_master_survive() {
-    // A busy machine takes less to acquire.
     let watched = WatchedRedis::start_cuttable(Duration::from_secs(6)).await.unwrap();
     let client = of(&watched, "ttl=20s&request_timeout=4s").await;
     let hold = confirmed(&client, "a", 2).await;
@@ -114,8 +112,8 @@ async fn a_master_that_is_demoted_gets_no_further_write() {
     assert_eq!(scripts(old).await, demoted, "a request went to the old master");
 }
 
-/// Only the Sentinels report the new master, long before a request would have no answer. The process of one
-/// Sentinel is stopped, and its connection does not end.
+/// Long before a request would have no answer. The process of one Sentinel is stopped, and its connection
+/// does not end.
 #[tokio::test]
 async fn a_client_whose_master_falls_silent_hears_of_the_new_one_from_any_sentinel() {
     let watched = WatchedRedis::start().await.unwrap();
@@ -135,7 +133,6 @@ async fn a_client_whose_master_falls_silent_hears_of_the_new_one_from_any_sentin
     watched.resume(master).unwrap();
     until(async || !watched.leads(master).await).await;
     assert!(hold.is_held());
-    // One renewal of the registration may have been under way.
     let after = scripts(&watched.servers()[master]).await;
     assert!(after <= before + 1, "the old master got more than one renewal: {before}, {after}");
     watched.resume_sentinel(0).unwrap();
@@ -171,7 +168,6 @@ async fn a_sentinel_that_names_another_master_than_most_is_outvoted() {
     drop((hold, after));
     soon(client.close()).await.unwrap();
 
-    // No client can know the new master then.
     let client = user(&url([&sentinels[2], &one, &other])).await;
     uses(&client, "a").await;
     assert!(scripts(lone.addr()).await > 0, "most Sentinels name the master");
@@ -210,7 +206,6 @@ async fn sentinel_mistakes_give_the_errors_in_the_guide() {
     let words = [replica.as_str(), "the Sentinels name as the master", "is a replica of"];
     mistaken(&mut guide, mistake, &url, &words).await;
 
-    // One Sentinel is dead.
     for sentinel in [&second, &third] {
         let mut operator = Operator::at(sentinel).await;
         let rules = "on >word &+switch-master +sentinel|get-master-addr-by-name +subscribe +hello";

@@ -85,7 +85,7 @@ async fn server_name_option_applies_to_all_servers() {
 
 #[tokio::test]
 async fn tls_mistakes_give_the_errors_in_the_guide() {
-    // They have the name in the URL, but not the master's address.
+    // The name in the URL, but not the master's address.
     let (watched, certificates) = secured(IP, &[NAME], true).await;
     let by_name = |options: &str| url(&watched, options).replace(IP, NAME);
     let (service, mutual) = (WatchedRedis::SERVICE, certificates.mutual());

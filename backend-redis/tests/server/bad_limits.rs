@@ -44,7 +44,7 @@ async fn a_waiter_learns_of_it_by_its_next_recheck_and_a_holder_goes_on() {
         let before = operator.calls("evalsha").await;
         store(&mut operator, stored).await;
         shows_bad_limit(&soon(waiter.admitted()).await.unwrap_err(), stored);
-        // A renewal in each third of the TTL finds the text, even on a machine that stops for a while.
+        // A renewal in each third of the TTL finds the text, even if the machine pauses.
         let looks = operator.calls("evalsha").await - before;
         assert!(looks < 20, "{looks} looks at {stored}");
         assert_eq!(held.state().lost(), None);

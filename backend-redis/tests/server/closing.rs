@@ -172,7 +172,6 @@ async fn a_close_on_a_connection_that_fell_silent_is_confirmed_on_another() {
     assert_eq!(standing(&other, &mutex).await.len(), 0);
 }
 
-/// The server still has it: the connection broke during the removal.
 async fn removed_in_vain() -> (Server, Proxy, [Arc<dyn Backend>; 2], Arc<dyn Node>, Address) {
     let (server, proxy, backend, other) = proxied().await;
     let mutex = queue(Kind::Mutex, "a");
@@ -208,7 +207,6 @@ async fn a_client_that_closes_leaves_a_kept_node_to_its_expiry() {
     let server = own(&[]).await;
     let (closing, other) = (client(&server, MORTAL).await, client(&server, LONG).await);
     let (a, b) = (queue(Kind::Mutex, "a"), queue(Kind::Mutex, "b"));
-    // Longer than the TTL: no node outlives its client by more.
     let coordinator = Coordinator::new(Arc::clone(&closing), &Config::new("redis"));
     let kept = coordinator.mutex("a").unwrap().acquire().min_hold(Duration::from_secs(600)).await.unwrap();
     let free = admitted(&closing, &ask(&b, Claim::Exclusive)).await;

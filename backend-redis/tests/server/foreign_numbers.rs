@@ -16,7 +16,7 @@ async fn a_number_out_of_range_is_refused_by_its_key_before_anything_is_written(
         for text in [
             "9999999999999999999999".to_owned(),
             "9007199254740992".to_owned(),
-            // No next number can be counted from it.
+            // It has no next number.
             "9007199254740991".to_owned(),
             held("9007199254740992"),
             held("99999999999999999999999999"),
@@ -54,7 +54,6 @@ async fn bad_last_number_refuses_joins_but_allows_listing_and_revoke() {
             let listed = client.list(&queue, ALL).await.unwrap();
             let standing: Vec<_> = listed.iter().map(|entry| (entry.sequence, entry.admitted)).collect();
             assert_eq!(standing, [(held.state().sequence(), true), (next.state().sequence(), false)]);
-            // The last number is computed from the nodes.
             soon(waiting(&client, &join())).await.leave().await.unwrap();
         }
         assert!(client.revoke(&queue, held.state().sequence()).await.unwrap());

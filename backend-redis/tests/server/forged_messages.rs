@@ -51,7 +51,6 @@ async fn forged_admission_message_admits_no_waiter() {
         for forged in [String::new(), ".".into(), ".0".into(), format!(".{others}"), format!(" {secret}")] {
             operator.publish(&inbox, &format!("{} {sequence}{forged}", first.id)).await;
         }
-        // Messages come in order.
         let before = operator.calls("evalsha").await;
         operator.publish(&inbox, &format!("{} -{sequence}", first.id)).await;
         until(async || operator.calls("evalsha").await > before).await;

@@ -40,7 +40,6 @@ async fn a_limit_that_is_raised_again_lets_the_heavy_waiter_in() {
     let heavy = waiting(&others, &permits(&queue, 3)).await;
     ours.set_limit(&queue, ExpectedLimit::Any, 2).await.unwrap();
     fails(promptly(heavy.admitted()).await, ErrorKind::Conflict, "above the limit");
-    // The waiter has not given up yet.
     ours.set_limit(&queue, ExpectedLimit::Any, 3).await.unwrap();
     held.leave().await.unwrap();
     promptly(until(async || heavy.admitted().await.is_ok())).await;

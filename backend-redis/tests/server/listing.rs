@@ -1,5 +1,3 @@
-//! Listings.
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,7 +43,6 @@ async fn a_label_may_be_anything_and_a_listing_changes_nothing() {
         let entries = client.list(&queue, ALL).await.unwrap();
         assert!(is_shown(&entries[0].label) && *entries[0].data == *data.as_bytes(), "{label}");
         assert_eq!(operator.say::<Vec<u8>>("GET latchwork:rwlock:{a}:one").await, text);
-        // The same unfolded.
         let second = admitted(&other, &ask(&queue, Claim::Shared)).await;
         assert!(is_shown(&client.list(&queue, ALL).await.unwrap()[0].label), "{label}");
         held.leave().await.unwrap();
@@ -68,8 +65,8 @@ async fn listing_an_unused_or_free_queue_writes_nothing() {
     assert!((1..=60_000).contains(&lives), "written again: {lives}");
 }
 
-/// The listings that are in flight together are longer than the replies that the server keeps for a client with
-/// subscriptions. It closes the connection of a client that reads too slowly.
+/// The listings in flight are longer than the replies that the server keeps for a client with subscriptions:
+/// it closes the connection of a slow reader.
 #[tokio::test]
 async fn large_listings_at_once_do_not_cost_the_connection() {
     const MEMBERS: usize = 500;
@@ -95,7 +92,6 @@ async fn large_listings_at_once_do_not_cost_the_connection() {
     client.close(Close::Abrupt).await.unwrap();
 }
 
-/// More expired nodes than one script drops, and than one page has, are before a live node.
 #[tokio::test]
 async fn listing_continues_after_many_expired_nodes() {
     let (server, _operator, mortal) = served(SHORT).await;
@@ -109,7 +105,6 @@ async fn listing_continues_after_many_expired_nodes() {
     assert_eq!(crowd.iter().filter(|joined| joined.is_ok()).count(), 1500);
     let last = waiting(&living, &ask(&queue, Claim::Exclusive)).await;
     let clock = mortal.lease().clock().clone();
-    // Its last renewal may reach the server late.
     let gone = mortal.lease().ttl() + Duration::from_secs(2);
     mortal.close(Close::Abrupt).await.unwrap();
     clock.sleep_until(clock.now() + gone).await;

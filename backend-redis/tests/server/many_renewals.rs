@@ -9,7 +9,7 @@ mod larger {
 
     use crate::common::{admitted, ask, connect, outlive, own, queue, soon};
 
-    /// 24 bursts renew them, as long as there is time.
+    /// 24 bursts renew them, if there is time.
     const NODES: usize = 24 * 256;
     /// A trip for each burst takes longer than a lease.
     const TRIP: Duration = Duration::from_millis(1500);

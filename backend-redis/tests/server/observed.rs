@@ -111,7 +111,6 @@ async fn queues_are_listed_while_they_have_a_node_that_lives() {
     dies.close(Close::Abrupt).await.unwrap();
     until(async || keys(&*lists, Kind::Mutex, "").await == ["stays"]).await;
     until(async || keys(&*lists, Kind::Semaphore, "").await.is_empty()).await;
-    // No script has dropped the nodes.
     assert!(operator.say::<bool>("EXISTS latchwork:mutex:{unfolded}:seq").await);
 }
 

@@ -1,5 +1,3 @@
-//! In both forms of a queue.
-
 use std::collections::HashMap;
 
 use latchwork_core::backend::{Join, Joined, Patience};
@@ -28,7 +26,6 @@ async fn lone_holder_is_one_string_and_revoked_with_it() {
         let next = admitted(&other, &theirs).await;
         assert_eq!(soon(held.state().until_lost()).await, LostReason::Revoked);
 
-        // A waiter unfolds the queue.
         let behind = ask(&queue, Claim::Exclusive);
         let waits = waiting(&holder, &behind).await;
         assert_eq!(operator.say::<u32>(&format!("DEL {keys}:one")).await, 0);
@@ -53,7 +50,6 @@ async fn the_owner_of_a_deleted_key_learns_it_and_every_key_expires() {
     let held = admitted(&holder, &ask(&queue, Claim::Exclusive)).await;
     assert_eq!(operator.say::<u32>("DEL latchwork:mutex:{a}:one").await, 1);
     assert_eq!(soon(held.state().until_lost()).await, LostReason::Revoked);
-    // First unfolded with two nodes, then with one, then folded.
     let next = admitted(&holder, &ask(&queue, Claim::Exclusive)).await;
     assert!(next.state().sequence() > held.state().sequence());
     let behind = waiting(&other, &ask(&queue, Claim::Exclusive)).await;

@@ -12,7 +12,6 @@ async fn client(url: &str, ttl: &str) -> Coordinator {
 #[tokio::test]
 async fn an_admission_without_a_message_is_found_and_counted() {
     let server = own(&[]).await;
-    // A renewal by the holder would notify the next node.
     let (holder, recorder) = (client(server.url(), LONG).await, Recorder::new());
     let waiting = recorder.scope(client(server.url(), SHORT)).await;
     let found = || recorder.sum("latchwork_rechecks_found_total", &[("what", "admission")]);

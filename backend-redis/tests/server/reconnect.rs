@@ -28,7 +28,6 @@ async fn a_cut_connection_is_made_again_and_every_node_looked_at() {
     let queue = queue(Kind::Mutex, "a");
     let held = admitted(&holder, &ask(&queue, Claim::Exclusive)).await;
     let next = waiting(&waiter, &ask(&queue, Claim::Exclusive)).await;
-    // They notice the removal when they are connected again, long before the next renewal.
     operator.tell("CLIENT KILL TYPE pubsub").await;
     operator.tell("DEL latchwork:mutex:{a}:seq latchwork:mutex:{a}:exp latchwork:mutex:{a}:node").await;
     operator.tell("CLIENT KILL TYPE pubsub").await;

@@ -27,7 +27,6 @@ async fn crowd(operator: &mut Operator, kind: Kind, key: &str, count: usize) {
     operator.run(eval.arg(count).arg(if kind == Kind::Semaphore { "p" } else { "x" })).await;
 }
 
-/// Microseconds.
 async fn slowest(operator: &mut Operator) -> u64 {
     use redis::Value::{Array, Int};
     let log: Vec<redis::Value> = operator.say("SLOWLOG GET 1000").await;
@@ -70,7 +69,6 @@ async fn long_queue_is_repaired_in_steps_without_admissions() {
             let mending: Option<String> = operator.say(&format!("HGET {key}:meta mend")).await;
             assert!(mending.is_some_and(|mend| !mend.is_empty()), "{kind:?}, {damage}: all at once");
             assert!(next.admitted().now_or_never().is_none());
-            // The refused client continues the repair.
             until(async || {
                 let mending: Option<String> = operator.say(&format!("HGET {key}:meta mend")).await;
                 mending.is_some_and(|mend| mend.is_empty())

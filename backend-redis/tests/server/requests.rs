@@ -44,7 +44,6 @@ async fn many_readers_are_notified_by_one_message_a_script() {
     assert_eq!(writer.list(&queue, ALL).await.unwrap().len(), 0);
 }
 
-/// The writer's renewals delay the re-checks.
 #[tokio::test]
 async fn many_waiters_for_a_node_of_a_shorter_ttl_recheck_together() {
     let (server, mut operator, writer) = served(SHORT).await;

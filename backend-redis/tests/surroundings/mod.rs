@@ -1,6 +1,3 @@
-//! A Redis that is full, loads its data, is demoted, loses its scripts or removes rights: the
-//! errors that users of the recipes get, and the holds that they keep.
-
 mod full_memory;
 mod refused_writes;
 mod rights;
@@ -21,7 +18,7 @@ async fn user(server: &Server, options: &str) -> Result<Coordinator> {
     at(&format!("{}?{options}", server.url())).await
 }
 
-/// Waits for one and a half TTLs: a remaining hold was renewed during this.
+/// A remaining hold was renewed during this.
 async fn outlive(coordinator: &Coordinator) {
     crate::common::outlive(&coordinator.lease(), 1.5).await;
 }

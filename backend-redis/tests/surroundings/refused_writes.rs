@@ -1,5 +1,3 @@
-//! A server that refuses writes: it has too few replicas.
-
 use std::time::Duration;
 
 use latchwork_conformance::errors::fails;
@@ -9,7 +7,6 @@ use super::user;
 use crate::common::coordinators::{queued, said};
 use crate::common::{operated, soon, until};
 
-/// The admitted and the waiting nodes of each queue, and the queues of each kind.
 async fn seen(client: &Coordinator) -> Vec<(bool, String)> {
     let [mutex, free] = ["m", "free"].map(|key| client.mutex(key).unwrap().queue());
     let rwlock = client.rwlock("rw").unwrap().queue();

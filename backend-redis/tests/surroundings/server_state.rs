@@ -57,7 +57,6 @@ async fn a_master_that_is_demoted_is_named_until_it_is_one_again() {
     operator.tell("REPLICAOF 127.0.0.1 1").await;
     let error = fails(mutex.acquire().within(DEADLINE).await, ErrorKind::Unavailable, "it is a replica");
     said(&error, &["deadline", "replica"]);
-    // An acquire without a deadline gives up after a TTL.
     said(&fails(soon(mutex.acquire()).await, ErrorKind::Unavailable, "it is a replica"), &["replica"]);
     operator.tell("REPLICAOF NO ONE").await;
     uses(&client, "a").await;
@@ -82,8 +81,7 @@ async fn a_client_that_only_holds_leaves_a_demoted_master_at_the_first_failed_re
 
 #[tokio::test]
 async fn a_server_that_loads_its_data_is_waited_for_and_named_when_it_takes_too_long() {
-    // Between two keys of 1 KiB the server answers: hundreds of times within a deadline, on a busy machine
-    // too.
+    // The server answers between two keys of 1 KiB, hundreds of times within a deadline.
     let server = own(&[
         ["--enable-debug-command", "yes"],
         ["--rdbcompression", "no"],
@@ -124,7 +122,6 @@ async fn a_server_that_loads_its_data_is_waited_for_and_named_when_it_takes_too_
 #[tokio::test]
 async fn a_server_that_dies_while_a_client_waits_is_an_outage_and_no_timeout() {
     let server = own(&[]).await;
-    // A renewal is due long after: only the loss of the connection shows it.
     let (holder, client) = (user(&server, "ttl=30s").await.unwrap(), user(&server, "ttl=30s").await.unwrap());
     let _held = holder.mutex("a").unwrap().acquire().await.unwrap();
     let acquire = client.mutex("a").unwrap().acquire().within(Duration::from_secs(5));

@@ -16,7 +16,6 @@ async fn proxied(options: &str) -> (Server, Proxy, Coordinator) {
     (server, proxy, client)
 }
 
-/// Another connection would be served.
 #[tokio::test]
 async fn silent_connection_is_replaced_before_the_hold_is_lost() {
     // The silent renewal takes 2 s. Of the rest, 3 s are not needed.
@@ -32,8 +31,7 @@ async fn silent_connection_is_replaced_before_the_hold_is_lost() {
 
 #[tokio::test]
 async fn hanging_redial_is_abandoned_before_the_hold_is_lost() {
-    // A third of the TTL until the renewal, a third for it, and a sixth for the hanging connect: a fifteenth
-    // is not needed.
+    // A third of the TTL until the renewal, a third for it, and a sixth for the hanging connect.
     let (_server, proxy, client) = proxied("ttl=30s&connect_timeout=10m&request_timeout=10m").await;
     let hold = client.mutex("a").unwrap().acquire().await.unwrap();
     let hung = proxy.hold_reply_to(says("HELLO"));
@@ -46,7 +44,6 @@ async fn hanging_redial_is_abandoned_before_the_hold_is_lost() {
     client.close().await.unwrap();
 }
 
-/// It is much longer than the time for a silent connection.
 #[tokio::test]
 async fn a_request_on_a_connection_that_fell_silent_is_repeated_on_the_next() {
     let (_server, proxy, client) = proxied(&format!("ttl={SHORT}&request_timeout=10m")).await;

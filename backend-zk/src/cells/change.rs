@@ -1,5 +1,3 @@
-//! Decides the next transaction of a write, from its condition and from the cell that was found.
-
 use latchwork_core::backend::{CellWrite, VersionedValue};
 use latchwork_core::{Expected, Version};
 
@@ -7,23 +5,19 @@ use super::condition::{Condition, kept};
 use super::kept::Kept;
 use crate::driver::Refusal;
 
-/// One transaction on a cell. With the condition `None`, the server compares nothing.
+/// One transaction on a cell. `None` as condition: any version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
-    /// Writes an existing cell that stays.
     Overwrite(Option<Condition>),
-    /// Deletes an existing cell and creates it again: with another life, or on another session.
+    /// Deletes a cell and creates it again, with another life or on another session.
     Replace(Option<Condition>),
-    /// Creates a cell. It must not exist.
     Create,
-    /// Deletes an existing cell.
     Delete(Option<Condition>),
-    /// A deletion of a cell that does not exist.
     Nothing,
 }
 
 impl Change {
-    /// The change to try before anything was read. `None`: read first.
+    /// The change to try without a read. `None`: read first.
     pub(super) fn first(write: &CellWrite) -> Option<Self> {
         match write.expected {
             Expected::Any => Self::on(write, Some(None)),
@@ -33,27 +27,26 @@ impl Change {
         }
     }
 
-    /// The change to try on the cell that was read. `None`: the cell is not as expected.
+    /// `None`: the cell is not as expected.
     pub(super) fn on_read(write: &CellWrite, found: Option<&VersionedValue>) -> Option<Self> {
         Self::on(write, found.map(|cell| Some(cell.version)))
     }
 
-    /// The change on a cell of this version, or of any version.
+    /// `found`: the cell's version, or `Some(None)` for any version.
     fn on(write: &CellWrite, found: Option<Option<Version>>) -> Option<Self> {
         let condition = match (write.expected, found) {
             (Expected::Any, _) => None,
             (Expected::Absent, None) => None,
             (Expected::Absent, Some(_)) => return None,
-            // Versions are compared by their numbers: each read of a version may give another
-            // condition.
+            // Two reads of one version can return two conditions, so only the numbers are compared.
             (Expected::Version(expected), Some(Some(found))) if found.number() == expected.number() => {
                 Some(Condition::of(found))
             }
             (Expected::Version(_), _) => return None,
         };
         Some(match (&write.value, found) {
-            // A server never changes the session of a node. A cell of unknown life is tried as a
-            // cell that stays.
+            // A server never changes the session of a node. Without knowledge, the cell counts as one that
+            // stays.
             (Some(_), Some(found)) => match (Kept::of(write.life), found.map(kept)) {
                 (Kept::Stays, None | Some(Kept::Stays)) => Change::Overwrite(condition),
                 (Kept::ByLease | Kept::ByUse, _) | (Kept::Stays, Some(_)) => Change::Replace(condition),
@@ -73,8 +66,7 @@ impl Change {
         }
     }
 
-    /// The change to try after this change, without a condition, was refused. The refusal says as
-    /// much as a read.
+    /// The next change after this one, without a condition, was refused.
     pub(super) fn instead(self, why: Refusal, life: Kept) -> Self {
         match (self, life) {
             (Change::Overwrite(_), _) if why == Refusal::ParentOfSession => Change::Replace(None),
@@ -103,7 +95,6 @@ mod tests {
         let version = |of: &VersionedValue| Expected::Version(of.version);
         let (seven, other, fleeting) =
             (cell(7, 3, Kept::Stays), cell(8, 3, Kept::Stays), cell(7, 3, Kept::ByLease));
-        // The generation of the cell has changed.
         let later = cell(7, 9, Kept::Stays);
         let checked = Some(Condition::of(seven.version));
         let over = |condition| Some(Change::Overwrite(condition));

@@ -16,13 +16,13 @@ impl Condition {
         Self { generation: half(high), data_version: half(low) }
     }
 
-    /// To the server, -1 means any version.
+    /// -1 means any version to the server.
     pub(super) fn is_compared(self) -> bool {
         self.generation != -1 && self.data_version != -1
     }
 
-    /// Written by this transaction. Its number has 63 bits, of which the upper ones count the elections of
-    /// the ensemble: after 2^29 elections no bits remain for the life of the cell.
+    /// The version of a cell that transaction `mzxid` has written. The upper bits of its 63 count elections:
+    /// after 2^29 of them no bits remain for the life of the cell.
     pub(super) fn version(self, mzxid: i64, kept: Kept) -> Version {
         let half = |number: i32| u64::from(number.cast_unsigned());
         let number = mzxid.cast_unsigned() << 2 | kept.bits();
@@ -34,7 +34,8 @@ pub(super) fn kept(version: Version) -> Kept {
     Kept::from_bits(version.number())
 }
 
-/// The cell was read after its directory. In a missing directory, no cell has been created.
+/// `directory` was read before the cell. Only the creation of a cell makes the directory, so a missing one
+/// counts as generation 0.
 pub(super) fn version(directory: Option<Stat>, cell: &Stat) -> Version {
     let generation = directory.map_or(0, |directory| directory.version);
     Condition { generation, data_version: cell.version }.version(cell.mzxid, Kept::by(cell))

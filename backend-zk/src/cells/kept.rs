@@ -19,7 +19,6 @@ impl Kept {
         }
     }
 
-    /// A server shows a container as a plain node.
     pub(super) fn by(stat: &Stat) -> Self {
         if stat.ephemeral_owner == 0 { Kept::Stays } else { Kept::ByLease }
     }

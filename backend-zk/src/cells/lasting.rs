@@ -1,4 +1,4 @@
-//! Writing on a server without nodes with a TTL.
+//! Writes on a server without nodes with a TTL.
 
 use latchwork_core::Expected;
 use latchwork_core::backend::CellWritten;
@@ -11,10 +11,9 @@ use super::writing::Writing;
 use crate::driver::{Beside, Commit, NodeMode, Operation, Refusal};
 use crate::layout::in_directory;
 
-/// Created and deleted in one transaction, to check that the cell can have children.
+/// Created and deleted in one transaction, which fails if the cell cannot have children.
 const CHILD: &str = "latchwork";
 
-/// `None`: the holder's node does not exist.
 pub(super) async fn write(writing: &Writing<'_>) -> Attempt<Option<CellWritten>> {
     let Writing { lease, paths, write, .. } = *writing;
     let child = in_directory(&paths.cell, CHILD);
@@ -61,7 +60,6 @@ pub(super) async fn write(writing: &Writing<'_>) -> Attempt<Option<CellWritten>>
                 writing.make_directory().await?;
                 next = Some(Change::Create);
             }
-            // The refusal then says as much as a read.
             Commit::Refused { why, .. } if write.expected == Expected::Any => {
                 next = Some(change.instead(why, Kept::of(write.life)));
             }

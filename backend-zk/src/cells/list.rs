@@ -1,5 +1,3 @@
-//! Listing the cells of a kind (CELL-LIST).
-
 use crate::driver::Stat;
 use crate::lease::SessionLease;
 use crate::walk;
@@ -30,7 +28,6 @@ pub(crate) async fn page(
     .await
 }
 
-/// `None`: the cell has ended.
 fn life(lease: &SessionLease, children: &[String], stat: Stat) -> Option<CellLife> {
     match (Kept::by(&stat), &lease.cell_uses) {
         (Kept::ByLease, _) => Some(CellLife::Lease),

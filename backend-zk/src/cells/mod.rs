@@ -1,13 +1,11 @@
 //! Cells: versioned values (CELL-CAS).
 //!
 //! A cell is a node. The number of its version is four times the node's `mzxid`, plus one if the cell goes
-//! with a lease, or plus two if it is idle. This page is about all servers; on a server with nodes with a
-//! TTL, see [`idle`].
+//! with a lease, or plus two if it is idle. [`idle`] adds the rules of servers with nodes with a TTL.
 //!
-//! *Why a write under a version is safe.* The server compares a data version, which starts at 0 when the node
-//! is created again. So it also compares the *generation*, the data version of the directory, which only the
-//! creation of a cell raises. A [`Condition`] has both, and the directory is always read before the cell. Two
-//! reads of one version may return two conditions, and versions are equal if their numbers are equal.
+//! *Why a write under a version is safe.* A server compares a data version, which starts at 0 when the node
+//! is created again. So it also compares the *generation*, the data version of the directory, which each
+//! creation of a cell raises. A [`Condition`] has both, and every read reads the directory before the cell.
 //! `docs/protocol/cells.md` has the argument and its limits.
 //!
 //! | write | expects | transaction |
@@ -20,10 +18,9 @@
 //!
 //! A held write (CELL-HELD) first checks that the holder's node exists.
 //!
-//! *A cell that goes with a lease* (CELL-EPHEMERAL) is an ephemeral node of its writer's session, which the
-//! server never changes. So a write that changes the life creates the node again in one transaction. A
-//! lasting write knows the life from the version; without one, it also creates and deletes a child of the
-//! cell, which the server refuses in an ephemeral node.
+//! *A cell that goes with a lease* (CELL-EPHEMERAL) is an ephemeral node of its writer's session. A change of
+//! life creates the node again in one transaction. A write without a version does not know the life, so it
+//! also creates and deletes a child of the cell, which the server refuses in an ephemeral node.
 //!
 //! *Foreign nodes.* Any data is a value. A node of another program with children is not deleted and not
 //! created again (`Conflict`).

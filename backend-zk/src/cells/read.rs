@@ -1,5 +1,3 @@
-//! Reading a cell.
-
 use latchwork_core::backend::VersionedValue;
 use latchwork_core::{Address, Result};
 
@@ -11,7 +9,7 @@ use crate::error::{Answer, Fault, Unanswered};
 use crate::layout::CellPaths;
 use crate::lease::SessionLease;
 
-/// Reads a cell in one trip, or in two if the use must be reported.
+/// One trip, or two if the use must be reported.
 pub(crate) async fn read(lease: &SessionLease, cell: &Address) -> Result<Option<VersionedValue>> {
     let paths = CellPaths::of(cell)?;
     let found = async {
@@ -28,7 +26,6 @@ pub(crate) async fn read(lease: &SessionLease, cell: &Address) -> Result<Option<
     })
 }
 
-/// Reads the directory and then the cell, see the [module](super).
 pub(super) async fn look(lease: &SessionLease, paths: &CellPaths) -> Attempt<Option<VersionedValue>> {
     let answer: Answer<_> = lease.driver.sync_read_in(&paths.directory, &paths.cell).await;
     Ok(cell_in(answer?))

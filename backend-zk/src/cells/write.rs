@@ -13,12 +13,11 @@ use crate::lease::SessionLease;
 
 const WHAT: &str = "write a cell";
 
-/// One try, bounded by the request timeout. With `held`, it writes only if the node at that path exists.
-/// `None`: that node does not exist, and nothing was written.
+/// One try, bounded by the request timeout. `None`: the node at `held` does not exist.
 ///
-/// Usually one trip. A refused write reads in one more trip, or in the same trip if other clients have just
-/// caused refusals ([`Contended`](crate::contended::Contended)). A write without a condition takes two trips
-/// if it creates the cell.
+/// Usually one trip. A refused write then reads, in the same trip after recent refusals
+/// ([`Contended`](crate::contended::Contended)). A write without a condition takes two trips if it creates
+/// the cell.
 pub(crate) async fn write(
     lease: &SessionLease,
     cell: &Address,
@@ -29,7 +28,7 @@ pub(crate) async fn write(
         return no_idle_cells();
     }
     let paths = CellPaths::of(cell)?;
-    // Only a transaction without an answer makes the outcome unknown: all earlier ones were refused.
+    // Only a transaction without an answer makes the outcome unknown.
     let in_flight = AtomicBool::new(false);
     let writing = Writing { lease, paths: &paths, write, held, in_flight: &in_flight };
     let decided = async {

@@ -1,4 +1,4 @@
-//! Shared by servers with and without nodes with a TTL.
+//! The parts of a write that all servers share.
 
 use std::sync::atomic::AtomicBool;
 
@@ -34,7 +34,7 @@ impl<'a> Writing<'a> {
         held.into_iter().chain(generation).collect()
     }
 
-    /// They also raise the generation.
+    /// The steps also raise the generation.
     pub(super) fn creation(&self) -> [Operation<'a>; 2] {
         let (data, mode) = (self.data(), Kept::of(self.write.life).mode());
         [

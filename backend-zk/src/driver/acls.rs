@@ -6,11 +6,10 @@ use crate::error::{Answer, Fault};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Grant {
-    /// `scheme:id`.
     pub(crate) identity: String,
     pub(crate) create: bool,
     pub(crate) delete: bool,
-    /// A right to write this list is a right to both.
+    /// The right to change this list, and so to gain both.
     pub(crate) admin: bool,
 }
 
@@ -27,7 +26,7 @@ impl From<Acl> for Grant {
 }
 
 impl Driver {
-    /// `None` for a node that does not exist, or whose list may not be read.
+    /// `None`: the node does not exist, or its list may not be read.
     pub(crate) async fn grants(&self, paths: &[String]) -> Answer<Vec<Option<Vec<Grant>>>> {
         self.request(kind::ACL, async |client| {
             answers(paths.iter().map(|path| client.get_acl(path)).collect(), |list| match list {

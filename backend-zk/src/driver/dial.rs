@@ -1,5 +1,3 @@
-//! The connection of a session, new or known.
-
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,14 +12,13 @@ use super::tasks::Tasks;
 use crate::config::{NAME, Settings};
 use crate::error::{Answer, Fault, Tried};
 
-/// Opens a new session, or connects this one again. Returns the instants before the request and after the answer.
+/// Opens a new session, or connects `again`. Returns the instants before the request and after the answer.
 pub(super) async fn dial(
     settings: &Settings,
     tasks: &Arc<Tasks>,
     again: Option<SessionInfo>,
 ) -> Answer<(Client, Moment, Moment)> {
-    // The protocol has whole milliseconds. Rounded down, the granted TTL would seem shorter than the
-    // requested one.
+    // Rounded up: the server must not seem to grant less than requested.
     let millis = settings.ttl.as_nanos().div_ceil(1_000_000);
     let ask = Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX));
     let mut connector =
@@ -33,7 +30,6 @@ pub(super) async fn dial(
     let relay = relay(settings, tasks).await?;
     let hosts = relay.as_ref().map_or_else(|| settings.hosts.join(","), Relay::addresses);
     if let Some(relay) = &relay {
-        // Before any login: the relay expects the secret first.
         connector = connector.with_auth(relay::SCHEME, relay.secret());
     }
     if let Some((user, password)) = login {
@@ -48,7 +44,6 @@ pub(super) async fn dial(
     Ok((client, sent, answered))
 }
 
-/// Returns a connector that logs a session in at each dial.
 fn logged_in(connector: Connector, settings: &Settings, user: String, password: &Secret) -> Connector {
     match settings.sasl {
         true => sasl::logged_in(connector, user, password.expose().to_owned()),
@@ -68,14 +63,13 @@ async fn relay(settings: &Settings, tasks: &Tasks) -> Answer<Option<Relay>> {
     })
 }
 
-/// Keeps the relay until the client crate needs no connection any more. That is later than the last use of a
-/// client, because the session is closed in the background.
+/// Keeps the relay until the client crate needs no connection: later than the client itself, whose session is
+/// closed in the background.
 async fn end_with_session(relay: Relay, state: StateWatcher, killed: CancellationToken) {
     killed.run_until_cancelled(reached(state, SessionState::is_terminated)).await;
     drop(relay);
 }
 
-/// Waits until the crate reports such a state of the session.
 pub(super) async fn reached(
     mut watcher: StateWatcher,
     is_wanted: impl Fn(SessionState) -> bool,

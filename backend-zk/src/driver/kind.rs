@@ -17,7 +17,6 @@ pub(super) const LIST: RequestKind = in_turn("list");
 pub(super) const MULTI: RequestKind = in_turn("multi");
 pub(super) const READ: RequestKind = in_turn("read");
 pub(super) const STAT: RequestKind = in_turn("stat");
-/// The proof of contact.
 pub(super) const CONTACT: RequestKind = RequestKind { is_first: true, ..STAT };
 pub(super) const WATCH: RequestKind = in_turn("watch");
 pub(super) const WRITE: RequestKind = in_turn("write");

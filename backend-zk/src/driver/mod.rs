@@ -1,10 +1,10 @@
-//! One session of the client crate, with its requests and watches. Only this module uses the crate, except for
-//! its [`Stat`].
+//! One session of the client crate, with its requests and watches. Only this module uses the crate, except
+//! for its [`Stat`].
 //!
-//! It adds three things. The crate queues requests without a bound while it is disconnected, so this module
-//! bounds each request by the request timeout and by the lease. The crate reports an expired session later than
-//! the server ends it, so no code waits for that report. And the crate cannot end a connection without closing
-//! the session, so this module can end the crate's tasks.
+//! The crate queues requests without a bound while it is disconnected, so this module bounds each request by
+//! the request timeout and the lease. The crate reports an expired session late, so no code waits for that
+//! report. The crate cannot end a connection without closing the session, so this module can end the crate's
+//! tasks.
 
 mod acls;
 mod dial;

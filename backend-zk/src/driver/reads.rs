@@ -19,10 +19,10 @@ pub(crate) enum CellReply {
     Changing,
 }
 
-// In each request all methods are called, and so queued, before the first answer is awaited: one trip.
+// Each request calls all methods, which queue, before it awaits the first answer: one trip.
 impl Driver {
-    /// Reads the stored limit before the listing. With `sync` the reply shows everything that the leader had
-    /// committed when the `sync` reached it.
+    /// Reads the stored limit before the listing. After a `sync`, the reply shows everything that the leader
+    /// had committed when the `sync` reached it.
     pub(crate) async fn look(&self, queue: &str, limit: Option<&str>, sync: bool) -> Answer<QueueReply> {
         self.request(kind::LIST, async |client| {
             let synced = sync.then(|| client.sync(queue));
@@ -49,8 +49,7 @@ impl Driver {
         Ok((children, self.armed(path, watcher)))
     }
 
-    /// Shows everything that the leader had committed when the `sync` reached it. A missing directory has no
-    /// children.
+    /// As [`look`](Self::look) with `sync`. A missing directory has no children.
     pub(crate) async fn sync_children(&self, path: &str) -> Answer<Vec<String>> {
         self.request(kind::LIST, async |client| {
             let children = behind(Some(client.sync(path)), client.list_children(path)).await;
@@ -59,7 +58,7 @@ impl Driver {
         .await
     }
 
-    /// The written node need not exist: a majority commits the refusal too. A missing directory has no
+    /// The written node need not exist: a majority also commits the refusal. A missing directory has no
     /// children.
     pub(crate) async fn write_and_list(&self, written: &str, data: &[u8], path: &str) -> Answer<Vec<String>> {
         self.request(kind::LIST, async |client| {
@@ -97,7 +96,6 @@ impl Driver {
         .await
     }
 
-    /// 0 for a node that does not exist.
     pub(crate) async fn child_counts(&self, paths: &[&str]) -> Answer<Vec<i32>> {
         self.request(kind::STAT, async |client| {
             let reads = paths.iter().map(|path| client.check_stat(path)).collect();
@@ -114,8 +112,7 @@ impl Driver {
         .await
     }
 
-    /// For the node's next change or end. The stat of a deleted node would set a watch for its creation
-    /// instead.
+    /// The stat of a deleted node would watch for its creation instead.
     pub(crate) async fn watch(&self, path: &str) -> Answer<(Vec<u8>, Stat, Watch)> {
         let read = async |client: Arc<Client>| {
             behind(self.only_watches.then(|| client.sync(path)), client.get_and_watch_data(path)).await
@@ -124,7 +121,7 @@ impl Driver {
         Ok((data, stat, self.armed(path, watcher)))
     }
 
-    /// For the creation of a node; `None` if it already exists.
+    /// Watches for the creation of a node. `None` if it exists.
     pub(crate) async fn watch_for(&self, path: &str) -> Answer<Option<Watch>> {
         let look = async |client: Arc<Client>| client.check_and_watch_stat(path).await;
         let (stat, watcher) = self.request(kind::WATCH, look).await?;
@@ -139,8 +136,8 @@ impl Driver {
         Ok(self.armed(path, watcher))
     }
 
-    /// For the next change of a node, and the next creation or deletion of a child. The second is `None` if
-    /// the node does not exist: the first then reports its creation.
+    /// Watches the next change of a node, and the next creation or deletion of a child. The second is `None`
+    /// if the node does not exist: the first then reports its creation.
     pub(crate) async fn watch_directory(&self, path: &str) -> Answer<(Watch, Option<Watch>)> {
         let look = async |client: Arc<Client>| {
             let synced = self.only_watches.then(|| client.sync(path));
@@ -153,8 +150,7 @@ impl Driver {
         Ok((self.armed(path, own), children.map(|(_, watcher)| self.armed(path, watcher))))
     }
 
-    /// Reads a node after a `sync`, and *before it* the stat of its directory; `None` for each that does not
-    /// exist.
+    /// After a `sync`. The directory's stat is read *before* the node. `None` for each that does not exist.
     pub(crate) async fn sync_read_in(&self, directory: &str, path: &str) -> Answer<InDirectory> {
         self.request(kind::READ, async |client| {
             let (synced, directory) = (client.sync(path), client.check_stat(directory));

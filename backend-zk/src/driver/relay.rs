@@ -4,16 +4,17 @@
 //! none. It accepts no other server name than the host's, reads its files once, and gives no reason for a
 //! failed handshake.
 //!
-//! *Authorization.* Any process of the machine can reach a loopback port. So a connection must show a secret
-//! before the relay dials a server: an `auth` packet after the connect request, where the crate sends its
-//! logins. The relay removes and answers this packet, and closes other connections.
+//! *Authorization.* Any process of the machine can reach a loopback port. So the relay dials a server only
+//! for a connection that shows a secret, in an `auth` packet after the connect request. The relay removes and
+//! answers this packet.
 //!
-//! *A session with a shorter timeout at a later connection* ends earlier on the servers than its lease here.
-//! The crate does not report it, so the relay reads the timeout, and answers that the session has ended.
+//! *A session that gets a shorter timeout at a later connection* ends on the servers before its lease ends
+//! here. The crate does not report this, so the relay reads the timeout, and answers that the session has
+//! ended.
 //!
 //! *With SASL* the server must answer the login before the crate sends that packet. So the relay dials a
-//! server for every connection, but before the secret only requests of a login reach it. Watches that the
-//! crate sets again during the login wait here, because the server would refuse them.
+//! server for every connection, but before the secret only requests of a login reach it. The relay delays
+//! watches that the crate sets again during the login, because the server would refuse them.
 
 mod packets;
 
@@ -34,7 +35,6 @@ pub(super) use self::packets::SCHEME;
 use self::packets::{SASL, SET_WATCHES, answered, code_of, granted_in, packet, secret_of, session_of};
 use crate::config::NAME;
 
-/// Bytes of watches that wait for a login: some ten thousand paths.
 const MOST_WATCHES: usize = 4 * 1024 * 1024;
 
 /// The crate sends the secret with its first write.
@@ -61,7 +61,7 @@ impl Relay {
         for host in hosts {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
             addresses.push(listener.local_addr()?.to_string());
-            // It reports the last failure if no session is opened.
+            // It reports the last failure if no session opens.
             let (host, transport, secret) = (host.clone(), transport.clone(), Arc::clone(&secret));
             let way = Way { host, transport, secret, sasl, granted: Arc::clone(&granted) };
             runtime.spawn(ended.clone().run_until_cancelled_owned(serve(listener, way, ended.clone())));
@@ -124,7 +124,7 @@ impl Way {
         let mut answer = packet(&mut server).await?;
         let (is_new, grants) = (session_of(&connect) == Some(0), granted_in(&answer));
         if !is_new && grants.is_some_and(|grants| grants < self.granted.load(Ordering::Acquire)) {
-            // No timeout, and the session zero: the session has ended.
+            // No timeout and session zero: the session has ended.
             answer[8..20].fill(0);
             local.write_all(&answer).await?;
             return Err(io::Error::other(
@@ -150,7 +150,7 @@ impl Way {
         }
         let xid = self.xid_of(&shown)?;
         if let Some(grants) = grants.filter(|_| is_new) {
-            // With SASL a connection without the secret may have opened another session.
+            // With SASL, a connection without the secret may have opened another session.
             self.granted.store(grants, Ordering::Release);
         }
         local.write_all(&answered(xid)).await?;

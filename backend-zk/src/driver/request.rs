@@ -11,7 +11,7 @@ use crate::error::{Answer, Fault, Tried, Unanswered};
 
 impl Driver {
     /// Waits for the throttle and a connection, within the request timeout. The crate queues a request when
-    /// its method is called, so several calls in `send` are one round trip, carried out in that order.
+    /// its method is called, so several calls in `send` are one round trip.
     pub(super) async fn request<T>(
         &self,
         kind: RequestKind,
@@ -48,7 +48,6 @@ impl Driver {
     }
 }
 
-/// The `sync` was queued before, in the same trip.
 pub(super) async fn behind<T>(
     sync: Option<impl Future<Output = Result<(), Error>>>,
     answer: impl Future<Output = Result<T, Error>>,
@@ -63,7 +62,6 @@ pub(super) async fn found(
     Some(read?.await.map_err(Fault::from))
 }
 
-/// `None` if the node does not exist.
 pub(super) fn if_there<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
     match answer {
         Err(Error::NoNode) => Ok(None),
@@ -71,7 +69,6 @@ pub(super) fn if_there<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> 
     }
 }
 
-/// All requests were queued before.
 pub(super) async fn answers<T, R>(
     requests: Vec<impl Future<Output = Result<T, Error>>>,
     read: impl Fn(Result<T, Error>) -> Result<R, Error>,

@@ -1,5 +1,4 @@
-//! Logins by SASL: the server's JAAS file gives a session the identity `sasl:user`, which the lists of its
-//! nodes name.
+//! Logins by SASL. The server's JAAS file gives a session the identity `sasl:user`.
 
 use latchwork_core::Error;
 use zookeeper_client::{Client, Connector, Error as DriverError};
@@ -18,8 +17,8 @@ pub(super) fn logged_in(connector: Connector, _: String, _: String) -> Connector
     connector
 }
 
-/// Asks for the identity of this session, because a server without SASL answers a login as if it were
-/// correct, and so does a server that admits clients after a failed login.
+/// Asks for the identity of this session: a server without SASL, or one that admits clients after a failed
+/// login, answers every login as correct.
 pub(super) async fn check(client: &Client) -> Answer<()> {
     match client.list_auth_users().await {
         Ok(users) if users.iter().any(|user| user.scheme() == SCHEME) => Ok(()),
@@ -28,7 +27,7 @@ pub(super) async fn check(client: &Client) -> Answer<()> {
                 and the server lets such clients in (zookeeper.allowSaslFailedClients)";
             Err(Fault::NoLogin(Error::forbidden("log in by SASL", why)))
         }
-        // Servers before 3.7 do not know the question. Without an identity the session can create no node.
+        // Servers before 3.7 do not know the question. Without an identity, the session can create no node.
         Err(DriverError::Unimplemented) => Ok(()),
         Err(error) => Err(error.into()),
     }

@@ -1,5 +1,3 @@
-//! The life of one session: it is opened, followed, and closed or killed.
-
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,9 +21,8 @@ use crate::error::{Answer, Fault, Unanswered};
 /// The shortest pause before a request that failed is sent again.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// A session.
 pub(crate) struct Driver {
-    // Taken when the session is closed: the crate closes it with its last handle.
+    // Taken at the close: the crate closes the session with its last handle.
     client: Mutex<Option<Arc<Client>>>,
     tasks: Arc<Tasks>,
     pub(super) state: StateWatcher,
@@ -41,14 +38,14 @@ pub(crate) struct Driver {
     pub(crate) rechecks: Rechecks,
     pub(super) acls: Acls<'static>,
     pub(super) watched: Arc<WatchedBytes>,
-    // Set for a watch session. Its server may lag behind the server of the nodes' session, so it syncs before
-    // it watches. Its end does not end the nodes' session.
+    // Set for a watch session, which syncs before it watches, because its server may lag behind the server of
+    // the nodes' session. Its end does not end the nodes' session.
     pub(super) only_watches: bool,
-    // The server's paths are longer than this client's by this length.
+    // How much longer the server's paths are than this client's.
     pub(super) chroot_len: usize,
 }
 
-/// A session that was created, and is not in the chroot yet. Its creation is contact 0 of the lease.
+/// A new session, not in the chroot yet. Its creation is contact 0 of the lease.
 pub(crate) struct Connected {
     pub(crate) driver: Driver,
     pub(crate) sent: Moment,
@@ -56,8 +53,8 @@ pub(crate) struct Connected {
 }
 
 impl Driver {
-    /// Creates a session with a new lease, or a watch session of the client whose lease is `beside`. It has no
-    /// bound: the caller bounds the whole of connecting.
+    /// Creates a session with a new lease, or a watch session whose lease is `beside`. Has no bound: the
+    /// caller bounds the whole connect.
     pub(crate) async fn connect(
         settings: &Settings,
         runtime: &Handle,
@@ -73,7 +70,7 @@ impl Driver {
         if beside.is_none() {
             settings.link.mended();
         }
-        // Without a login open to all, as with Curator. With a login, open only to that login.
+        // Without a login, open to all, as with Curator. With a login, open only to that login.
         let acls = if settings.logins.are_given() { Acls::creator_all() } else { Acls::anyone_all() };
         let driver = Driver {
             state: client.state_watcher(),
@@ -95,7 +92,6 @@ impl Driver {
         Ok(Connected { driver, sent, answered })
     }
 
-    /// As [`connect`](Self::connect), inside the chroot.
     pub(crate) async fn connect_inside(
         settings: &Settings,
         runtime: &Handle,
@@ -106,7 +102,6 @@ impl Driver {
         Ok(driver)
     }
 
-    /// Creates the chroot if it is missing. All later paths are below it.
     pub(crate) async fn enter(&self, chroot: Option<&str>) -> Answer<()> {
         let Some(chroot) = chroot else { return Ok(()) };
         self.make_path(chroot, NodeMode::Persistent).await?;
@@ -121,12 +116,10 @@ impl Driver {
         &self.lease
     }
 
-    /// Returns the session's id, which the client's nodes have as `ephemeralOwner`.
     pub(crate) fn session(&self) -> i64 {
         self.session.id().0
     }
 
-    /// Waits until the session is connected, or the lease is lost.
     pub(crate) async fn connected(&self) -> Answer<()> {
         if self.client()?.state() == SessionState::SyncConnected {
             return Ok(());
@@ -142,15 +135,14 @@ impl Driver {
         }
     }
 
-    /// Waits, after a failed request, until the client should ask again. It never returns at once, since a
-    /// server under load may refuse requests without a break of the connection.
+    /// Never returns at once, because a server under load may refuse requests on a live connection.
     pub(crate) async fn recovered(&self) -> Answer<()> {
         tokio::time::sleep(PAUSE).await;
         self.connected().await
     }
 
-    /// Returns a token that is cancelled when the connection is cut: by [`kill`](Self::kill), or by a
-    /// [`close`](Self::close) that did not end.
+    /// Cancelled when the connection is cut, by [`kill`](Self::kill) or a [`close`](Self::close) that did not
+    /// end.
     pub(crate) fn killed(&self) -> CancellationToken {
         self.tasks.killed.clone()
     }
@@ -159,7 +151,7 @@ impl Driver {
         self.tasks.killed.is_cancelled()
     }
 
-    /// Suspends the lease and logs it whenever the connection is lost. Returns when the session has ended.
+    /// Suspends the lease whenever the connection is lost. Returns when the session has ended.
     pub(crate) async fn follow(&self) {
         let mut watcher = self.state.clone();
         let mut state = watcher.state();
@@ -168,22 +160,19 @@ impl Driver {
                 self.link.mended();
             } else {
                 self.lease.suspend();
-                // The crate does not distinguish the two.
                 self.link.broken(&"the connection was closed, or the server was silent");
             }
             state = watcher.changed().await;
         }
     }
 
-    /// Waits until the connection is lost.
     pub(crate) async fn disconnected(&self) {
         reached(self.state.clone(), |state| state != SessionState::SyncConnected).await;
     }
 
-    /// Closes the session, in the background: the server then removes its ephemeral nodes. Callers end the
-    /// lease before, since requests under way keep the client until they see the lost lease. A request that no
-    /// task polls keeps it without end, and the crate keeps the session alive for it. In that case this cuts
-    /// the connection, and the session expires.
+    /// Closes the session in the background: the server then removes its ephemeral nodes. Callers end the
+    /// lease first, because requests under way keep the session open until they see the lost lease. If a
+    /// request that no task polls still keeps it open, this cuts the connection, and the session expires.
     pub(crate) fn close(&self) {
         let Some(client) = self.client.lock().take() else { return };
         let held = Arc::downgrade(&client);
@@ -200,13 +189,12 @@ impl Driver {
         });
     }
 
-    /// Waits until the server has confirmed the close.
     pub(crate) async fn closed(&self) {
         let closed = reached(self.state.clone(), SessionState::is_terminated);
         self.ended.run_until_cancelled(closed).await;
     }
 
-    /// Waits until no more events can come: the session is closed, expired or killed.
+    /// Waits until no more events can come.
     pub(crate) async fn silent(&self) {
         self.tasks.killed.run_until_cancelled(self.closed()).await;
     }
@@ -215,25 +203,23 @@ impl Driver {
         self.state.peek_state() == SessionState::SyncConnected
     }
 
-    /// Returns whether the crate reports the end of the session.
     pub(crate) fn is_over(&self) -> bool {
         self.state.peek_state().is_terminated()
     }
 
-    /// Cuts the connection. The client sends no more requests, and the session expires on the server.
+    /// Cuts the connection. The session expires on the server.
     pub(crate) async fn kill(&self) {
-        // Before the last handle is dropped. Otherwise the tasks would close the session as they end.
+        // Before the last handle is dropped: otherwise the tasks close the session as they end.
         self.tasks.kill().await;
         self.client.lock().take();
     }
 
-    /// Ends the session on the server, unless the server has confirmed its close before: over a new connection,
-    /// because this one may be lost. Returns when the server has removed the nodes of the session.
+    /// Ends the session on the server, over a new connection, unless its close was confirmed. Returns when
+    /// the server has removed its nodes.
     pub(crate) async fn end_on_server(&self, settings: &Settings, runtime: &Handle) -> Answer<()> {
         if self.state.peek_state() == SessionState::Closed || self.ended.is_cancelled() {
             return Ok(());
         }
-        // Two connections of one session would end each other.
         self.kill().await;
         let tasks = Arc::new(Tasks::on(runtime));
         match dial(settings, &tasks, Some(self.session.clone())).await {
@@ -248,7 +234,6 @@ impl Driver {
                     return Err(Fault::Unknown(Unanswered::default()));
                 }
             }
-            // The server does not know it any more.
             Err(Fault::SessionOver) => {}
             Err(fault) => return Err(fault),
         }

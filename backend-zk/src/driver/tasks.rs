@@ -1,5 +1,3 @@
-//! The tasks of the client crate, which cannot end a connection without closing the session.
-
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 
@@ -8,7 +6,7 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// The tasks run on the client's runtime, whichever runtime starts them.
+/// The crate's tasks, always on the client's runtime.
 #[derive(Debug)]
 pub(super) struct Tasks {
     pub(super) runtime: Handle,

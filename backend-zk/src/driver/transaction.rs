@@ -20,7 +20,8 @@ pub(crate) enum Operation<'a> {
 #[derive(Debug)]
 pub(crate) enum Commit {
     Made {
-        /// Of the last [`Operation::Write`]. All nodes that a transaction changes have the same `mzxid`.
+        /// The stat after the last [`Operation::Write`]. All nodes that a transaction changes have the same
+        /// `mzxid`.
         written: Option<Stat>,
         before: Option<Stat>,
     },
@@ -31,15 +32,14 @@ pub(crate) enum Commit {
     },
 }
 
-/// A directory, and then a node in it; each only if it exists.
 pub(crate) type InDirectory = (Option<Stat>, Option<(Vec<u8>, Stat)>);
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Beside<'a> {
     Nothing,
     Before(&'a str),
-    /// The stat of the directory, then the node. A server answers the requests of a session in order, so the
-    /// read shows at least the state that the transaction met, and needs no `sync`.
+    /// The directory's stat, then the node. A server answers the requests of a session in order, so the read
+    /// shows at least the state that the transaction met.
     Behind {
         directory: &'a str,
         path: &'a str,
@@ -71,8 +71,8 @@ impl Refusal {
 }
 
 impl Driver {
-    /// `in_flight` is set while the transaction may have been sent and has no answer: a caller that gives up
-    /// during this must treat the outcome as unknown.
+    /// `in_flight`: the transaction may have been sent and has no answer, so the outcome is unknown to a
+    /// caller that gives up now.
     pub(crate) async fn commit(
         &self,
         steps: &[Operation<'_>],
@@ -81,7 +81,6 @@ impl Driver {
     ) -> Answer<Commit> {
         self.request(kind::MULTI, async |client| {
             let mut all = self.transaction(&client, steps)?;
-            // All are queued before the first answer is awaited.
             let before = match beside {
                 Beside::Before(path) => Some(client.check_stat(path)),
                 _ => None,
@@ -136,7 +135,7 @@ impl Driver {
     }
 }
 
-/// This refusal must not be taken for the transaction's answer.
+/// Keeps this refusal apart from the transaction's answer.
 fn readable(stat: Result<Option<Stat>, Error>) -> Result<Option<Stat>, Error> {
     match stat {
         Err(Error::NoAuth) => Ok(None),

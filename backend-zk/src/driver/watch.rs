@@ -32,7 +32,6 @@ impl Connection {
         self.0.changed().now_or_never().is_none()
     }
 
-    /// It broke, or another one replaced it.
     pub(crate) async fn ended(&mut self) {
         self.0.changed().await;
     }
@@ -43,17 +42,15 @@ impl Driver {
         Watch { watcher, killed: self.killed(), budget: self.watched.armed(self.weight_of(path)) }
     }
 
-    /// A read from time to time is the substitute.
+    /// The budget for a watch that a read from time to time can replace.
     pub(crate) fn dispensable_budget(&self, path: &str) -> Option<WatchBudget> {
         self.watched.dispensable(self.weight_of(path))
     }
 
-    /// In bytes of the paths.
     pub(crate) fn wait_budget(&self, bytes: usize) -> Option<WatchBudget> {
         self.watched.needed(bytes)
     }
 
-    /// The session has no watch, and is about to set none.
     pub(crate) fn is_idle(&self) -> bool {
         self.watched.is_zero()
     }
@@ -84,8 +81,8 @@ impl Watch {
         Box::pin(self.event())
     }
 
-    /// For a caller that first checks whether the session [is silent](Driver::silent). The future is small,
-    /// since a client keeps one for every hold.
+    /// For a caller that first checks whether the session [is silent](Driver::silent). Small, because a
+    /// client keeps one for every hold.
     pub(crate) fn event_unless_silent(self) -> impl Future<Output = Event> + Send {
         let Self { watcher, budget, .. } = self;
         settled(watcher).map(move |event| {
@@ -96,8 +93,7 @@ impl Watch {
 }
 
 fn settled(watcher: OneshotWatcher) -> impl Future<Output = Event> + Send {
-    // The crate's watcher panics when the task of the session has ended: killed, which callers check first,
-    // or itself panicked.
+    // The crate's watcher panics if the task of the session has ended, by a kill (checked before) or a panic.
     AssertUnwindSafe(watcher.changed()).catch_unwind().map(Event::of)
 }
 

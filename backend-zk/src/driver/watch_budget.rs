@@ -2,13 +2,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// On a new connection the crate sets all watches again, beyond 128 KiB of paths in several messages under
-/// one number. The first answer settles all, so the crate takes the second for an answer to no request, and
-/// gives that connection up, and the next ones, until the session has expired.
+/// one number. It takes the second answer for an answer to no request, and gives up that connection and the
+/// next ones until the session has expired.
 const ONE_MESSAGE: usize = 128 * 1024;
 
 const DISPENSABLE: usize = ONE_MESSAGE / 2;
 
-/// A path counts once for each of its watches.
 #[derive(Default)]
 pub(super) struct WatchedBytes(AtomicUsize);
 
@@ -24,7 +23,6 @@ impl Drop for WatchBudget {
 }
 
 impl WatchedBytes {
-    /// The caller reads again as a substitute.
     pub(super) fn dispensable(self: &Arc<Self>, bytes: usize) -> Option<WatchBudget> {
         self.within(DISPENSABLE, bytes)
     }
@@ -39,7 +37,7 @@ impl WatchedBytes {
         Some(WatchBudget { of: Arc::clone(self), bytes })
     }
 
-    /// Counts even beyond the limit.
+    /// Counts a watch even beyond the limit.
     pub(super) fn armed(self: &Arc<Self>, bytes: usize) -> WatchBudget {
         self.0.fetch_add(bytes, Ordering::Relaxed);
         WatchBudget { of: Arc::clone(self), bytes }

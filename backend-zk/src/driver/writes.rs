@@ -15,13 +15,11 @@ pub(crate) struct JoinRequest<'a> {
     pub(crate) prefix: &'a str,
     pub(crate) data: &'a [u8],
     pub(crate) limit: Option<&'a str>,
-    /// Only the number of the queue's children is needed, not their names.
     pub(crate) counts: bool,
     /// Creates the queue's missing directory first, in the same trip.
     pub(crate) cold: bool,
 }
 
-/// The queue of a new node.
 #[derive(Debug)]
 pub(crate) enum Children {
     Names(Vec<String>),
@@ -40,8 +38,8 @@ fn number(directory: Stat) -> Children {
 }
 
 impl Driver {
-    /// All of one mode. It checks for each node first: a client may use an existing path below a parent in
-    /// which it may not create.
+    /// Creates the path, all of one mode. It looks for each node first, because a client may be allowed to
+    /// use a path but not to create it.
     pub(crate) async fn make_path(&self, path: &str, mode: NodeMode) -> Answer<()> {
         let ends = path.match_indices('/').skip(1).map(|(at, _)| at).chain([path.len()]);
         for end in ends {
@@ -62,7 +60,6 @@ impl Driver {
         Ok(self.request(kind::CREATE_FIRST, create).await?.0)
     }
 
-    /// With its directory, if it is missing.
     pub(crate) async fn create_with_directory(
         &self,
         path: &str,
@@ -78,7 +75,7 @@ impl Driver {
         }
     }
 
-    /// It requests such a node at a place where none can be created.
+    /// Requests such a node at a place where no node can be created.
     pub(crate) async fn has_nodes_that_live(&self, nowhere: &str) -> Answer<bool> {
         match self.create(nowhere, b"", NodeMode::Lives(Duration::from_secs(1))).await {
             Err(Fault::NoNode) | Ok(_) => Ok(true),
@@ -94,15 +91,13 @@ impl Driver {
         let node = CreateMode::EphemeralSequential.with_acls(self.acls);
         let path = &path;
         self.request(kind::CREATE, async |client| {
-            // All are queued before the first answer is awaited.
             let directory = cold.then(|| client.create(queue, b"", &directory));
             let created = client.create(path, data, &node);
-            // Before the listing, which is judged by it (`queue::limit::read_limit`).
+            // The limit is read before the listing (`queue::limit::read_limit`).
             let limit = limit.map(|limit| client.get_data(limit));
             let names = (!counts).then(|| client.list_children(queue));
             let stat = counts.then(|| client.check_stat(queue));
-            // The answer to the later create shows a directory that exists or a missing parent, but not a
-            // refusal.
+            // The answer to the create shows an existing directory or a missing parent, but not a refusal.
             let refused = OptionFuture::from(directory).await.and_then(Result::err).map(Fault::from);
             let refused = refused.filter(|fault| matches!(fault, Fault::Forbidden(_) | Fault::Refused(_)));
             Ok(JoinReply {
@@ -144,7 +139,7 @@ impl Driver {
         .await
     }
 
-    /// Waits as long as the lease lives: a proof of contact counts from its send, also after a late answer.
+    /// Waits as long as the lease lives: a proof of contact counts from its send, even after a late answer.
     pub(crate) async fn write_until_lost(&self, path: &str, data: &[u8]) -> Answer<Stat> {
         let client = self.client()?;
         tokio::select! {
@@ -158,7 +153,7 @@ impl Driver {
         self.delete_all(&[path]).await
     }
 
-    /// In this order, in one trip. Returns whether any existed.
+    /// Deletes in this order, in one trip. Returns whether any existed.
     pub(crate) async fn delete_all(&self, paths: &[impl AsRef<str>]) -> Answer<bool> {
         self.request(kind::DELETE, async |client| {
             let deletions = paths.iter().map(|path| client.delete(path.as_ref(), None)).collect();
@@ -167,8 +162,8 @@ impl Driver {
         .await
     }
 
-    /// Creates and deletes `announcement` before, in the same transaction: a client that watches both sees
-    /// the announcement first. Returns whether the transaction succeeded.
+    /// Creates and deletes `announcement` before the deletion, in the same transaction: a client that watches
+    /// both sees the announcement first. Returns whether the transaction succeeded.
     pub(crate) async fn announce_and_delete(&self, announcement: &str, path: &str) -> Answer<bool> {
         let steps = [
             Operation::Create { path: announcement, data: b"", mode: NodeMode::Persistent },

@@ -42,9 +42,9 @@ impl Contenders {
                 .filter_map(|name| Contender::parse(kind, name))
                 .filter(|contender| wanted(contender.counter)),
         );
-        // During a downgrade by Curator, a writer has two nodes with one counter. Its node as a writer comes
-        // first, because its deletion admits others. Further nodes with this counter are foreign, and their
-        // names give all clients the same order.
+        // During a downgrade by Curator, a writer has two nodes with one counter. The writer's node comes
+        // first, because its deletion admits others. Further nodes with this counter are foreign; their names
+        // give all clients the same order.
         let rank = |one: &Contender| (one.counter, Reverse(one.claim == Claim::Exclusive));
         contenders.sort_unstable_by(|a, b| rank(a).cmp(&rank(b)).then_with(|| a.name.cmp(&b.name)));
         Self(contenders)
@@ -61,7 +61,7 @@ impl Contenders {
         if own.counter - ahead.counter == 1 { ahead.name.strip_suffix(&counter) } else { None }
     }
 
-    /// `marked`: the client knows that this node is marked as admitted.
+    /// `marked`: whether the client knows that a node is marked as admitted.
     pub(crate) fn listed(&self, marked: impl Fn(&str) -> bool) -> Vec<Listed> {
         self.0.iter().map(|one| Listed { claim: one.claim, marked: marked(&one.name) }).collect()
     }

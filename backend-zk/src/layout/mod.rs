@@ -10,8 +10,8 @@
 //! | `<path>:latchwork-<kind>/cell` | a cell at an exact address | persistent, or ephemeral |
 //! | `/<ns>/client/<id>` | one client; its data is the label | ephemeral |
 //!
-//! The directories above a queue are plain nodes, which a client creates when it connects. A
-//! directory of cells is created with its first cell.
+//! A client creates the plain directories above a queue when it connects, and a directory of cells with its
+//! first cell.
 
 mod contenders;
 mod names;

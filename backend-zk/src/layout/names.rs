@@ -1,4 +1,4 @@
-//! The names of nodes in a queue's directory, as Curator uses them, so that both can share a queue.
+//! The names of nodes in a queue's directory. They are Curator's, so that both can share a queue.
 //!
 //! | kind and claim | name |
 //! |---|---|
@@ -16,11 +16,11 @@
 use latchwork_core::backend::NodeId;
 use latchwork_core::{Claim, Kind};
 
-/// `None`: permits have their weight in the name.
+/// `None`: the weight is in the name.
 type Marker = (&'static str, Option<Claim>);
 
-/// Curator's names come first. kazoo's count too, because kazoo counts this library's if it is configured for
-/// Curator's (`extra_lock_patterns`).
+/// Curator's names come first, then kazoo's: kazoo counts this library's if it is configured for Curator's
+/// (`extra_lock_patterns`).
 const MUTEX: &[Marker] = &[("lock-", Some(Claim::Exclusive)), ("__lock__", Some(Claim::Exclusive))];
 const RWLOCK: &[Marker] = &[
     ("__WRIT__", Some(Claim::Exclusive)),
@@ -77,8 +77,8 @@ pub(crate) fn counter(kind: Kind, name: &str) -> Option<i32> {
     read_name(kind, name).map(|(_, counter)| counter)
 }
 
-/// Another node may have the same number, or a later node a lower one: a server at the highest count repeats
-/// it, or gives a negative number for a moment during concurrent creations.
+/// Another node may have this number, or a later node a lower one: at the highest count a server repeats it,
+/// or gives a negative number for a moment during concurrent creations.
 pub(crate) fn is_used_up(counter: Option<i32>) -> bool {
     counter.is_none_or(|counter| !(0..i32::MAX).contains(&counter))
 }
@@ -87,8 +87,8 @@ pub(crate) fn numbered(prefix: &str, counter: i32) -> String {
     format!("{prefix}{counter:010}")
 }
 
-/// Read from the end, because a listing has many names. A sign is not part of the counter, so a name with a
-/// negative number has no marker.
+/// Read from the end, because a listing has many names. A negative number has no marker: the sign is not part
+/// of the counter.
 pub(super) fn read_name(kind: Kind, name: &str) -> Option<(Claim, i32)> {
     let digits = name.len() - name.bytes().rev().take_while(u8::is_ascii_digit).count();
     let (before, counter) = name.split_at(digits);
@@ -99,7 +99,7 @@ pub(super) fn read_name(kind: Kind, name: &str) -> Option<(Claim, i32)> {
     })
 }
 
-/// Before `lease-`. Curator's leases have no weight in the name, and weigh 1.
+/// `before` ends before `lease-`. Curator's leases have no weight in the name, and weigh 1.
 fn weight(before: &str) -> u32 {
     before
         .strip_suffix('-')

@@ -1,5 +1,5 @@
-//! The bytes of a node: the owner's label, the node's data, and after them a mark or the former
-//! numbers of a downgraded writer.
+//! The bytes of a node: the owner's label, the node's data, then a mark or the former numbers of a downgraded
+//! writer.
 //!
 //! | what | bytes |
 //! |---|---|
@@ -8,8 +8,8 @@
 //! | a mark, of admitted permits | `\0admitted` |
 //! | the numbers of a downgraded writer | `\0writer <sequence> <joined>` |
 //!
-//! At an exact address, an election's node contains only the data, as with `LeaderLatch`. It is
-//! never marked or downgraded.
+//! At an exact address, an election's node contains only the data, as with `LeaderLatch`. It is never marked
+//! or downgraded.
 
 use std::sync::Arc;
 
@@ -17,7 +17,6 @@ use latchwork_core::backend::QueueEntry;
 
 const DATA: &[u8] = b"\0data ";
 
-/// CHAIN-PERMITS-HEAD-AND-MARKS.
 const ADMITTED: &[u8] = b"\0admitted";
 
 /// The writer's sequence number and join time follow.
@@ -26,15 +25,13 @@ const WRITER: &str = "\0writer";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DataLayout {
     Ours,
-    /// As another program writes them.
     Bare,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NodeData {
-    /// The transaction that created the node, or the former writer.
+    /// The transaction that created the node, or the writer before a downgrade.
     pub(crate) sequence: u64,
-    /// Milliseconds of the server's clock.
     pub(crate) joined: i64,
     pub(crate) label: String,
     pub(crate) data: Arc<[u8]>,
@@ -62,7 +59,6 @@ pub(crate) fn sequence(czxid: i64) -> u64 {
 pub(crate) fn plain(layout: DataLayout, label: &str, data: &[u8]) -> Vec<u8> {
     match layout {
         DataLayout::Bare => data.to_vec(),
-        // All versions write this.
         DataLayout::Ours if data.is_empty() => label.as_bytes().to_vec(),
         DataLayout::Ours => {
             let length = data.len().to_string();
@@ -75,7 +71,7 @@ pub(crate) fn admitted(label: &str, data: &[u8]) -> Vec<u8> {
     [&plain(DataLayout::Ours, label, data), ADMITTED].concat()
 }
 
-/// The reader's node has a later transaction, so the writer's is kept here.
+/// Keeps the numbers of the writer: the reader's node has a later transaction.
 pub(crate) fn downgraded(label: &str, data: &[u8], sequence: u64, joined: i64) -> Vec<u8> {
     let numbers = format!("{WRITER} {sequence} {joined}");
     [&plain(DataLayout::Ours, label, data), numbers.as_bytes()].concat()
@@ -118,7 +114,7 @@ impl<'a> Parts<'a> {
         Self::with_data(bytes).unwrap_or_else(|| Self::without_data(bytes))
     }
 
-    /// The length shows their end, so they can contain any bytes.
+    /// The length precedes the data, so these can contain any bytes.
     fn with_data(bytes: &'a [u8]) -> Option<Self> {
         let (label, rest) = bytes.split_at(bytes.iter().position(|&byte| byte == 0)?);
         let rest = rest.strip_prefix(DATA)?;

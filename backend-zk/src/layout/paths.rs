@@ -4,10 +4,9 @@ use latchwork_core::{Address, Error, Kind, Result};
 use super::node_data::DataLayout;
 
 const LIMITS: &str = "limits";
-/// Empty between transactions.
 pub(crate) const RELEASED: &str = "released";
 const CLIENTS: &str = "client";
-/// The server keeps its quotas and its configuration there.
+/// The server keeps its quotas and configuration there.
 pub(crate) const SERVERS_OWN: &str = "zookeeper";
 const EXACT_LIMIT: &str = ":latchwork-limit";
 const EXACT_CELL: &str = ":latchwork-";
@@ -18,7 +17,6 @@ pub(crate) struct QueuePaths {
     pub(crate) directory: String,
     pub(crate) kind: Kind,
     pub(crate) data: DataLayout,
-    /// Outside the queue's directory, which the server removes when it is empty.
     pub(crate) limit: Option<String>,
 }
 
@@ -27,7 +25,7 @@ impl QueuePaths {
     /// `InvalidArgument` naming `key`, if an exact address is not a path.
     pub(crate) fn of(queue: &Address) -> Result<Self> {
         let limit = (queue.kind() == Kind::Semaphore).then(|| limit_path(queue));
-        // `LeaderLatch` of Curator has this layout.
+        // As Curator's `LeaderLatch`.
         let is_bare = queue.is_exact() && queue.kind() == Kind::Election;
         let data = if is_bare { DataLayout::Bare } else { DataLayout::Ours };
         Ok(Self { directory: directory(queue)?, kind: queue.kind(), data, limit })
@@ -70,8 +68,8 @@ pub(crate) struct CellPaths {
 }
 
 impl CellPaths {
-    /// Cells with a key share the directory of their kind. At an exact address, a cell has a separate
-    /// directory next to the path, which may be a queue or belong to another program.
+    /// Cells with a key share the directory of their kind. At an exact address, a cell has a directory of its
+    /// own next to the path, which may be a queue.
     ///
     /// # Errors
     /// `InvalidArgument` naming `key`, if an exact address is not a path, or the kind has no cells.
@@ -114,8 +112,8 @@ fn limit_path(queue: &Address) -> String {
     }
 }
 
-/// Created when a client connects. Other directories are created with their first queue or cell, so that a
-/// namespace that an administrator created for an earlier version still works.
+/// Created at connect. Others are created with their first queue or cell, so that a namespace that an
+/// administrator created for an earlier version still works.
 pub(crate) fn directories(namespace: &str) -> Vec<String> {
     let kinds = [Kind::Mutex, Kind::RwLock, Kind::Semaphore, Kind::Election].map(Kind::as_str);
     let names = kinds.into_iter().chain([LIMITS, RELEASED, CLIENTS]);
@@ -138,7 +136,6 @@ pub(crate) fn split(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or(("", path))
 }
 
-/// `InvalidArgument` names `argument`.
 pub(crate) fn check_path(argument: &'static str, path: &str) -> Result<()> {
     let refuse =
         |why: &str| Err(Error::invalid(argument, format!("{path:?} is not a ZooKeeper path: {why}")));

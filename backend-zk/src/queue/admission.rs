@@ -11,9 +11,9 @@ use crate::watch::NewHolder;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
     Seen,
-    /// Later nodes need a mark to see it (CHAIN-PERMITS-HEAD-AND-MARKS).
+    /// Later nodes see the admission only by a mark (CHAIN-PERMITS-HEAD-AND-MARKS).
     SeenAndMarked,
-    /// A later listing verifies it, if the hold lasts.
+    /// A later listing verifies it if the hold lasts.
     Announced,
 }
 
@@ -24,8 +24,8 @@ impl Admission {
 }
 
 impl ZkNode {
-    /// Unless the lease is lost (CHAIN-OWN-NODE-AND-DEADLINE). `own`: the watch on the node, if the wait has
-    /// armed one. `limit`: the limit that admitted it, for permits.
+    /// Fails if the lease is lost (CHAIN-OWN-NODE-AND-DEADLINE). `own`: the watch that the wait has armed on
+    /// the node. `limit`: the limit that admitted it.
     pub(super) fn enter(&self, admission: Admission, own: Option<Armed>, limit: WrittenLimit) -> Result<()> {
         if let Some(reason) = self.state.lost() {
             return Err(Error::lost(reason));
@@ -56,7 +56,7 @@ pub(crate) async fn mark_admitted(node: Weak<ZkNode>) {
         drop(contents);
         match written {
             Err(fault) if fault.is_transient() && node.driver().recovered().await.is_ok() => {}
-            // Written, or refused for good. The next node sees that the node is gone.
+            // Written, or refused permanently. The next node sees that this node is gone.
             _ => return,
         }
     }

@@ -15,15 +15,14 @@ impl ZkNode {
         if let Some(left) = self.left.get() {
             return Ok(*left);
         }
-        // Before the send, because the deletion would look like a removal by another client; and before the
-        // paths are read, so that a later downgrade sees it.
+        // Before the send: otherwise the deletion looks like a removal by another client. Before the paths
+        // are read: a later downgrade must see it.
         self.set_leaving();
         let paths = self.paths();
-        // If the first leave has no answer, the id is never used again.
         let id = self.frees_id.swap(false, Ordering::AcqRel).then(|| id_of(self.name())).flatten();
         let left = match fast_path::announce_release(self).await {
             Ok(true) => Ok(true),
-            // The leave may have been carried out, and core repeats it.
+            // The leave may have been carried out. Core repeats it.
             Err(fault) if fault.is_transient() || matches!(fault, Fault::SessionOver) => Err(fault),
             // The node leaves without an announcement, and the next node lists.
             Ok(false) | Err(_) => self.session.driver.delete_all(&paths).await,
@@ -37,14 +36,13 @@ impl ZkNode {
                 fast_path::left(self);
                 Ok(left)
             }
-            // The node ends with the session.
             Err(Fault::SessionOver) => self.session.lease.over().map(Leave::Absent).ok_or_else(Error::closed),
             Err(fault) => Err(fault.error("leave")),
         }
     }
 
-    /// Within the join that created it. If the removal is not confirmed, the outcome of the join is unknown,
-    /// and the id is not freed, because the attempt may be repeated.
+    /// If the removal is not confirmed, the outcome of the join is unknown, and the id is not freed, because
+    /// the attempt may be repeated.
     pub(super) async fn take_back(&self) -> Result<()> {
         self.frees_id.store(false, Ordering::Release);
         self.leave_queue().await.map(drop).map_err(|error| {
@@ -55,8 +53,8 @@ impl ZkNode {
     }
 }
 
-/// Requests of the attempt that wait to be sent, or that the leader has from a broken connection, are carried
-/// out before the listing (CHAIN-SYNC-AFTER-UNKNOWN-CREATE). Others may arrive [late](super::late).
+/// The listing follows all requests of the attempt so far (CHAIN-SYNC-AFTER-UNKNOWN-CREATE), except those
+/// that arrive [late](super::late).
 pub(crate) async fn abandon(session: &Session, join: &Join) -> Result<()> {
     let queue = QueuePaths::of(&join.queue)?;
     let name = session.names.of(join.id);
@@ -65,7 +63,6 @@ pub(crate) async fn abandon(session: &Session, join: &Join) -> Result<()> {
             session.unsettled.over(name).await;
             Ok(())
         }
-        // All nodes end with the session.
         Err(Fault::SessionOver) => session.lease.over().map(drop).ok_or_else(Error::closed),
         Err(fault) => return Err(session.error(fault, "remove the node of an abandoned join")),
     };

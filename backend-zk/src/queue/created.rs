@@ -1,4 +1,4 @@
-//! Before the position of the node is known.
+//! A created node whose position is unknown.
 
 use super::limit::LimitReply;
 use super::session::Session;
@@ -14,14 +14,12 @@ pub(crate) struct CreatedNode {
 
 pub(crate) enum Shown {
     Nobody,
-    /// The children of the queue's directory.
     Queue(Vec<String>),
     Behind(KnownPredecessor),
-    /// The number of all children, in a queue that admits every node.
     Among(usize),
 }
 
-/// It is immediately ahead, known without a listing, and watched.
+/// The node immediately ahead, watched and known without a listing.
 pub(crate) struct KnownPredecessor {
     pub(crate) path: String,
     pub(crate) watched: Armed,
@@ -29,10 +27,10 @@ pub(crate) struct KnownPredecessor {
     pub(crate) connection: Option<Connection>,
 }
 
-/// A definite refusal undoes the creation: a client without the right to list must leave no node.
+/// A definite refusal undoes the creation: a client without the right to list leaves no node.
 pub(crate) async fn or_undone(session: &Session, path: &str, shown: Answer<Shown>) -> Answer<Shown> {
     match shown {
-        // The listing failed, which counts as an unknown outcome: a repeated join finds the node.
+        // The outcome is unknown: a repeated join finds the node.
         Err(fault) if fault.is_transient() => Err(Fault::Unknown(Unanswered::default())),
         Err(fault) => {
             session.driver.delete(path).await.map_err(|_| {

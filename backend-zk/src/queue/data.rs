@@ -1,14 +1,12 @@
 //! The data of an own node (NODE-DATA).
 //!
-//! One node contains label, data and mark, and a write replaces all of them. So each write of the node holds
-//! the lock of [`Contents`].
+//! One node contains label, data and mark, so each write of the node holds the lock of [`Contents`].
 //!
 //! *A late write reaches no other node*: as with a [held write](super::held_write), only this node has the
 //! path while the write can still arrive.
 //!
-//! *Watches of the queue* are on its directory (WATCH-QUEUE), which the write of a node of an observed kind
-//! also writes, in one transaction. A watch on each node would cost every watcher as many watches as there
-//! are nodes.
+//! *Watches of the queue* are on its directory (WATCH-QUEUE), so the write of a node of an observed kind also
+//! writes the directory.
 //!
 //! *An election that is shared with `LeaderLatch`* refuses new data, which would use up the one event that a
 //! participant of Curator waits for (`docs/protocol/chain.md`).
@@ -25,7 +23,7 @@ use crate::driver::{Beside, Commit, Operation};
 use crate::error::{Answer, Fault, Unanswered};
 use crate::layout::{DataLayout, admitted, downgraded, plain};
 
-/// Dropped without a write, it restores the old data, so that no mark writes the new data later.
+/// If dropped without a write, it restores the old data, so that no mark writes the new data.
 struct Replacing<'a> {
     contents: MutexGuard<'a, Contents>,
     before: Option<Arc<[u8]>>,

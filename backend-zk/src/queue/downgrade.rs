@@ -1,8 +1,9 @@
 //! The downgrade of a writer to a reader, in its place (CHAIN-DOWNGRADE-IN-PLACE; `docs/protocol/chain.md`).
 //!
-//! A downgrade of unknown outcome needs no listing: only a transaction that still finds the writer creates
-//! the reader. Repeated, it finds its reader, or neither node: then the node was revoked. A leave deletes the
-//! writer first and then the reader, so a later downgrade creates nothing, and an earlier one is undone.
+//! After an unknown outcome it is repeated without a listing: only a transaction that still finds the writer
+//! creates the reader. The repeated request finds its reader, or neither node if the node was revoked. A
+//! leave deletes the writer and then the reader, so a later downgrade creates nothing, and an earlier one is
+//! undone.
 
 use latchwork_core::{Error, ErrorKind, Result};
 
@@ -24,7 +25,7 @@ impl ZkNode {
             if *state == DowngradeState::Done {
                 return Ok(());
             }
-            // Before the send, because the deletion would look like a removal by another client.
+            // Before the send: otherwise the deletion looks like a removal by another client.
             *state = DowngradeState::Asked;
         }
         let data = downgraded(&self.label, &contents.data, self.state.sequence(), self.joined);

@@ -1,12 +1,3 @@
-//! A write of a cell while a node exists (CELL-HELD).
-//!
-//! The transaction that writes the cell first checks the node's path. Only this node has that path while the
-//! transaction can still arrive: an id is reused only after a leave, which is sent after the write, and a
-//! server carries out the requests of a session in order, and refuses late requests of an earlier connection.
-//!
-//! A writer that is being downgraded may have either of two paths. A refused write has written nothing, and
-//! is tried with the other path.
-
 use latchwork_core::backend::{CellWrite, CellWritten};
 use latchwork_core::{Address, Ended, Error, ErrorKind, Result};
 

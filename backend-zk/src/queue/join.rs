@@ -1,8 +1,7 @@
-//! Joining a queue.
+//! Joining a queue: one trip creates the node and lists the queue.
 //!
-//! A join creates its node and lists the queue, pipelined: one trip. On one connection the listing
-//! shows the own node and all nodes that were created before it. It may show too many nodes ahead,
-//! never too few. In a queue that admits every node, the number of children is enough.
+//! On one connection, the listing shows the own node and all nodes that were created before it, so possibly
+//! too many nodes ahead, never too few. In a queue that admits every node, the number of children is enough.
 
 use std::sync::Arc;
 
@@ -23,11 +22,9 @@ use crate::driver::{Children, JoinReply, JoinRequest, NodeMode, QueueReply};
 use crate::error::{Answer, Fault};
 use crate::layout::{Contenders, QueuePaths, counter, has_id, is_used_up, plain, prefix, split};
 
-/// How often a join creates the queue's directory again if the server removes it, as it removes
-/// empty directories.
+/// How often a join creates the queue's directory again, which the server removes when empty.
 const COLD_TRIES: usize = 5;
 
-/// Carries a join out: one try.
 pub(crate) async fn join(session: &Arc<Session>, join: &Join) -> Result<Joined> {
     let queue = QueuePaths::of(&join.queue)?;
     let joined = enter(session, &queue, join).await;
@@ -72,13 +69,11 @@ async fn enter(session: &Arc<Session>, queue: &QueuePaths, join: &Join) -> Resul
     match joined {
         Ok(Joined::Refused) => session.unsettled.over(name).await,
         Ok(_) => session.unsettled.owns(name, Own::Known(own)).await,
-        // The join may be repeated.
         Err(_) => {}
     }
     joined
 }
 
-/// Decides by the listing after the creation.
 async fn stand(
     session: &Session,
     queue: &QueuePaths,
@@ -116,7 +111,6 @@ async fn stand(
     }
 }
 
-/// The error for a directory whose counter is used up.
 fn used_up(settings: &Settings, directory: &str) -> Error {
     let path = format!("{}{directory}", settings.chroot.as_deref().unwrap_or_default());
     let why = format!(
@@ -127,8 +121,6 @@ fn used_up(settings: &Settings, directory: &str) -> Error {
     Error::new(ErrorKind::Misconfigured, why)
 }
 
-/// Returns the node of this attempt: the node of an earlier request, or a new node, created in one
-/// trip with the listing.
 async fn create(session: &Session, queue: &QueuePaths, join: &Join, name: NodeId) -> Answer<CreatedNode> {
     if join.repeated
         && let Some(adopted) = adopt(session, queue, name).await?
@@ -170,9 +162,9 @@ async fn create(session: &Session, queue: &QueuePaths, join: &Join, name: NodeId
     Err(Fault::NoNode)
 }
 
-/// Finds the node of an earlier request of this attempt whose outcome was unknown. It counts only
-/// if it belongs to this session and no deletion of it is under way. Only the lowest node counts:
-/// all other nodes of this attempt are removed (CHAIN-SYNC-AFTER-UNKNOWN-CREATE).
+/// Finds the node of an earlier request of this attempt whose outcome was unknown
+/// (CHAIN-SYNC-AFTER-UNKNOWN-CREATE). It must belong to this session, with no deletion under way. The lowest
+/// node counts, others are removed.
 async fn adopt(session: &Session, queue: &QueuePaths, name: NodeId) -> Answer<Option<CreatedNode>> {
     let children = session.lease.children_by_majority(&queue.directory).await?;
     let mine = Contenders::read(queue.kind, has_id(&children, name).cloned().collect());
@@ -201,9 +193,8 @@ async fn adopt(session: &Session, queue: &QueuePaths, name: NodeId) -> Answer<Op
     Ok(Some(CreatedNode { path, stat, shown: Shown::Queue(children), limit }))
 }
 
-/// Creates the directories above a queue. In a namespace they are plain nodes: some were created at
-/// connect, and an operator has removed them. The others are created with the first queue of their
-/// kind. At an exact address they are containers, as in Curator.
+/// In a namespace they are plain nodes, which are missing before the first queue of the kind, or if an
+/// operator removed them. At an exact address they are containers, as in Curator.
 async fn make_parent(session: &Session, queue: &QueuePaths, join: &Join) -> Answer<()> {
     let (parent, _) = split(&queue.directory);
     let mode = if join.queue.is_exact() { NodeMode::Container } else { NodeMode::Persistent };

@@ -1,11 +1,10 @@
-//! Creates that are carried out late, when a stalled server continues and asks the leader for the session
-//! again (`Leader.revalidateSession`). They leave nodes that no client knows in a live session: the queue
-//! after them does not advance, and no request of the client is a barrier against this.
-//! `docs/protocol/chain.md` has the case.
+//! Creates that are carried out late: a stalled server continues and asks the leader for the session again
+//! (`Leader.revalidateSession`). They leave unknown nodes in a live session, and no request of the client is
+//! a barrier against this (`docs/protocol/chain.md`).
 //!
-//! So the client searches for nodes of an attempt with an unanswered create for some time, and deletes the
-//! nodes that the attempt does not own, while no other create is under way (CHAIN-LATE-CREATE). A deletion
-//! without an answer may also arrive late, so the attempt does not continue with that node.
+//! So after an unanswered create the client searches for nodes that the attempt does not own, and deletes
+//! them, while no other create is under way (CHAIN-LATE-CREATE). A deletion without an answer may also arrive
+//! late, so the attempt does not continue with that node.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,22 +19,21 @@ use crate::driver::Connection;
 use crate::error::Fault;
 use crate::layout::QueuePaths;
 
-/// A leader accepts no more requests from a server that was silent for `syncLimit` ticks: ten seconds by
-/// default.
+/// How long the client searches. By default, a leader takes no more requests from a server that was silent
+/// for ten seconds (`syncLimit`).
 const LOOKS: Duration = Duration::from_secs(600);
 
-/// If it is dropped before the answer, the client searches for nodes of the attempt.
+/// If dropped before the answer, the client searches for nodes of the attempt.
 pub(super) struct CreateUnderWay<'a> {
     session: &'a Arc<Session>,
     queue: &'a QueuePaths,
     name: NodeId,
     was_connected: bool,
-    // Taken before the send, and dropped at the answer.
+    // Taken before the send, dropped at the answer.
     connection: Option<Connection>,
 }
 
 impl<'a> CreateUnderWay<'a> {
-    /// Called before the send.
     pub(super) async fn begin(session: &'a Arc<Session>, queue: &'a QueuePaths, name: NodeId) -> Self {
         session.unsettled.owns(name, Own::Unknown).await;
         let connection = Some(session.driver.connection());
@@ -53,14 +51,13 @@ impl Drop for CreateUnderWay<'_> {
     fn drop(&mut self) {
         let Some(mut connection) = self.connection.take() else { return };
         if !self.was_connected && connection.has_lasted() {
-            // No connection has existed, so the create was not sent.
+            // Without a connection, the create was not sent.
             return;
         }
         let (session, queue, name) = (Arc::clone(self.session), self.queue.clone(), self.name);
         let Some(own) = session.unsettled.suspect(name) else { return };
         session.runtime.clone().spawn(async move {
             tokio::select! {
-                // All nodes end with the session.
                 _ = session.writer().until_lost() => {}
                 () = look_for(&session, &queue, name, &own, connection) => {}
             }
@@ -102,7 +99,7 @@ async fn remove_late(session: &Session, queue: &QueuePaths, name: NodeId, own: &
     }
 }
 
-/// A server has answered a later request on the connection: the create was carried out before, or never is.
+/// Whether a later request on the connection was answered: then the create arrives no more.
 async fn was_in_turn(session: &Session, mut connection: Connection) -> bool {
     tokio::select! {
         () = connection.ended() => return false,

@@ -1,4 +1,4 @@
-//! The stored limit of a queue of permits: a decimal number in a plain node outside the queue's directory.
+//! The stored limit of a queue of permits, in a plain node outside the queue's directory.
 
 use crate::driver::{NodeMode, Stat};
 use crate::error::{Answer, Fault, if_there};
@@ -14,19 +14,19 @@ pub(crate) type LimitReply = Option<Answer<(Vec<u8>, Stat)>>;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WrittenLimit {
     pub(crate) permits: u32,
-    /// The transaction of the write: another one may have written the same number.
+    /// The transaction of the write, because another write may store the same number.
     pub(crate) written: i64,
 }
 
 impl WrittenLimit {
-    /// Data that are not a limit count as 0 permits, which admit no node.
+    /// Other data counts as 0 permits, which admit no node.
     pub(crate) fn read(data: &[u8], written: i64) -> Self {
         Self { permits: StoredLimit::read(Some(data)).permits().unwrap_or(0), written }
     }
 }
 
-/// The first join with a limit stores it. Also returns whether the limit was read after the listing: a node
-/// admitted by it must be marked, see [`read_limit`].
+/// The first join with a limit stores it. Also returns whether the limit was read after the listing: then an
+/// admitted node must be marked, see [`read_limit`].
 pub(crate) async fn settle_limit(
     session: &Session,
     queue: &QueuePaths,
@@ -46,7 +46,6 @@ pub(crate) async fn settle_limit(
             }
             Some(Err(Fault::NoNode)) => {
                 let permits = join.settle(&StoredLimit::Absent)?;
-                // A limit that another client stores first counts.
                 if let Some(stat) = store_first(session, path, permits).await.map_err(fail)? {
                     return Ok((WrittenLimit { permits, written: stat.mzxid }, read_later));
                 }
@@ -67,8 +66,7 @@ async fn store_first(session: &Session, path: &str, limit: u32) -> Answer<Option
     }
 }
 
-/// Returns whether `expected` was stored. The head and the holders watch the limit
-/// (CHAIN-LIMIT-CHANGE-MARKS-HOLDERS).
+/// Returns whether `expected` was stored.
 pub(crate) async fn set_limit(
     session: &Session,
     queue: &Address,
@@ -114,12 +112,11 @@ pub(crate) async fn limited(
         return Ok(Page::default());
     }
     let directory = limits_directory(of.namespace());
-    // Each name is a limit: no request is needed.
     let found = walk::names(&session.lease, "limits", &directory, of, after).await?;
     Ok(Page::in_order(found.into_iter().map(|(queue, _)| ListedKey::limit(queue)).collect(), most))
 }
 
-/// A `sync` comes first: a caller may check a `set_limit` of unknown outcome.
+/// Syncs first: a caller may check a `set_limit` of unknown outcome.
 pub(crate) async fn limit(session: &Session, queue: &Address) -> Result<Option<u32>> {
     let Some(path) = QueuePaths::of(queue)?.limit else { return Ok(None) };
     match stored(session, &path).await {
@@ -136,9 +133,9 @@ pub(crate) async fn stored(session: &Session, path: &str) -> Answer<StoredLimit>
 /// `None`: no limit is stored, or it was not read.
 ///
 /// The limit must be read before the listing to which it is applied. A client that joins after the listing
-/// reads the same or a later limit, and after a change the admitted holders are marked
-/// (CHAIN-LIMIT-CHANGE-MARKS-HOLDERS). With a limit newer than the listing, later nodes could derive an
-/// admission neither from sums nor from marks.
+/// reads the same or a later limit, and a change marks the admitted holders
+/// (CHAIN-LIMIT-CHANGE-MARKS-HOLDERS). From a limit newer than the listing, later nodes could derive an
+/// admission neither by sums nor by marks.
 pub(crate) fn read_limit(found: LimitReply) -> Answer<Option<WrittenLimit>> {
     let found = found.map(if_there).transpose()?.flatten();
     Ok(found.map(|(data, stat)| WrittenLimit::read(&data, stat.mzxid)))

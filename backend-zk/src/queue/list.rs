@@ -1,5 +1,3 @@
-//! Listing a queue, and removing a node from it by hand.
-
 use std::time::Duration;
 
 use latchwork_core::backend::decide::admitted_prefix;
@@ -12,14 +10,11 @@ use crate::driver::{QueueReply, Stat};
 use crate::error::{Answer, Fault, if_there};
 use crate::layout::{Contenders, NodeData, QueuePaths, is_admitted};
 
-/// How many nodes are read in one trip.
 const CHUNK: usize = 256;
 
-/// Lists a queue in order. All names come in one reply, some 60 bytes each, because a server has no
-/// pages of children. Label, data, age and sequence number are read only for the page, some nodes
-/// in each trip. Nodes that left in between make room for later nodes. The listing follows a
-/// `sync`, so a client that was notified of a change by another server sees that change here
-/// (WATCH-QUEUE).
+/// Lists a queue in order. All names come in one reply, some 60 bytes each, because a server has no pages of
+/// children; data is read only for the page. Later nodes replace nodes that left in between. After a `sync`,
+/// the listing shows a change of which another server notified the client (WATCH-QUEUE).
 pub(crate) async fn list(session: &Session, address: &Address, page: EntryPage) -> Result<Vec<QueueEntry>> {
     let paths = QueuePaths::of(address)?;
     let fail = |fault: Fault| fault.error_without_trace("list a queue");
@@ -30,16 +25,14 @@ pub(crate) async fn list(session: &Session, address: &Address, page: EntryPage) 
     let queue = Contenders::read(paths.kind, children);
     let limit = read_limit(limit).map_err(fail)?;
 
-    // Names and sequence numbers have the same order, so a binary search finds the beginning of the
-    // page. (A writer that Curator downgraded is the exception: its node does not show its former
-    // number.)
+    // Names and sequence numbers have the same order, so a binary search finds the page. (Except a writer
+    // that Curator downgraded: its node does not show its former number.)
     let (mut low, mut high) = (0, queue.0.len());
     while page.after > 0 && low < high {
         let middle = low + (high - low) / 2;
         match driver.read(&paths.node(&queue.0[middle].name)).await {
             Ok((data, stat)) if data_of(&data, &stat).sequence <= page.after => low = middle + 1,
-            // The node has left. The search continues before it, and reads at worst a few entries
-            // more.
+            // The node has left. The search goes on before it.
             Ok(_) | Err(Fault::NoNode) => high = middle,
             Err(fault) => return Err(fail(fault)),
         }
@@ -85,19 +78,19 @@ pub(crate) async fn list(session: &Session, address: &Address, page: EntryPage) 
     Ok(entries.filter(|entry| entry.sequence > page.after).collect())
 }
 
-/// Whether a listing shows this node. If every node of a queue is a live member, another program's node without
-/// a session does not count (NODE-FOREIGN), and blocks no node.
+/// Whether a listing shows this node. In a queue that admits all nodes, another program's node without a
+/// session is no member (NODE-FOREIGN).
 fn counts(kind: Kind, stat: &Stat) -> bool {
     stat.ephemeral_owner != 0 || !kind.admits_all()
 }
 
-/// Removes the node with this sequence number, of any client. It can remove a newer node in only
-/// one case: between its two requests the server removes the empty directory, and the client of the
-/// node joins again under its old name. Then the new hold is revoked, and its holder is notified.
+/// Removes the node with this sequence number, of any client. It hits a newer node only if between its two
+/// requests the server removes the empty directory, and the client joins again under its old name. That hold
+/// is then revoked.
 pub(crate) async fn revoke(session: &Session, address: &Address, sequence: u64) -> Result<bool> {
     let paths = QueuePaths::of(address)?;
     let work = async {
-        // A writer may be downgraded, and so renamed, between two requests, but only once.
+        // Between two requests a writer may be downgraded, and so renamed, once.
         for _ in 0..if paths.kind == Kind::RwLock { 2 } else { 1 } {
             let Some(path) = find(session, &paths, sequence).await? else { continue };
             if session.driver.delete(&path).await? {
@@ -109,8 +102,7 @@ pub(crate) async fn revoke(session: &Session, address: &Address, sequence: u64) 
     work.await.map_err(|fault: Fault| fault.error("revoke a node"))
 }
 
-/// The path of the node with a sequence number. It reads from the head, because an operator mostly
-/// removes nodes near the head.
+/// Reads from the head, because an operator mostly removes nodes near the head.
 async fn find(session: &Session, queue: &QueuePaths, sequence: u64) -> Answer<Option<String>> {
     let children = session.driver.sync_children(&queue.directory).await?;
     for chunk in Contenders::read(queue.kind, children).0.chunks(CHUNK) {

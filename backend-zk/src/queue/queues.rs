@@ -1,5 +1,5 @@
-//! Listing the queues of a kind (NODE-QUEUES): a directory remains for a minute after the last node, so the
-//! numbers of nodes are read.
+//! Listing the queues of a kind (NODE-QUEUES). An empty directory remains for a minute, so the numbers of
+//! nodes are read.
 
 use crate::walk;
 use futures_util::FutureExt;

@@ -18,9 +18,10 @@ pub(crate) struct Session {
     pub(crate) lease: Arc<SessionLease>,
     pub(crate) driver: Arc<Driver>,
     pub(crate) settings: Arc<Settings>,
-    /// The client's: a session must not end with the runtime that asked for it.
+    /// The client's runtime: a session must outlive the runtime that asked for it.
     pub(crate) runtime: Handle,
-    /// They also find nodes that an attempt of unknown outcome has left on a lost session.
+    /// Shared by all sessions of the client: they find nodes that an attempt of unknown outcome left on a
+    /// lost session.
     pub(crate) names: Arc<NamePool>,
     pub(crate) unsettled: Unsettled,
     pub(crate) holders: Arc<HolderWatch>,
@@ -32,15 +33,14 @@ impl Session {
         self.driver.lease()
     }
 
-    /// Also closes the session, so that no contender waits for this client's old nodes
-    /// (LEASE-CLEAN-UP-AFTER-LOSS).
+    /// Also closes the session, so that no contender waits for its old nodes (LEASE-CLEAN-UP-AFTER-LOSS).
     pub(crate) fn close(&self, reason: LostReason) {
         self.writer().end(reason);
         self.driver.close();
         self.fast_path.watch_sessions.close();
     }
 
-    /// Also waits for the watch sessions, which do not count, because they hold no nodes.
+    /// Ignores the result of the watch sessions, which hold no nodes.
     pub(crate) async fn closed_within(&self, time: Duration) -> bool {
         let mut closed = false;
         let all = async {

@@ -6,23 +6,21 @@ use parking_lot::Mutex;
 
 use crate::layout::{id_of, split};
 
-/// A task that deletes other nodes of the attempt holds its lock.
+/// Locked by the task that deletes other nodes of the attempt.
 #[derive(Debug)]
 pub(super) enum Own {
-    /// A create may be under way, or an earlier node may be adopted.
+    /// A create may be under way, or an earlier node adopted.
     Unknown,
-    /// By its counter, which a downgrade keeps. It may have left. `None`: no node.
+    /// The counter, which a downgrade keeps, of a node that may have left. `None`: no node.
     Known(Option<i32>),
 }
 
 pub(super) type SharedOwn = Arc<tokio::sync::Mutex<Own>>;
 
-/// Requests of a session's joins that had no answer and may be carried out late.
 #[derive(Debug, Default)]
 pub(crate) struct Unsettled {
     // Attempts with an unanswered create.
     suspects: Mutex<HashMap<NodeId, Suspect>>,
-    // Paths with an unanswered deletion.
     doomed: Mutex<HashSet<String>>,
 }
 
@@ -33,13 +31,12 @@ struct Suspect {
 }
 
 impl Unsettled {
-    /// The attempt was abandoned or refused, and sends nothing more.
+    /// The attempt sends nothing more: it was abandoned or refused.
     pub(super) async fn over(&self, name: NodeId) {
         self.doomed.lock().retain(|path| id_of(split(path).1) != Some(name));
         self.owns(name, Own::Known(None)).await;
     }
 
-    /// The deletion of the node may be carried out at any time.
     pub(super) fn doom(&self, path: &str) {
         self.doomed.lock().insert(path.to_owned());
     }
@@ -64,7 +61,8 @@ impl Unsettled {
         (suspect.creates == 1).then(|| Arc::clone(&suspect.own))
     }
 
-    /// Unless it has had more than this number of creates without an answer. Returns their number.
+    /// Ends the suspicion if the attempt has had no more than `looked_for` unanswered creates. Returns their
+    /// number.
     pub(super) fn settle(&self, name: NodeId, looked_for: u32) -> u32 {
         let mut suspects = self.suspects.lock();
         match suspects.get(&name).map(|suspect| suspect.creates) {

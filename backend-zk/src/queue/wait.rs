@@ -1,13 +1,12 @@
 //! Waiting to be admitted.
 //!
-//! The plain protocol: list the queue, decide, watch the node ahead, and list again at any event of it
-//! (CHAIN-EVENT-LISTS-AGAIN). The listing that admits shows the own node (CHAIN-OWN-NODE-AND-DEADLINE). The
-//! read that arms the watch shows changes since the listing: the node is gone, is marked, or has another
-//! limit (CHAIN-ARM-THEN-LOOK). A re-check each three quarters of a TTL finds a lost event
-//! (NODE-NO-LOST-WAKE). A [`Shortcut`] admits by the event itself if that is proven to be enough.
+//! List the queue, decide, watch the node ahead, and list again at any event of it (CHAIN-EVENT-LISTS-AGAIN).
+//! The listing that admits shows the own node (CHAIN-OWN-NODE-AND-DEADLINE). The read that arms the watch
+//! shows changes since the listing (CHAIN-ARM-THEN-LOOK). A re-check each three quarters of a TTL finds a
+//! lost event (NODE-NO-LOST-WAKE). On the fast path, a [`Shortcut`] admits by the event itself.
 //!
-//! The own node is watched too, so that its removal is noticed at once, except in a short wait. Without
-//! budget, the re-checks find the removal.
+//! The own node is watched too, except in a short wait, so that its removal is noticed at once. Beyond the
+//! budget, the re-checks find it.
 
 mod events;
 mod head;
@@ -40,7 +39,7 @@ pub(super) struct Wait<'a> {
     listing: Option<Listing>,
     known: Option<KnownPredecessor>,
     marked: HashSet<String>,
-    /// The last event came from another server than the one that lists, which may not have the change yet.
+    /// The last event came from another server than the one that lists, which may lack the change.
     sync: bool,
 }
 
@@ -80,7 +79,6 @@ impl<'a> Wait<'a> {
             match step {
                 Ok(WaitStep::Admitted(admission, limit)) => return node.enter(admission, self.own, limit),
                 Ok(WaitStep::Ended(error)) => return Err(error),
-                // It has left since the listing (CHAIN-ARM-THEN-LOOK).
                 Ok(WaitStep::Again) | Err(Fault::NoNode) => {}
                 Err(fault) => heal(node, fault).await?,
             }
@@ -107,7 +105,7 @@ impl<'a> Wait<'a> {
         }
     }
 
-    /// `None`: the queue's directory is gone, and the own node with it.
+    /// `None`: the queue's directory and the own node are gone.
     async fn list(&mut self) -> Answer<Option<Listing>> {
         if let Some(listing) = self.listing.take() {
             return Ok(Some(listing));
@@ -123,7 +121,7 @@ impl<'a> Wait<'a> {
         Ok(Some(Listing { contenders: node.contenders(children), limit }))
     }
 
-    /// `sole`: no other contender that counts is ahead.
+    /// `sole`: no other contender is ahead.
     async fn behind(&mut self, listing: Listing, watch: usize, sole: bool) -> Answer<WaitStep> {
         let (node, session) = (self.node, &self.node.session);
         let name = &listing.contenders.0[watch].name;
@@ -133,7 +131,7 @@ impl<'a> Wait<'a> {
         }
         let watcher = session.fast_path.watcher(&session.driver, [path.as_str()]).await;
         self.sync = !watcher.is_own();
-        // The own node is armed first, on the same connection and in the same trip.
+        // The own node is armed first, on the same connection, in the same trip.
         let shortcut = async {
             if watcher.is_own() { Shortcut::arm(node, &mut self.own, &path, sole).await } else { Ok(None) }
         };
@@ -148,12 +146,11 @@ impl<'a> Wait<'a> {
                 return Ok(WaitStep::Again);
             }
             Ok((_, _, watch)) => watch.boxed(),
-            // It left after the own node was watched, which is as good as its event.
+            // It left after the own node was watched, which equals its event.
             Err(Fault::NoNode) if end_admits => Box::pin(future::ready(Event::Deleted)),
             Err(fault) => return Err(fault),
         };
         let limit = listing.limit;
-        // As large as the queue, it must not be kept during the wait.
         drop(listing);
         self.until_its_end(path, watched, shortcut, limit).await
     }
@@ -181,7 +178,6 @@ impl<'a> Wait<'a> {
         Ok(admission.map_or(WaitStep::Again, |admission| WaitStep::Admitted(admission, limit)))
     }
 
-    /// CHAIN-PERMITS-HEAD-AND-MARKS, CHAIN-LIMIT-CHANGE-MARKS-HOLDERS.
     async fn head(&mut self, listing: Listing, ahead: usize) -> Answer<WaitStep> {
         let (node, session) = (self.node, &self.node.session);
         let limit = listing.limit;
@@ -200,8 +196,8 @@ impl<'a> Wait<'a> {
         Ok(WaitStep::Again)
     }
 
-    /// An event of the nodes ahead (at `path`, if it is one node) or of the own node, the loss of the lease,
-    /// or a re-check that finds a change.
+    /// Waits for an event of the nodes ahead (at `path`, if it is one node) or of the own node, the loss of
+    /// the lease, or a change at a re-check.
     async fn until(&mut self, mut ahead: Ahead, path: Option<&str>) -> Answer<Woken> {
         let (node, own_due, driver) = (self.node, self.own_due, &self.node.session.driver);
         let clock = node.state.lease().clock();
@@ -230,7 +226,6 @@ impl<'a> Wait<'a> {
                     node.arm_own(&mut self.own).await?;
                     drop(budget);
                     if self.own.is_none() {
-                        // The own node is gone.
                         return Ok(Woken::Look);
                     }
                     continue;
@@ -257,7 +252,7 @@ impl<'a> Wait<'a> {
     }
 }
 
-/// `None`: the weight fits by now.
+/// `None`: the weight fits now.
 async fn outweighed(node: &ZkNode) -> Answer<Option<Error>> {
     let Some(path) = node.limit.as_deref() else { return Ok(None) };
     let stored = stored(&node.session, path).await?;

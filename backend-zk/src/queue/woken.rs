@@ -3,9 +3,8 @@ use crate::driver::Event;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Woken {
     Left,
-    /// The node ahead was a holder, and has released.
+    /// The node ahead has announced its release.
     Released,
-    /// List again.
     Look,
 }
 

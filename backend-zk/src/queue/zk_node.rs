@@ -17,7 +17,7 @@ use crate::layout::{
 #[derive(Debug)]
 pub(crate) struct Contents {
     pub(crate) data: Arc<[u8]>,
-    /// The mark may not be written yet.
+    /// Set before the mark is written.
     pub(crate) is_marked: bool,
 }
 
@@ -42,25 +42,22 @@ pub(crate) enum FirstLook {
 
 pub(crate) struct ZkNode {
     pub(crate) session: Arc<Session>,
-    /// Of its creation. A held node keeps only this text: queue and name are parts of it.
+    /// The path at its creation. Queue and name are parts of this text, which saves memory for held nodes.
     pub(crate) path: Box<str>,
     pub(crate) kind: Kind,
-    /// Only permits have one.
     pub(crate) limit: Option<Box<str>>,
     pub(crate) claim: Claim,
     pub(crate) label: Arc<str>,
     pub(super) layout: DataLayout,
-    /// Each task that writes the node locks it.
+    /// Locked by each task that writes the node.
     pub(super) contents: tokio::sync::Mutex<Contents>,
     pub(crate) state: NodeWriter,
-    /// Milliseconds of the server's clock.
     pub(super) joined: i64,
-    /// No request of the join is under way, so the id is free after the confirmed leave.
+    /// No request of the join is under way, so the confirmed leave frees the id.
     pub(super) frees_id: AtomicBool,
-    /// Set by the confirmed leave.
     pub(super) left: OnceLock<Leave>,
     pub(super) downgrade: Mutex<DowngradeState>,
-    // Boxed: only a waiter has one.
+    // Boxed, because only a waiter has one.
     pub(super) first_look: Mutex<Option<Box<FirstLook>>>,
     pub(super) me: Weak<ZkNode>,
     leaving: AtomicBool,
@@ -117,7 +114,7 @@ impl ZkNode {
         in_directory(self.queue(), name)
     }
 
-    /// Only permits depend on later contenders (CHAIN-PERMITS-HEAD-AND-MARKS).
+    /// Only permits depend on later contenders.
     pub(crate) fn contenders(&self, children: Vec<String>) -> Contenders {
         match self.claim {
             Claim::Permits(_) => Contenders::read(self.kind, children),
@@ -129,7 +126,7 @@ impl ZkNode {
         self.announces.then(|| released_path(&self.session.settings.namespace, name))
     }
 
-    /// Several nodes were ahead, so the next node may wait for more than this node's release, unless it is
+    /// Several nodes were ahead, so the next node may wait for more than this node's release, unless
     /// announced.
     pub(super) fn set_contended(&self) {
         self.contended.store(true, Ordering::Release);
@@ -143,7 +140,6 @@ impl ZkNode {
         self.entered.load(Ordering::Acquire)
     }
 
-    /// Returns whether the node was admitted before.
     pub(super) fn set_entered(&self) -> bool {
         self.entered.swap(true, Ordering::AcqRel)
     }
@@ -160,7 +156,7 @@ impl ZkNode {
         *self.downgrade.lock() != DowngradeState::None
     }
 
-    /// In the order in which to check them: when the writer's path is gone, no reader can be created from it.
+    /// In the order in which to check them: once the writer's path is gone, no reader can be created from it.
     pub(crate) fn paths(&self) -> Vec<String> {
         let state = *self.downgrade.lock();
         let writer = (state != DowngradeState::Done).then(|| self.path.to_string());
@@ -168,7 +164,7 @@ impl ZkNode {
         writer.into_iter().chain(reader.map(|name| self.beside(&name))).collect()
     }
 
-    /// `ask` runs at each path until it finds the node.
+    /// Runs `ask` at each path until it finds the node.
     pub(crate) async fn at_any_path<T, E, F>(&self, ask: impl Fn(String) -> F) -> Result<Option<T>, E>
     where
         F: Future<Output = Result<Option<T>, E>>,
@@ -180,21 +176,20 @@ impl ZkNode {
                     return Ok(Some(found));
                 }
             }
-            // A downgrade in between may have given the node another path.
+            // A downgrade in between may have moved the node.
             if self.paths() == paths {
                 return Ok(None);
             }
         }
     }
 
-    /// NODE-GONE.
     pub(crate) fn removed(&self) {
         if !self.is_leaving() {
             self.state.gone(LostReason::Revoked);
         }
     }
 
-    /// Another wait may have been admitted, and the node downgraded.
+    /// Does nothing after an admission by another wait, which a downgrade may have followed.
     pub(crate) fn removed_while_waiting(&self) {
         if !self.has_entered() {
             self.removed();

@@ -1,5 +1,3 @@
-//! The watch over one hold.
-
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Weak;
@@ -18,9 +16,8 @@ const SHORT_HOLD: Duration = Duration::from_millis(100);
 
 pub(crate) struct NewHolder {
     pub(crate) node: Weak<ZkNode>,
-    /// The wait has armed it.
     pub(crate) own: Option<Armed>,
-    /// If a later transaction writes the limit, the node must be marked.
+    /// A later write of the limit demands a mark.
     pub(crate) limit_written: Option<i64>,
     pub(crate) verify: bool,
 }
@@ -32,8 +29,8 @@ impl NewHolder {
 }
 
 /// Marks a holder of permits when the limit changes. `None`: the session has no budget, and the hold is
-/// checked from time to time instead. The future lives as long as the hold, so its large and rare parts are
-/// boxed.
+/// checked from time to time instead. Large and rare parts are boxed, because the future lives as long as the
+/// hold.
 pub(super) fn watch<'a>(
     holder: NewHolder,
     unwatched: &'a Unwatched,
@@ -49,7 +46,7 @@ pub(super) fn watch<'a>(
     }
     let budgets = || {
         let own = held.driver().dispensable_budget(&held.path)?;
-        // Each holder counts, although the client crate sends the limit's path once.
+        // Each holder counts the limit's path, although the client crate sends it once.
         let limit = match (held.limit.as_deref(), limit_written) {
             (Some(path), Some(written)) => Some((written, held.driver().dispensable_budget(path)?)),
             _ => None,
@@ -60,7 +57,7 @@ pub(super) fn watch<'a>(
         unwatched.add(node, limit_written);
         return None;
     };
-    // Such a watch is counted already.
+    // The watch of the wait is counted already.
     let own = own.ok_or(budget);
     let watch = watch_node(node.clone(), own, limit.as_ref().map(|&(written, _)| written), unwatched);
     let Some((written, budget)) = limit else { return Some(Either::Left(watch)) };
@@ -74,8 +71,8 @@ pub(super) fn watch<'a>(
     })))
 }
 
-/// It takes over the watch of the wait, or arms a new one. If the budget is used up later, the node is
-/// checked from time to time.
+/// Takes over the watch of the wait, or arms a new one. Without budget, the node is checked from time to
+/// time.
 #[expect(clippy::manual_async_fn, reason = "an async fn would keep its arguments twice")]
 fn watch_node<'a>(
     node: Weak<ZkNode>,
@@ -90,7 +87,7 @@ fn watch_node<'a>(
                 Some(armed) => armed.await,
                 None => match Box::pin(arm(&node)).await {
                     Some(watch) => {
-                        // The watch has a separate budget.
+                        // The watch has its own budget.
                         drop(budget.take());
                         watch.event_unless_silent().await
                     }
@@ -103,11 +100,10 @@ fn watch_node<'a>(
                     if !node.may_be_downgraded() {
                         return node.removed();
                     }
-                    // The read that arms the next watch shows whether this was the own downgrade.
+                    // The read that arms the next watch detects the own downgrade.
                 }
-                // The write was a mark, or a request of Curator's `Revoker`.
+                // A mark, or a request of Curator's `Revoker`.
                 Event::Created | Event::Changed => {}
-                // The lease reports it.
                 Event::SessionOver => return,
             }
             // Another watch may have the budget that was freed.
@@ -120,7 +116,6 @@ fn watch_node<'a>(
     }
 }
 
-/// `None`: no further watch is needed.
 async fn arm(node: &Weak<ZkNode>) -> Option<Watch> {
     loop {
         let node = node.upgrade()?;
@@ -140,10 +135,10 @@ async fn arm(node: &Weak<ZkNode>) -> Option<Watch> {
     }
 }
 
-/// After such a write, the sums do not show which nodes are admitted (CHAIN-LIMIT-CHANGE-MARKS-HOLDERS), even
-/// if the old limit was restored.
+/// After such a write the sums do not show which nodes are admitted, even if the old limit was restored
+/// (CHAIN-LIMIT-CHANGE-MARKS-HOLDERS).
 async fn mark_when_limit_changes(node: Weak<ZkNode>, written: i64, budget: WatchBudget) {
-    // A short hold costs no watch. The read that arms it late shows a change.
+    // A short hold needs no watch. The read that arms it shows an earlier change.
     tokio::time::sleep(SHORT_HOLD).await;
     loop {
         let Some(held) = node.upgrade() else { return };
@@ -154,13 +149,12 @@ async fn mark_when_limit_changes(node: Weak<ZkNode>, written: i64, budget: Watch
             Err(fault) if fault.is_transient() && held.driver().recovered().await.is_ok() => continue,
             Err(_) => return,
         };
-        // A watch does not keep its node alive.
+        // The watch does not keep its node alive.
         drop(held);
-        // The watch has a separate budget.
+        // The watch has its own budget.
         drop(budget);
         match watch.event().await {
             Event::Created | Event::Changed | Event::Deleted => break,
-            // The lease reports it.
             Event::SessionOver => return,
         }
     }

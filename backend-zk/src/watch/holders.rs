@@ -1,7 +1,7 @@
 //! The watch over all holds of a session, by one task.
 //!
-//! Holds beyond the budget for watches ([`WatchBudget`](crate::driver::WatchBudget)) are checked instead,
-//! within each three quarters of a TTL, which is soon enough for NODE-GONE.
+//! Holds beyond the budget ([`WatchBudget`](crate::driver::WatchBudget)) are checked each three quarters of a
+//! TTL, which is soon enough for NODE-GONE.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub(crate) struct HolderWatch {
 }
 
 impl HolderWatch {
-    /// Sends no request and starts no task. Only the first holder after a while wakes one.
+    /// Sends no request and starts no task. Only the first new holder wakes the task.
     pub(crate) fn add(&self, holder: NewHolder) {
         let mut new = self.new.lock();
         new.push(holder);

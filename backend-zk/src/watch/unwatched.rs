@@ -1,5 +1,3 @@
-//! Holds for which the session has no budget: they are checked from time to time.
-
 use std::sync::Weak;
 use std::time::Duration;
 
@@ -16,7 +14,6 @@ pub(super) struct Unwatched(Mutex<Vec<Look>>);
 
 struct Look {
     node: Weak<ZkNode>,
-    /// As in [`NewHolder`](super::NewHolder), until the node was marked.
     limit_written: Option<i64>,
 }
 
@@ -25,7 +22,7 @@ impl Unwatched {
         self.0.lock().push(Look { node, limit_written });
     }
 
-    /// A round starts every three quarters of a TTL.
+    /// Starts a round every three quarters of a TTL.
     pub(super) async fn look(&self, ttl: Duration) {
         let mut due = tokio::time::interval(ttl * 3 / 4);
         due.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -41,10 +38,8 @@ impl Unwatched {
 }
 
 impl Look {
-    /// Returns the hold if it must be checked again.
     async fn at(mut self) -> Option<Self> {
         let node = self.node.upgrade().filter(|node| !node.is_leaving())?;
-        // Without an answer, the next check or the lease reports the loss.
         let driver = node.driver();
         if let Ok(None) = node.at_any_path(|path| async move { driver.stat(&path).await }).await {
             node.removed();
@@ -55,7 +50,6 @@ impl Look {
             && stat.is_none_or(|stat| stat.mzxid != written)
         {
             self.limit_written = None;
-            // The mark does not keep it alive.
             drop(node);
             mark_admitted(self.node.clone()).await;
         }

@@ -1,5 +1,3 @@
-//! CELL-CAS.
-
 use super::{cell, deletion, put, put_value, seen, value, written};
 use crate::common::request::{MULTI, READ};
 use crate::common::{holds, place, plant, proxied, soon};
@@ -37,7 +35,6 @@ async fn a_write_of_a_contended_cell_reads_in_the_same_trip() {
     }
 }
 
-/// To the server, -1 means any version.
 #[tokio::test]
 async fn a_write_under_a_version_that_the_server_does_not_compare_is_refused() {
     let (config, backend, stranger) = place().await;
@@ -54,7 +51,6 @@ async fn a_write_under_a_version_that_the_server_does_not_compare_is_refused() {
             assert_eq!(&*cell(&backend, &at).await.value, b"one");
         }
     }
-    // The data of a directory are not a cell.
     plant(&stranger, &format!("/{}/value/b", config.namespace), CreateMode::Persistent).await;
     assert_eq!(&*cell(&backend, &value(&config, "b")).await.value, b"stranger");
 }

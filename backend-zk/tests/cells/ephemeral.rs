@@ -1,5 +1,3 @@
-//! CELL-EPHEMERAL.
-
 use std::sync::Arc;
 
 use super::{cell, lease, put, put_value, seen, value, written};
@@ -37,7 +35,6 @@ async fn cell_takeover_leaves_no_gap_and_notifies_the_watch() {
     let all_the_while = async { while *cell(&two, &at).await.value != [20] {} };
     tokio::join!(writes, seen, all_the_while);
     stranger.sync(&path).await.unwrap();
-    // The write has deleted its test child.
     assert_eq!(stranger.check_stat(&path).await.unwrap().expect("the cell exists").num_children, 0);
 }
 
@@ -49,7 +46,7 @@ async fn a_write_under_a_lease_whose_reply_was_lost_is_unknown_and_was_made_once
     for (write, shown) in [
         (lease(Expected::Version(first), b"1"), b"1"),
         (lease(Expected::Any, b"2"), b"2"),
-        // The first try is refused, because the cell goes with a lease.
+        // Refused at first, because the cell goes with a lease.
         (put(Expected::Any, b"3"), b"2"),
     ] {
         let mut cut = proxy.drop_reply_to(|chunk| holds(chunk, MULTI));

@@ -1,5 +1,3 @@
-//! CELL-HELD.
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +19,6 @@ fn lost(answer: Result<CellWritten>) -> LostReason {
 
 #[tokio::test]
 async fn a_write_after_the_end_of_the_lease_is_lost_and_not_made() {
-    // The lease ends before the request does.
     let short = |one: &mut Config| {
         (one.ttl, one.request_timeout) = (Duration::from_secs(10), Duration::from_secs(60));
     };
@@ -30,7 +27,6 @@ async fn a_write_after_the_end_of_the_lease_is_lost_and_not_made() {
     let node = holder(&one, &address(&config, Kind::Mutex, "a")).await;
     proxy.cut();
     suspended(&one.lease()).await;
-    // A client that is cut off does not send the write.
     let reason = lost(soon(node.write_cell(&at, &put(Expected::Any, b"x"))).await);
     assert_eq!((reason, node.state().lost()), (LostReason::Expired, Some(reason)));
     proxy.resume();
@@ -39,7 +35,6 @@ async fn a_write_after_the_end_of_the_lease_is_lost_and_not_made() {
     put_value(&one, &at, b"one").await;
 }
 
-/// A downgraded node has another path.
 #[tokio::test]
 async fn a_downgraded_holder_writes_and_learns_its_revocation() {
     let (config, proxy, [one, operator]) = proxied().await;

@@ -27,7 +27,7 @@ pub(crate) async fn cell(backend: &Arc<dyn Backend>, cell: &Address) -> Versione
     backend.read_cell(cell).await.unwrap().expect("the cell exists")
 }
 
-/// Two reads of one version may differ in the rest.
+/// Reads of one version may differ in the rest.
 fn seen(cell: &VersionedValue) -> (u64, &[u8]) {
     (cell.version.number(), &cell.value)
 }

@@ -16,7 +16,6 @@ async fn an_exact_address_makes_its_directories_and_leaves_them() {
         let at = address(&config, kind, Key::exact(format!("{above}/a")));
         let mut watch = backend.watch_cell(&at);
         soon(watch.changed()).await.unwrap();
-        // The directories above do not exist either.
         assert_eq!(backend.read_cell(&at).await.unwrap(), None);
         written(backend.write_cell(&at, &put(Expected::Absent, b"first")).await);
         soon(watch.changed()).await.unwrap();
@@ -49,7 +48,6 @@ async fn cell_at_an_invalid_address_is_refused() {
 #[tokio::test]
 async fn a_strangers_node_is_a_value_whether_it_stays_or_goes_with_a_session() {
     let (config, backend, stranger) = place().await;
-    // The first cell creates the directory.
     let of = |key: &str| format!("/{}/value/{key}", config.namespace);
     put_value(&backend, &value(&config, "first"), b"").await;
     let at = value(&config, "ephemeral");

@@ -8,7 +8,6 @@ use latchwork_conformance::proxy::Direction;
 use latchwork_conformance::servers::Options;
 use latchwork_core::{CellLife, ErrorKind, Expected, TimeToIdle, Version};
 
-/// The next write continues from the resulting state.
 #[tokio::test]
 async fn a_refused_write_whose_read_has_no_answer_is_unavailable() {
     let (config, proxy, [one, other]) = proxied().await;
@@ -27,7 +26,6 @@ async fn a_refused_write_whose_read_has_no_answer_is_unavailable() {
     soon(cut.fired()).await.unwrap();
 }
 
-/// At any point; the next write continues from that state.
 #[tokio::test]
 async fn a_dropped_write_was_made_or_not() {
     let config = config(server().await.addr());
@@ -52,7 +50,7 @@ async fn a_dropped_write_was_made_or_not() {
 #[tokio::test]
 async fn a_write_of_an_idle_cell_that_was_made_and_not_made_to_last_is_unknown() {
     let idle = CellLife::Idle(TimeToIdle::new(Duration::from_secs(8)).unwrap());
-    // The server removes idle cells once a minute, after the end of the test.
+    // Idle cells are removed once a minute, after the test.
     let server = started(Options::new().own().args(["extendedTypesEnabled=true"])).await;
     let mut config = config(server.addr());
     config.ttl = Duration::from_secs(30);

@@ -28,7 +28,7 @@ async fn a_limit_that_is_set_and_set_back_has_the_holders_marked() {
     let (config, backend, stranger) = place().await;
     let queue = address(&config, Kind::Semaphore, "a");
     let with = |limit| Join { limit, ..join(&queue, Permits(1)) };
-    // It is marked at once, because others cannot know by which limit it was admitted.
+    // Marked at once, because others cannot know which limit admitted it.
     admitted(backend.join(&with(Limit::Exactly(2))).await).leave().await.unwrap();
     let holder = admitted(backend.join(&with(Limit::Exactly(2))).await);
     let path =

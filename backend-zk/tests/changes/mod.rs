@@ -19,7 +19,6 @@ async fn names(stranger: &Client, config: &Config, kind: Kind) -> Vec<String> {
     let queue = format!("/{}/{}/a", config.namespace, kind.as_str());
     stranger.sync(&queue).await.unwrap();
     match stranger.list_children(&queue).await {
-        // The server removes an empty container, once a minute.
         Err(Error::NoNode) => Vec::new(),
         names => names.unwrap(),
     }

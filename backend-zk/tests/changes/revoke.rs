@@ -7,7 +7,6 @@ use latchwork_core::backend::NodeId;
 use latchwork_core::{ErrorKind, Kind, LostReason};
 use zookeeper_client::CreateMode;
 
-/// One trip reads fewer nodes than are ahead.
 #[tokio::test]
 async fn a_node_far_back_and_a_strangers_node_are_found_by_their_numbers() {
     let (config, backend, stranger) = place().await;

@@ -19,7 +19,6 @@ pub(crate) async fn lists(client: &Client, path: &str) -> Vec<(String, Vec<Acl>)
     found
 }
 
-/// Returns the values that keep the nodes alive.
 pub(crate) async fn made(client: &Coordinator) -> Vec<Box<dyn std::any::Any>> {
     client.counter("a").unwrap().add(1).await.unwrap();
     client.shared_value("a").unwrap().write(b"value").await.unwrap();
@@ -41,7 +40,7 @@ pub(crate) async fn made(client: &Coordinator) -> Vec<Box<dyn std::any::Any>> {
     ]
 }
 
-/// Its predecessor had two nodes ahead, and so announces its release.
+/// The predecessor had two nodes ahead, so it announces its release.
 async fn handed_on(client: &Coordinator) -> MutexGuard {
     let mutex = client.mutex("b").unwrap();
     let mut hold = mutex.acquire().await.unwrap();

@@ -25,21 +25,18 @@ pub(crate) use servers::{
 
 pub(crate) mod request {
     pub(crate) const DELETE: i32 = 2;
-    /// Also watches.
     pub(crate) const EXISTS: i32 = 3;
     pub(crate) const READ: i32 = 4;
-    /// A proof of contact, in these tests.
+    /// In these tests, a proof of contact.
     pub(crate) const SET_DATA: i32 = 5;
-    /// Also watches.
     pub(crate) const LIST: i32 = 8;
     pub(crate) const MULTI: i32 = 14;
-    /// Returns the stat.
     pub(crate) const CREATE2: i32 = 15;
 }
 
 pub(crate) const ALL: EntryPage = EntryPage::new(0, 1000);
 
-/// The namespace is new. No pause of the machine ends its session or a request.
+/// With a new namespace. No pause of the machine ends its session or a request.
 pub(crate) fn config(addr: &str) -> Config {
     let namespace = format!("t{}", &NodeId::random().to_string()[..12]);
     let url = format!(
@@ -65,7 +62,6 @@ pub(crate) async fn proxied_with(change: impl FnOnce(&mut Config)) -> (Config, P
     (config, proxy, clients)
 }
 
-/// The first client is over a proxy.
 pub(crate) async fn one_proxied(config: &Config) -> (Proxy, [Arc<dyn Backend>; 2]) {
     one_proxied_with(config, |_| ()).await
 }
@@ -103,7 +99,6 @@ pub(crate) async fn owner(addr: &str) -> Client {
     foreign().with_auth("digest", b"app:secret").connect(addr).await.unwrap()
 }
 
-/// Connects as users do.
 pub(crate) async fn at(config: &Config) -> Result<Coordinator> {
     soon(connect(&[connector()], config)).await
 }
@@ -118,13 +113,12 @@ pub(crate) async fn stranger(addr: &str) -> Client {
     foreign().connect(addr).await.unwrap()
 }
 
-/// Returns the path.
 pub(crate) async fn plant(stranger: &Client, path: &str, mode: CreateMode) -> String {
     let (_, counter) = stranger.create(path, b"stranger", &mode.with_acls(Acls::anyone_all())).await.unwrap();
     if counter.into_i64() < 0 { path.to_owned() } else { format!("{path}{counter}") }
 }
 
-/// Sorted by the nodes' numbers.
+/// Sorted by number.
 pub(crate) async fn stored(stranger: &Client, directory: &str) -> Vec<Vec<u8>> {
     let mut names = stranger.list_children(directory).await.unwrap();
     names.sort_by_key(|name| name.rsplit('-').next().map(str::to_owned));
@@ -143,7 +137,6 @@ pub(crate) fn address(config: &Config, kind: Kind, name: impl Into<Key>) -> Addr
     Address::new(&config.namespace, kind, name).unwrap()
 }
 
-/// The watch budget holds few of them.
 pub(crate) fn long_key(number: usize) -> String {
     format!("{number:0>3}{}", "/".repeat(252))
 }
@@ -174,13 +167,13 @@ pub(crate) async fn loses_its_session(client: &Coordinator, proxy: &Proxy) {
     proxy.resume();
 }
 
-/// The bound does not check speed: after 30 s a re-check would have the same effect and hide a lost event.
+/// No check of speed: a re-check after 30 s would hide a lost event.
 pub(crate) async fn promptly<T>(work: impl Future<Output = T>) -> T {
     let ended = tokio::time::timeout(Duration::from_secs(20), work).await;
     ended.expect("no event within 20 s; after 30 s a re-check would hide that")
 }
 
-/// Round trips of another request prove that the wait was polled after all events so far.
+/// Round trips of another request: then the wait was polled after all events so far.
 pub(crate) async fn still_waits(
     backend: &Arc<dyn Backend>,
     queue: &Address,
@@ -197,13 +190,12 @@ pub(crate) async fn still_waits(
     }
 }
 
-/// Without a listing. All events of earlier changes arrive before its answer.
+/// All events of earlier changes arrive before the answer.
 pub(crate) async fn hear(backend: &Arc<dyn Backend>, config: &Config) {
     let nothing = address(config, Kind::Value, "nothing");
     assert_eq!(soon(backend.read_cell(&nothing)).await.unwrap(), None);
 }
 
-/// Length, xid, then the number.
 pub(crate) fn holds(chunk: &[u8], wanted: i32) -> bool {
     let mut rest = chunk;
     while let Some((length, tail)) = rest.split_first_chunk::<4>() {

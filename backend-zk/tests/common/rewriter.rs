@@ -1,4 +1,4 @@
-//! Changes whole messages, to simulate messages that a server sends only after years, or when it is broken.
+//! Changes messages, to simulate a server after years, or a broken one.
 
 use std::io;
 use std::sync::Arc;
@@ -28,7 +28,6 @@ async fn serve(
 ) -> io::Result<()> {
     let mut first = [0; 4];
     if client.peek(&mut first).await? == 4 && first.is_ascii() && first[0] != 0 {
-        // A command of four letters has no length.
         return copy_bidirectional(&mut client, &mut server).await.map(drop);
     }
     let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());

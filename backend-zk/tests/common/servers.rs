@@ -1,5 +1,3 @@
-//! A Java machine needs seconds of processor time to start, so most tests share one server.
-
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -8,13 +6,12 @@ use tokio::sync::{OnceCell, RwLock, RwLockReadGuard, RwLockWriteGuard, Semaphore
 
 use super::{soon, until};
 
-/// At most this number of tests are [`alone`] at the same time.
+/// The most tests that are [`alone`] at a time.
 const ALONE: usize = 3;
 
-/// Read by tests of tier 2 that share the processors.
+/// Locked by tests of tier 2.
 static PROCESSORS: RwLock<()> = RwLock::const_new(());
 
-/// For a test of tier 2 without a bound on its servers.
 pub(crate) async fn beside_others() -> RwLockReadGuard<'static, ()> {
     PROCESSORS.read().await
 }
@@ -28,7 +25,7 @@ static SHARED: OnceCell<Server> = OnceCell::const_new();
 static TURNS: Semaphore = Semaphore::const_new(ALONE);
 static USED: Mutex<Vec<Server>> = Mutex::new(Vec::new());
 
-/// For tests that need only a namespace. The environment may name it; it must have fast clocks.
+/// For tests that need only a namespace. The environment may name a server with fast clocks.
 pub(crate) async fn server() -> &'static Server {
     let found = SHARED.get_or_init(async || {
         let server = started(Options::new()).await;
@@ -45,7 +42,7 @@ pub(crate) async fn started(options: Options) -> Server {
     Server::start(Kind::Zookeeper, options).await.unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The server has no other client: the test counts sessions, watches or transactions.
+/// For tests that count sessions, watches or transactions.
 pub(crate) async fn alone(test: impl AsyncFnOnce(&Server)) {
     let _turn = TURNS.acquire().await.unwrap();
     let server = match without_sessions().await {
@@ -77,7 +74,7 @@ pub(crate) async fn count(server: &Server, of: &str) -> u64 {
     try_count(server, of).await.expect("mntr reports this value")
 }
 
-/// `None` if the server does not answer.
+/// `None`: no answer.
 pub(crate) async fn try_count(server: &Server, of: &str) -> Option<u64> {
     let answer = ask(server.addr(), "mntr").await.ok()?;
     answer.lines().find_map(|line| line.strip_prefix(of))?.trim().parse().ok()
@@ -91,7 +88,7 @@ pub(crate) async fn watches(server: &Server, expected: u64) {
     until(async || count(server, "zk_watch_count").await == expected).await;
 }
 
-/// The number does not change for a second.
+/// Waits until the number is the same for a second.
 pub(crate) async fn settled_watches(server: &Server, least: u64) -> u64 {
     soon(async {
         let (mut last, mut looks) = (0, 0);

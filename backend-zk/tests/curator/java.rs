@@ -1,5 +1,3 @@
-//! Java with Curator as Debian packages it. The launcher compiles a source file.
-
 use std::path::{Path, PathBuf};
 
 use tokio::process::Command;

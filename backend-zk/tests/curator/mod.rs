@@ -1,5 +1,3 @@
-//! The Java launcher compiles `curator/Contender.java` and `curator/Latch.java`.
-
 pub(crate) mod java;
 
 use std::process::Stdio;
@@ -75,7 +73,6 @@ async fn curator_and_our_mutex_take_turns() {
     let mut curator = Curator::start(addr, "mutex", &path).await;
 
     curator.does("acquire", "acquired").await;
-    // The child is not a contender.
     plant(&stranger, &format!("{path}/note"), CreateMode::Persistent).await;
     assert!(mutex.try_acquire().await.unwrap().is_none());
     let waits = acquiring_behind(&mutex).await;
@@ -89,7 +86,6 @@ async fn curator_and_our_mutex_take_turns() {
     curator.says("acquired").await;
     curator.does("release", "released").await;
 
-    // The holder creates a node, which another holder would have created.
     let inside = format!("{path}-inside");
     curator.order(&format!("turns {TURNS}")).await;
     let mut last = guard.token();
@@ -156,7 +152,6 @@ async fn our_downgrade_admits_curator_readers_but_no_curator_writers() {
     writes.does("release", "released").await;
     take_a_turn(&behind).await;
 
-    // A node of Curator is found by its number.
     writes.does("acquire", "acquired").await;
     let next = waiting(backend.join(&join(&queue, Exclusive)).await);
     let foreign = backend.list(&queue, ALL).await.unwrap()[0].sequence;
@@ -221,7 +216,6 @@ async fn curators_leader_latch_and_our_candidates_lead_in_turn_and_show_each_oth
     all("").await;
 }
 
-/// They share only the directory.
 #[tokio::test]
 async fn a_leader_latch_does_not_meet_a_mutex_of_its_path() {
     let (addr, path, backend, mutex) = shared(Kind::Mutex).await;

@@ -1,5 +1,3 @@
-//! A follower that lags shows no old state, and versions are the same on all servers.
-
 use std::sync::Arc;
 
 use crate::common::{ALL, address, admitted, backend, beside_others, config, soon};
@@ -56,7 +54,6 @@ async fn any_server_shows_confirmed_writes_and_counts_each_once() {
     let found = clients[0].read_cell(&at).await.unwrap().unwrap();
     assert_eq!(*found.value, (299 + 150_u32).to_be_bytes());
 
-    // The watch reports a write at another server.
     let mut watch = clients[1].watch_cell(&at);
     soon(watch.changed()).await.unwrap();
     for number in 0..50_u32 {

@@ -9,7 +9,6 @@ use tokio::runtime::Runtime;
 
 use crate::common::beside_others;
 
-/// `quorum.rs` has the control.
 #[test]
 fn no_holds_conflict_during_cuts_and_kills_of_servers() {
     let runtime = Runtime::new().unwrap();

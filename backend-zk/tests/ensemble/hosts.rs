@@ -1,5 +1,3 @@
-//! Several hosts in one URL, one of them dead, silent or standalone.
-
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -34,7 +32,6 @@ async fn connect_succeeds_with_a_silent_and_a_live_host() {
     let ensemble = well().await;
     let mut config = beside(&silent.local_addr().unwrap().to_string(), &ensemble);
     config.ttl = Duration::from_secs(30);
-    // Hosts are tried in any order.
     let connects = (0..8).map(|_| try_backend(&config));
     for connected in join_all(connects).await {
         connected.unwrap().close(Close::Orderly).await.unwrap();
@@ -43,7 +40,6 @@ async fn connect_succeeds_with_a_silent_and_a_live_host() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn holds_survive_a_silent_host_if_another_host_answers() {
-    // Hosts are tried in any order.
     const CLIENTS: usize = 6;
     let ensemble = well().await;
     let addr = ensemble.addr(0);

@@ -28,7 +28,7 @@ impl Deref for Shared {
     }
 }
 
-/// The proxies run here, because the runtime of a test ends with the test.
+/// The runtime of a test ends with the test.
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
 
 static SHARED: Mutex<Weak<RwLock<Shared>>> = Mutex::const_new(Weak::new());
@@ -60,7 +60,6 @@ async fn to_cut() -> OwnedRwLockWriteGuard<Shared> {
     ensemble
 }
 
-/// A failed test may have left a cut.
 async fn heal(ensemble: &Ensemble) {
     ensemble.heal();
     for server in 0..ensemble.size() {

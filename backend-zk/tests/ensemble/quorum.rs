@@ -1,5 +1,4 @@
-//! A holder whose follower is cut off must give up before another client is admitted, and a connect waits for
-//! a leader.
+//! A holder whose follower is cut off gives up before another client is admitted.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,8 +17,8 @@ async fn two_hold(ensemble: &Ensemble, connect: impl AsyncFn(Config) -> ZooKeepe
     let leader = ensemble.leader().await.unwrap();
     let follower = ensemble.followers().await[0];
     let mut config = config(&ensemble.addr(follower));
-    // Nearly half of it is between a renewal and the deadline from the last one: more than the delay of a
-    // busy machine.
+    // Nearly half is between a renewal and the deadline from the last one: more than the delay of a busy
+    // machine.
     config.ttl = Duration::from_secs(6);
     let holder = Coordinator::new(Arc::new(connect(config.clone()).await) as Arc<dyn Backend>, &config);
     config.hosts = vec![ensemble.addr(leader)];
@@ -30,7 +29,6 @@ async fn two_hold(ensemble: &Ensemble, connect: impl AsyncFn(Config) -> ZooKeepe
         let (mutex, held) = (other.mutex("a").unwrap(), Arc::clone(&held));
         async move {
             let next = mutex.acquire().await.unwrap();
-            // The clock at this call decides.
             (held.is_held(), next)
         }
     });
@@ -58,7 +56,6 @@ async fn holder_at_cut_off_follower_stops_before_next_admission() {
     let honest = async |config| ZooKeeperBackend::connect(&config).await.unwrap();
     assert!(!two_hold(&ensemble, honest).await, "two hold");
 
-    // The control trusts the reads that the follower answers.
     let believing = async |config| ZooKeeperBackend::connect_believing_reads(&config).await.unwrap();
     assert!(
         two_hold(&ensemble, believing).await,
@@ -66,7 +63,7 @@ async fn holder_at_cut_off_follower_stops_before_next_admission() {
     );
 }
 
-/// As during an election. Another host is silent, as the leader's machine may be.
+/// As during an election. Another host is silent.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connect_waits_until_its_ensemble_has_a_quorum() {
     let _beside = beside_others().await;
@@ -77,7 +74,6 @@ async fn a_connect_waits_until_its_ensemble_has_a_quorum() {
     connects_with_the_quorum(&ensemble, config).await;
 }
 
-/// The servers close each new connection.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connect_by_tls_waits_until_its_ensemble_has_a_quorum() {
     let _beside = beside_others().await;
@@ -98,7 +94,6 @@ async fn connects_with_the_quorum(ensemble: &Ensemble, mut config: Config) {
     let started = Instant::now();
     let error = try_backend(&config).await.expect_err("nobody serves");
     assert!(started.elapsed() >= config.connect_timeout, "{:?}: {error}", started.elapsed());
-    // The other row is about etcd.
     let page = include_str!("../../../src/guide/connect_errors.md");
     Mistakes::of(page, "## When an ensemble has no quorum")
         .made("most servers of a ZooKeeper ensemble are down, or cut off from each other", &error);

@@ -1,5 +1,5 @@
-//! Processes of Curator and of this library on one read/write lock. Each process reports when it held, by the
-//! machine's clock, and the test checks the log, independent of both libraries.
+//! Processes of Curator and of this library on one read/write lock. Each reports when it held, by the
+//! machine's clock.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -14,14 +14,13 @@ use tokio::sync::Mutex;
 
 const EACH: usize = 3;
 
-/// Seconds. A process is killed when all have contended together for long enough.
+/// A process is killed after this number of seconds together.
 const SPARE: u64 = 30;
 
 #[derive(Clone, Copy)]
 struct Size {
-    /// Each side has this number.
+    /// On each side.
     processes: usize,
-    /// All processes contend together for this time.
     seconds: u64,
 }
 
@@ -48,7 +47,6 @@ async fn curator_and_our_processes_share_a_read_write_lock() {
     if let Err(why) = none_overlap(&sides.all(), u32::MAX) {
         panic!("{why}");
     }
-    // Curator has no tokens.
     if let Err(why) = in_order_of_tokens(&sides.ours.concat()) {
         panic!("{why}");
     }
@@ -77,7 +75,7 @@ impl Sides {
     }
 
     /// Every process was served, and each side as reader and as writer, in each part of the time that is too
-    /// long to be noise of the machine.
+    /// long for noise.
     fn assert_all_progress(&self, size: Size) {
         let processes = || self.curators.iter().chain(&self.ours);
         let (begin, whole) = (self.together.start, self.together.end - self.together.start);
@@ -123,7 +121,6 @@ async fn contend(size: Size, curators: &str, ours: &str) -> Sides {
     let java = ["Soak.java", server.addr(), &path(curators), &threads, &seconds];
     let curators = (0..size.processes).map(|_| Child::of(java::command(java[0], &java[1..])));
     let mut curators = begun(curators.collect()).await;
-    // Java needs time to start.
     let mut ours = begun((0..size.processes).map(|_| Child::start(&config, &soak)).collect()).await;
     let begin = curators.iter().chain(&ours).map(|(_, records)| records[0].from).max().expect("processes");
     let together = begin..begin + size.seconds * 1_000_000_000;
@@ -132,7 +129,6 @@ async fn contend(size: Size, curators: &str, ours: &str) -> Sides {
             records.push(process.next_within(PATIENCE).await);
         }
     }
-    // A dropped process is killed.
     let records_of = |side: Vec<Running>| side.into_iter().map(|(_, records)| records).collect();
     Sides { curators: records_of(curators), ours: records_of(ours), together }
 }

@@ -1,5 +1,3 @@
-//! Most other tests use the default configuration, which refuses idle cells.
-
 use latchwork_conformance::once_more::play_all;
 use latchwork_conformance::servers::Options;
 use latchwork_conformance::testbeds::zookeeper_testbed;
@@ -8,10 +6,10 @@ use tokio::runtime::Runtime;
 
 use crate::common::started;
 
-/// The default, a minute, is too long for a test.
+/// The default, a minute, is too long.
 pub(crate) const ROUNDS: [&str; 2] = ["extendedTypesEnabled=true", "-Dznode.container.checkIntervalMs=250"];
 
-/// Clauses about cells begin with these.
+/// The clauses about cells.
 const CELLS: [&str; 7] = ["CELL-", "WATCH-", "VALUE-", "COUNTER-", "IDS-", "LATCH-", "CAPABILITIES"];
 
 #[test]

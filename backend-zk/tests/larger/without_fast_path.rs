@@ -1,4 +1,4 @@
-//! No case counts requests so exactly that it would fail here.
+//! No case counts requests so exactly that it fails here.
 
 use latchwork_conformance::once_more::{play_all, without_fast_path};
 use latchwork_conformance::servers::Options;
@@ -21,7 +21,6 @@ fn cases_pass_over_the_plain_protocol() {
     play_all(&runtime, testbed, without_fast_path());
 }
 
-/// A contender of the test counts too.
 pub(crate) fn started_this_process() -> bool {
     own_process_test().is_some_and(|test| test.starts_with("larger::without_fast_path::"))
 }

@@ -1,5 +1,3 @@
-//! NODE-DATA.
-
 use std::time::Duration;
 
 use super::{data, entries, texts, with_data};
@@ -41,7 +39,6 @@ async fn a_node_holds_label_and_data_and_without_data_the_label_alone() {
 async fn a_node_that_was_adopted_has_its_data_and_takes_others() {
     let (config, proxy, [one, other]) = proxied().await;
     let queue = address(&config, Kind::Group, "a");
-    // The create would be refused without the directory.
     admitted(one.join(&join(&queue, Shared)).await).leave().await.unwrap();
     let mut cut = proxy.drop_reply_to(|chunk| holds(chunk, CREATE2));
     let request = with_data(&queue, Shared, b"first");
@@ -103,7 +100,7 @@ async fn a_writer_whose_downgrade_has_no_answer_keeps_its_data_and_takes_others(
     writer.leave().await.unwrap();
 }
 
-/// A participant of Curator after a node that is written is never notified of its end.
+/// A participant of Curator after a written node is never notified of its end.
 #[tokio::test]
 async fn an_election_at_an_exact_address_holds_data_alone_and_takes_no_others() {
     let (config, one, stranger) = place().await;
@@ -126,7 +123,6 @@ async fn an_election_at_an_exact_address_holds_data_alone_and_takes_no_others() 
 
 #[tokio::test]
 async fn data_that_were_surely_not_written_are_never_written() {
-    // The session outlasts the refused requests.
     let short = |one: &mut Config| {
         (one.ttl, one.request_timeout) = (Duration::from_secs(60), Duration::from_secs(5));
     };

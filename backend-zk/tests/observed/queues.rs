@@ -1,5 +1,3 @@
-//! NODE-QUEUES.
-
 use std::sync::Arc;
 
 use crate::common::{address, admitted, join, place, plant, proxied, server, soon, stranger};
@@ -30,7 +28,6 @@ async fn directories_without_a_node_are_passed_over_in_bounded_pages() {
     for number in 0..400 {
         plant(&stranger, &format!("{directory}/{number:03}"), CreateMode::Persistent).await;
     }
-    // This library has no keys with these names.
     for odd in ["a%2f", "%FF", "a b"] {
         let path = plant(&stranger, &format!("{directory}/{odd}"), CreateMode::Persistent).await;
         plant(&stranger, &format!("{path}/x"), CreateMode::Persistent).await;
@@ -45,7 +42,6 @@ async fn directories_without_a_node_are_passed_over_in_bounded_pages() {
         assert_eq!(found.concat(), keys, "{most}");
     }
     assert_eq!(pages(&backend, &config, "2", 400).await, [["250"]]);
-    // A page ends after a number of directories without a node.
     assert!(pages(&backend, &config, "", 1).await.len() > keys.len());
     let of = QueuePrefix::new(&config.namespace, Kind::Mutex, "2").unwrap();
     for after in ["100", "%zz", "", "2%"] {

@@ -10,8 +10,7 @@ use latchwork_core::Claim::Exclusive;
 use latchwork_core::{ErrorKind, Key, Kind, LostReason};
 use zookeeper_client::Acls;
 
-/// For any number of nodes ahead, the next waiter is admitted without a request. If the release cannot be
-/// announced, it lists.
+/// With any number of nodes ahead. If the release cannot be announced, the next waiter lists.
 #[tokio::test]
 async fn a_release_admits_its_direct_follower_and_no_other_leave_does() {
     let (config, proxy, [one, other]) = proxied().await;
@@ -38,7 +37,6 @@ async fn a_release_admits_its_direct_follower_and_no_other_leave_does() {
         if gives_up {
             ahead.pop().unwrap().leave().await.unwrap();
             assert!(still_waits(&one, &queue, &mut admission).await);
-            // This listing does not count.
             listed = proxy.request(|chunk| holds(chunk, LIST));
         }
         all_hold_and_release(ahead).await;
@@ -57,7 +55,7 @@ async fn release_does_not_admit_a_waiter_without_a_node() {
     let stranger = stranger(server().await.addr()).await;
     let queue = address(&config, Kind::Mutex, "a");
     let directory = format!("/{}/mutex/a", config.namespace);
-    // The last one had others ahead, so its release is announced.
+    // The last one had others ahead, so it announces its release.
     let ahead = line_up(&other, &queue, 2).await;
     let waiter = waiting(client.join(&join(&queue, Exclusive)).await);
     let mut admission = pin!(waiter.admitted());

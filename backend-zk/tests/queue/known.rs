@@ -28,7 +28,6 @@ async fn learns_its_predecessor(
     }
 }
 
-/// Clients that take turns know each other by name.
 #[tokio::test]
 async fn waiter_with_a_known_predecessor_joins_without_listing() {
     let (config, proxy, [one, other]) = proxied().await;

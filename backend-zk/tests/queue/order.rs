@@ -21,7 +21,7 @@ async fn tokens_rise_after_the_directory_counter_starts_again() {
         let names = stranger.list_children(&queue).await.unwrap();
         assert!(names.len() == 1 && names[0].ends_with("-lock-0000000000"), "{names:?}");
         guard.release().await.unwrap();
-        // The server may have removed the container, once a minute.
+        // The server removes empty containers once a minute.
         let deleted = stranger.delete(&queue, None).await;
         assert!(matches!(deleted, Ok(()) | Err(Error::NoNode)), "{deleted:?}");
     }
@@ -47,7 +47,6 @@ async fn a_second_leave_of_a_node_spares_the_next_of_its_path() {
     assert!(stranger.list_children(&directory).await.unwrap().is_empty());
 }
 
-/// A repeated join finds its node by its id.
 #[tokio::test]
 async fn join_that_failed_after_its_write_leaves_no_node() {
     let (config, client, stranger) = place().await;

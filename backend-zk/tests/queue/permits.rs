@@ -41,7 +41,7 @@ async fn many_permits_go_round_without_a_sleeper() {
 }
 
 /// permits(3): A(2) and B(1) hold, the limit is lowered to 2, and C(1) joins. By the sums C would wait for B
-/// for ever, so the holders mark themselves (CHAIN-LIMIT-CHANGE-MARKS-HOLDERS).
+/// for ever (CHAIN-LIMIT-CHANGE-MARKS-HOLDERS).
 #[tokio::test]
 async fn lowered_limit_blocks_no_waiter_forever() {
     let (config, backend, stranger) = place().await;

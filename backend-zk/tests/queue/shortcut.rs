@@ -8,8 +8,8 @@ use crate::common::{
 use latchwork_core::Claim::{Exclusive, Shared};
 use latchwork_core::{Kind, LostReason};
 
-/// On one connection the end of the predecessor proves that the own node exists. Events at the start of a new
-/// connection have no order.
+/// On one connection the end of the predecessor proves that the own node exists. After a reconnect, events
+/// have no order.
 #[tokio::test]
 async fn the_next_waiter_enters_at_once_but_lists_after_a_reconnect() {
     let (config, proxy, [one, other]) = proxied().await;
@@ -18,7 +18,6 @@ async fn the_next_waiter_enters_at_once_but_lists_after_a_reconnect() {
         let ahead = line_up(&other, &queue, behind).await;
         let waiter = waiting(one.join(&join(&queue, Exclusive)).await);
         let mut admission = pin!(waiter.admitted());
-        // The watches are armed by now.
         assert!(still_waits(&one, &queue, &mut admission).await);
         if severed {
             let back = async {
@@ -40,7 +39,6 @@ async fn the_next_waiter_enters_at_once_but_lists_after_a_reconnect() {
     }
 }
 
-/// The own node is watched first, so this is as good as the event.
 #[tokio::test]
 async fn a_waiter_whose_predecessor_left_before_its_watch_enters_without_listing_unless_it_is_gone_itself() {
     let (config, proxy, [one, other]) = proxied().await;
@@ -59,7 +57,6 @@ async fn a_waiter_whose_predecessor_left_before_its_watch_enters_without_listing
     }
 }
 
-/// A downgrade is as good as a leave.
 #[tokio::test]
 async fn reader_enters_if_its_writer_downgraded_before_the_watch() {
     let (config, proxy, [one, other]) = proxied().await;

@@ -1,4 +1,4 @@
-//! A foreign client creates the node, like a server that continues after a stall.
+//! A foreign client creates the node, as a server does after a stall.
 
 use std::sync::Arc;
 
@@ -39,7 +39,6 @@ async fn fixture() -> (Proxy, Address, Arc<dyn Backend>, Client, String) {
     let addr = server().await.addr();
     let (proxy, config) = through(addr).await;
     let backend = backend(&config).await;
-    // The next create would be refused without the directory.
     let queue = address(&config, Kind::Mutex, "a");
     admitted(backend.join(&join(&queue, Exclusive)).await).leave().await.unwrap();
     let directory = format!("/{}/mutex/a", config.namespace);

@@ -7,7 +7,6 @@ use latchwork_core::Claim::Exclusive;
 use latchwork_core::backend::{Close, Joined};
 use latchwork_core::{Kind, LeaseState, LostReason};
 
-/// When a proof is sent, less time is left than a proof may take.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_silence_suspends_a_short_lease_before_it_is_lost_and_another_is_admitted() {
     let (proxy, mut config) = through(server().await.addr()).await;

@@ -26,7 +26,6 @@ fn connects(proxy: &Proxy) -> (Arc<Connects>, Event) {
     let connects = Arc::new(Connects::default());
     let heard = Arc::clone(&connects);
     let hear = proxy.request(move |chunk| {
-        // After the length: last transaction, timeout, session.
         if let (true, Some(session)) = (opens_a_session(chunk), chunk.get(20..28)) {
             let session = i64::from_be_bytes(session.try_into().unwrap());
             let length = 4 + usize::from(chunk[3]);
@@ -37,7 +36,7 @@ fn connects(proxy: &Proxy) -> (Arc<Connects>, Event) {
     (connects, hear)
 }
 
-/// Another connection sends the client's connect request.
+/// On another connection.
 async fn end_session(addr: &str, connect: &[u8]) {
     let mut stream = TcpStream::connect(addr).await.unwrap();
     stream.write_all(connect).await.unwrap();
@@ -48,7 +47,6 @@ async fn end_session(addr: &str, connect: &[u8]) {
     soon(stream.read_to_end(&mut Vec::new())).await.unwrap();
 }
 
-/// The packet starts with its length and the version of the protocol.
 fn opens_a_session(chunk: &[u8]) -> bool {
     matches!(chunk.first_chunk(), Some(&[0, 0, 0, 44 | 45, 0, 0, 0, 0]))
 }

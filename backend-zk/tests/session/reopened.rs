@@ -1,5 +1,3 @@
-//! The end of a session, and the next one.
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,12 +15,11 @@ use latchwork_core::backend::{Backend, Close};
 use latchwork_core::{Config, Ended, ErrorKind, Kind, LeaseState, LostReason};
 use tokio::runtime::Builder;
 
-/// For example a future that its owner keeps in a `select!` and no longer polls.
+/// For example a future in a `select!` that is not polled.
 async fn a_session_ends_though_a_request_of_it_is_not_polled(end: impl AsyncFnOnce(&dyn Backend)) {
     alone(async |own| {
         let mut config = config(own.addr());
-        // The server ends one session, after its TTL. The other session does not expire if the
-        // machine stops for a while.
+        // The server ends one session after its TTL. The other outlasts a pause of the machine.
         config.ttl = Duration::from_secs(12);
         let short = |client: &mut Config| client.request_timeout = Duration::from_secs(5);
         let (proxy, [client, other]) = one_proxied_with(&config, short).await;
@@ -65,10 +62,8 @@ async fn a_closed_session_ends_on_the_server_though_a_request_of_it_is_not_polle
     .await;
 }
 
-/// A client that has lost its session, over a proxy that holds back the answer to the next opening.
 async fn about_to_open(server: &Server) -> (Proxy, Event, Config, Arc<dyn Backend>) {
     let (proxy, mut config) = through(server.addr()).await;
-    // Nothing expires while these tests last.
     config.ttl = Duration::from_secs(60);
     let client = backend(&config).await;
     client.lease().clock().jump(config.ttl);
@@ -105,7 +100,6 @@ async fn session_being_opened_is_closed_when_its_client_ends() {
             soon(opened.fired()).await.unwrap();
             if closed {
                 soon(client.close(Close::Orderly)).await.unwrap();
-                // Not only when the opening is over.
                 fails(soon(joining).await.unwrap(), ErrorKind::Closed, "its client is closed");
                 assert_eq!(client.join(&elsewhere).await.unwrap_err().kind(), ErrorKind::Closed);
             } else {
@@ -120,9 +114,8 @@ async fn session_being_opened_is_closed_when_its_client_ends() {
     .await;
 }
 
-/// The session exists, and the answer to the create of its first node is held back. A request has
-/// 20 s. After the close a process may exit, and a request that had not reached the server by then
-/// would never reach it.
+/// The session exists, and the answer to the create of its first node is held back. A process may exit after
+/// the close, and a request that has not reached the server is lost.
 #[tokio::test(flavor = "multi_thread")]
 async fn only_close_waits_until_the_opening_session_ends() {
     alone(async |own| {
@@ -156,7 +149,7 @@ async fn joins_that_give_up_before_a_session_is_open_get_it_between_them() {
         let (proxy, config) = through(own.addr()).await;
         let client = backend(&config).await;
         let queue = address(&config, Kind::Mutex, "a");
-        // Creates the directory, so that a join is one trip.
+        // With the directory, a join is one trip.
         admitted(client.join(&join(&queue, Exclusive)).await).leave().await.unwrap();
         let trip = Duration::from_millis(200);
         proxy.delay(Direction::ToServer, trip);
@@ -178,7 +171,7 @@ async fn joins_that_give_up_before_a_session_is_open_get_it_between_them() {
     .await;
 }
 
-/// The join that asks for the new session may be on a runtime that ends soon after.
+/// That runtime may end soon after.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_session_does_not_end_with_the_runtime_that_asked_for_it() {
     let (_proxy, mut config) = through(server().await.addr()).await;
@@ -198,11 +191,10 @@ async fn a_new_session_does_not_end_with_the_runtime_that_asked_for_it() {
     client.close().await.unwrap();
 }
 
-/// The client reaches no server when it loses its lease, so it cannot close its session then.
+/// The client reaches no server when it loses its lease, so it cannot close its session.
 #[tokio::test]
 async fn nodes_of_a_session_that_was_lost_in_an_outage_are_gone_before_the_next_join() {
     let (proxy, mut config) = through(server().await.addr()).await;
-    // The server does not end the session while this test lasts.
     config.ttl = Duration::from_secs(60);
     let client = backend(&config).await;
     let queue = address(&config, Kind::Mutex, "a");
@@ -226,8 +218,7 @@ async fn nodes_of_a_session_that_was_lost_in_an_outage_are_gone_before_the_next_
     client.close(Close::Orderly).await.unwrap();
 }
 
-/// The server ends the session before the client's deadline: another client closes it by its id,
-/// like an operator.
+/// Another client closes the session by its id, before the client's deadline.
 #[tokio::test]
 async fn a_session_that_was_ended_on_the_server_is_lost_at_once_and_the_next_join_has_a_new_one() {
     let addr = server().await.addr();
@@ -242,7 +233,7 @@ async fn a_session_that_was_ended_on_the_server_is_lost_at_once_and_the_next_joi
     soon(async { while lease.changed(LeaseState::Suspended).await != LeaseState::Live {} }).await;
     let connect = connects.lock().unwrap().values().next().cloned().unwrap();
 
-    // The client cannot connect during this, because otherwise it would continue its session first.
+    // Otherwise the client would first continue its session.
     proxy.refuse();
     end_session(addr, &connect).await;
     proxy.resume();

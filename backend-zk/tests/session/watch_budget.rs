@@ -58,7 +58,6 @@ async fn a_release_gives_its_watch_budget_back() {
         let client = backend(&config).await;
         let queues: Vec<_> =
             (0..30).map(|number| address(&config, Kind::Semaphore, long_key(number))).collect();
-        // Permits watch a limit that is stored before.
         for queue in &queues {
             client.set_limit(queue, ExpectedLimit::Any, 2).await.unwrap();
         }
@@ -67,7 +66,6 @@ async fn a_release_gives_its_watch_budget_back() {
             for queue in &queues {
                 held.push(admitted(client.join(&join(queue, Permits(1))).await));
             }
-            // Node and limit count separately.
             watches(own, 60).await;
             leave_all(held).await;
             watches(own, 0).await;
@@ -82,7 +80,7 @@ async fn a_release_gives_its_watch_budget_back() {
 async fn a_hold_is_watched_again_after_an_event_only_within_the_budget() {
     alone(async |own| {
         let mut config = config(own.addr());
-        // No check happens in this time.
+        // Only watches report in this time.
         config.ttl = Duration::from_secs(60);
         let (client, other) = (backend(&config).await, backend(&config).await);
         let enter = async |backend: &Arc<dyn Backend>, number: usize| {
@@ -98,7 +96,6 @@ async fn a_hold_is_watched_again_after_an_event_only_within_the_budget() {
             let node = waiting(enter(&client, number).await);
             waiters.spawn(async move { node.admitted().await });
         }
-        // As many holds as fit are watched.
         let before = settled_watches(own, 140).await;
         let stranger = stranger(own.addr()).await;
         for number in holds {
@@ -106,7 +103,6 @@ async fn a_hold_is_watched_again_after_an_event_only_within_the_budget() {
             let node = stranger.list_children(&queue).await.unwrap().remove(0);
             stranger.set_data(&format!("{queue}/{node}"), b"changed", None).await.unwrap();
         }
-        // No node is watched again.
         watches(own, before - 60).await;
         for _ in 0..10 {
             tokio::time::sleep(Duration::from_millis(100)).await;
@@ -128,7 +124,6 @@ async fn over_budget(config: &Config, count: usize) -> (Coordinator, Vec<Permit>
     (client, permits, other)
 }
 
-/// Tier 2.
 mod larger {
     use super::*;
 
@@ -160,7 +155,6 @@ mod larger {
             let removed = std::time::Instant::now();
             assert!(mutex.force_release(sequence).await.unwrap());
             assert_eq!(soon(last.lost()).await, Ended::Lost(LostReason::Revoked));
-            // A busy machine needs longer.
             let bound = config.ttl + Duration::from_secs(5);
             assert!(removed.elapsed() <= bound, "noticed after {:?}", removed.elapsed());
             assert_eq!(guards.iter().filter(|guard| guard.is_held()).count(), 5999);

@@ -29,7 +29,6 @@ async fn waits_outlive_a_cut<G: Guard>(
         let keys: Vec<_> = (0..count).map(|number| format!("held-{number}")).collect();
         let held = stream::iter(&keys).map(|key| acquire(&holder, key)).buffer_unordered(64);
         let held: Vec<_> = soon(held.try_collect()).await.unwrap();
-        // The session of all nodes owns it.
         let main = soon(client.mutex("main").unwrap().acquire()).await.unwrap();
         let queue = format!("/{}/mutex/main", direct.namespace);
         let node = stranger.list_children(&queue).await.unwrap().remove(0);
@@ -49,7 +48,6 @@ async fn waits_outlive_a_cut<G: Guard>(
             soon(queues.buffered(64).collect::<Vec<_>>()).await
         };
         let before = places().await;
-        // Several sessions watch.
         until(async || sessions(own).await > 3).await;
         settled_watches(own, u64::try_from(count).unwrap()).await;
         let (lease, (connects, _hear)) = (client.lease(), connects(&proxy));
@@ -87,7 +85,6 @@ async fn waits_outlive_a_cut<G: Guard>(
         assert!(granted.iter().all(|hold| hold.is_held()));
         client.close().await.unwrap();
         holder.close().await.unwrap();
-        // The session of the foreign client is left.
         until(async || sessions(own).await == 1).await;
     })
     .await;
@@ -96,7 +93,6 @@ async fn waits_outlive_a_cut<G: Guard>(
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wait_that_needs_a_further_session_and_is_not_polled_keeps_no_other_from_it() {
     let mut config = config(server().await.addr());
-    // No re-check happens in this time.
     config.ttl = Duration::from_secs(60);
     let (proxy, [client, holder]) = one_proxied(&config).await;
     let enter = async |number: usize| {
@@ -123,7 +119,6 @@ async fn a_wait_that_needs_a_further_session_and_is_not_polled_keeps_no_other_fr
     client.close(Close::Orderly).await.unwrap();
 }
 
-/// Tier 2.
 mod larger {
     use super::*;
 

@@ -4,7 +4,6 @@ use super::column::Origin;
 use super::figures::Better;
 use super::report::{Figure, Report};
 
-/// Coordinators count as equal up to this ratio.
 const LEVEL: f64 = 1.1;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -71,7 +70,6 @@ fn by_figure(figure: &Figure, servers: &[&str]) -> Option<(Vec<String>, String)>
     ranked.sort_by(|one, other| one.1.median.total_cmp(&other.1.median));
     let (_, _, figure_of_best) =
         ranked.iter().find(|(name, ..)| name == best).filter(|_| ranked.len() > 1)?.clone();
-    // Hardly worse, or better in one of the rounds.
     let (level, worse): (Vec<_>, Vec<_>) = ranked
         .into_iter()
         .partition(|(name, ratio, _)| name == best || ratio.median <= LEVEL || ratio.min <= 1.0);

@@ -72,7 +72,6 @@ fn change(unit: Unit, better: Better, then: &Value, now: &Value) -> Option<Chang
     let meet = now.spread.min <= then.spread.max && then.spread.min <= now.spread.max;
     let ratio = now.spread.median / then.spread.median;
     let noise = match then.rounds.len().min(now.rounds.len()) {
-        // A yes or no has no noise.
         _ if unit == Unit::Yes => 0.0,
         0 | 1 => 0.5,
         2 => 0.25,

@@ -1,5 +1,5 @@
-//! The style sheet of the page replaces each colour by a variable for the light or the dark theme. A program without the sheet
-//! shows the light colours.
+//! The style sheet of the page replaces each colour by a variable for the light or the dark theme. Without
+//! the sheet, the colours are light.
 
 use plotters::coord::ranged1d::{IntoSegmentedCoord, SegmentValue};
 use plotters::prelude::*;
@@ -22,7 +22,6 @@ const SERIES: [RGBColor; 6] = [
     RGBColor(0xA1, 0x62, 0x07),
 ];
 
-/// Median, minimum and maximum.
 pub(super) type Point = (f64, f64, f64);
 
 /// By position on the axis or by row.
@@ -108,7 +107,6 @@ pub(super) fn dots(labels: &[&str], series: &[Series], shown: &dyn Fn(f64) -> St
             .x_label_formatter(&|figure| shown(*figure))
             .y_label_formatter(&|place| match place {
                 SegmentValue::CenterOf(place) if (last - place) % lines == lines / 2 => {
-                    // The blanks keep a distance to the axis.
                     at(labels, (last - place) / lines).unwrap_or_default().to_owned() + "\u{a0}\u{a0}"
                 }
                 _ => String::new(),

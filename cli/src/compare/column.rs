@@ -78,7 +78,7 @@ impl Column {
     }
 }
 
-/// With the product if it is not the name of the backend.
+/// With the product, if it is not the backend's name.
 async fn version(client: &Coordinator) -> Option<String> {
     let facts = client.server_facts().await.ok()?;
     let version = facts.version.told()?;

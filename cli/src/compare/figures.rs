@@ -32,8 +32,8 @@ impl Spec {
         (self.of)(line).filter(|figure| figure.is_finite() && self.fits(line))
     }
 
-    /// A yes or no has no ratio, fairness is already one, and the memory of a process and small shares of its time are too
-    /// coarse.
+    /// A yes or no has no ratio, fairness is already one, and the memory of a process and small shares of its
+    /// time are too coarse.
     pub(super) fn has_ratio(&self) -> bool {
         self.group != Group::Fairness && !matches!(self.unit, Unit::Yes | Unit::Kibibytes | Unit::Percent)
     }

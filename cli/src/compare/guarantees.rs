@@ -69,7 +69,6 @@ const ALL: [(&str, &str, &[&str]); 14] = [
     ),
 ];
 
-/// The promises of this coordinator.
 pub(super) fn of(client: &Coordinator) -> BTreeMap<&'static str, String> {
     let can = client.capabilities();
     let yes = |promised: bool| if promised { "yes" } else { "no" }.to_owned();

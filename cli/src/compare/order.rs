@@ -118,7 +118,7 @@ impl CompareOrder {
     }
 }
 
-/// `None` after Ctrl-C. It always stops started servers, and deletes the keys on given ones.
+/// `None` after Ctrl-C. Always stops started servers, and deletes the keys on given ones.
 fn measured(
     sources: &[Source],
     plan: &Plan,
@@ -185,7 +185,8 @@ async fn look(targets: &[Target], plan: &Plan) -> Result<(Vec<Column>, Promised)
     Ok((columns, all))
 }
 
-/// The kind; if several have it, with the address; if that is the same (two databases of one Redis), with a number.
+/// The kind; if several have it, with the address, and if that is the same (two databases of one Redis), with
+/// a number.
 fn names(targets: &[Target]) -> Vec<String> {
     let mut times = BTreeMap::<String, usize>::new();
     let name = |target: &Target| {

@@ -148,7 +148,7 @@ fn ratios(report: &Report) -> Result<Option<Chart>, Box<dyn std::error::Error>> 
         let ratio = report.figure(id)?.values.get(name)?.ratio?;
         Some((ratio.median, ratio.min, ratio.max))
     };
-    // Memory is not a server, and would stretch the scale.
+    // Memory would stretch the scale.
     let servers =
         report.coordinators.iter().enumerate().filter(|(_, column)| column.origin != Origin::Process);
     let series: Vec<_> = servers
@@ -213,7 +213,6 @@ fn charts_of(report: &Report, group: Group) -> Result<Vec<Chart>, Box<dyn std::e
             .coordinators
             .iter()
             .enumerate()
-            // Memory has only one point.
             .filter(|(_, column)| group != Group::Link || column.origin != Origin::Process)
             .map(|(place, column)| Series {
                 place,

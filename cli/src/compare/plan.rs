@@ -96,8 +96,8 @@ impl Plan {
         })
     }
 
-    /// The restart comes last, since it breaks the connections. The other seldom trials come after the first round, so that a
-    /// quick run has all of them.
+    /// The restart comes last, because it breaks the connections. The other seldom trials come after the
+    /// first round, so that a quick run has them.
     pub(super) fn steps(&self) -> Vec<(usize, Trial)> {
         let round = |number: usize| self.each.iter().map(move |trial| (number, *trial));
         let (last, seldom): (Vec<Trial>, Vec<Trial>) =

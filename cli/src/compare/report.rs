@@ -39,7 +39,7 @@ pub(super) struct Figure {
     pub(super) title: String,
     pub(super) unit: Unit,
     pub(super) better: Better,
-    /// The best of the servers, by which ratios are taken.
+    /// The best of the servers, on which ratios are based.
     pub(super) best: Option<String>,
     /// By the coordinator's name.
     pub(super) values: BTreeMap<String, Value>,
@@ -147,7 +147,7 @@ fn figure(spec: &figures::Spec, coordinators: &[Column], played: &[Played]) -> O
     (!figure.values.is_empty()).then_some(figure)
 }
 
-/// Memory counts only in a run without a server, since it coordinates one process.
+/// Memory counts only in a run without a server.
 fn best(better: Better, coordinators: &[Column], values: &BTreeMap<String, Value>) -> Option<String> {
     let servers = coordinators.iter().any(|column| column.origin != Origin::Process);
     let names = coordinators.iter().filter(|column| !servers || column.origin != Origin::Process);

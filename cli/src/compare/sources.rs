@@ -10,7 +10,6 @@ use crate::exit;
 use crate::failure::{Failure, warn};
 use crate::settings::at_url;
 
-/// The prefix on given servers.
 const NAMESPACE: &str = "latchwork-compare";
 
 #[derive(Clone, Debug)]
@@ -28,7 +27,7 @@ pub(super) enum Source {
     },
 }
 
-/// Without names memory and all servers that are found.
+/// Without names, memory and all servers that are found.
 pub(super) fn chosen(named: &[String]) -> Result<Vec<Source>, Failure> {
     let compiled = latchwork::compiled_backends();
     if named.is_empty() {

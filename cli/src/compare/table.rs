@@ -6,7 +6,6 @@ use super::figures::Better;
 use super::group::Group;
 use super::report::{Figure, Report, Value};
 
-/// No line is longer than `width`.
 pub(super) fn text(report: &Report, width: Option<u16>) -> String {
     let answers = advice::of(report);
     let mut text = String::new();

@@ -28,7 +28,7 @@ fn server_of(facts: &ServerFacts, version: &str) -> Finding {
     let what = format!("{} {version}", facts.product);
     let is_alone = facts.topology.told() == Some(&Topology::Alone);
     match facts.product == "etcd" && !is_alone && revokes_wrongly(version) {
-        // Clients confirm each renewal. They cannot prevent the revocation.
+        // Clients confirm each renewal, but cannot prevent the revocation.
         true => Finding::note(
             "server",
             format!(
@@ -41,9 +41,9 @@ fn server_of(facts: &ServerFacts, version: &str) -> Finding {
     }
 }
 
-/// Whether this version of etcd has the fault #15247.
+/// Fault #15247.
 fn revokes_wrongly(version: &str) -> bool {
-    // More text may follow the last number: 3.5.0-rc.1.
+    // For example 3.5.0-rc.1.
     let number = |part: &str| part.split(|c: char| !c.is_ascii_digit()).next().and_then(|n| n.parse().ok());
     let mut parts = version.split('.').map(|part| number(part).unwrap_or(0));
     let [major, minor, patch]: [u32; 3] = std::array::from_fn(|_| parts.next().unwrap_or(0));
@@ -94,7 +94,7 @@ fn role_of(role: Role) -> Finding {
     }
 }
 
-/// A smaller step of the server's clock than the margin ends no lease before its holder gives up.
+/// A step of the server's clock below the margin ends no lease before its holder gives up.
 fn clock_of(clock: &ClockDifference, margin: Duration) -> Finding {
     let what = format!("{clock}");
     if clock.may_be_within(margin) {

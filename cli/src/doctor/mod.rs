@@ -137,7 +137,6 @@ fn lease_of(coordinator: &Coordinator, config: &Config) -> Finding {
     }
 }
 
-/// The TTLs of the shortest and the longest request.
 async fn ranges(config: &Config) -> Vec<Finding> {
     let mut findings = Vec::new();
     for ttl in [Duration::from_secs(1), Duration::from_secs(3600)] {

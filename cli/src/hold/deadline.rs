@@ -1,4 +1,4 @@
-//! The instants of SIGTERM and SIGKILL to a command.
+//! When SIGTERM and SIGKILL are sent to a command.
 
 use std::time::Duration;
 
@@ -22,7 +22,8 @@ impl Bounds {
         self.of(now, hold.state(), left)
     }
 
-    /// With a longer grace than an eighth of the TTL, the warning of a live hold would come between two renewals.
+    /// With a longer grace than an eighth of the TTL, the warning of a live hold would come between two
+    /// renewals.
     fn of(&self, now: Moment, state: HoldState, left: Duration) -> Order {
         let end = now + left;
         let grace = match state {
@@ -66,8 +67,8 @@ mod tests {
         assert_eq!(order(bounds, HoldState::Held, 5), (seconds(5), seconds(2)));
     }
 
-    /// The longest time between two proofs of a lease, plus the period of the orders, must be shorter than the time until the
-    /// warning. Otherwise a healthy command would get SIGTERM.
+    /// Otherwise a healthy command would get SIGTERM: the longest time between two proofs of a lease, plus
+    /// the period of the orders, must be shorter than the time until the warning.
     #[test]
     fn no_warning_comes_while_all_is_well() {
         for ttl in [1, 2, 10, 60, 3600].map(seconds) {

@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, wait};
 
-/// A killed process takes a moment to exit.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// This process becomes the parent of orphaned descendants, and so finds all of them (Linux).
+/// This process becomes the parent of orphaned descendants, and so finds all of them.
 #[cfg(target_os = "linux")]
 pub(super) fn adopt() -> io::Result<()> {
     Ok(rustix::process::set_child_subreaper(Some(getpid()))?)

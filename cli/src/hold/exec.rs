@@ -25,13 +25,13 @@ pub(super) fn arguments(command: &[OsString]) -> Vec<OsString> {
     arguments
 }
 
-/// On Linux the command dies if its guard is killed. The setting of this process stays after `exec`, unless the program has more
-/// privileges (`sudo`).
+/// On Linux the command dies if its guard is killed. The setting stays after `exec`, unless the program has
+/// more privileges (`sudo`).
 pub(crate) fn run(order: &ExecOrder) -> Failure {
     if let Err(error) = die_with_parent() {
         return Failure::machine("the command cannot be set to end with its guard process", error);
     }
-    // The guard can have died before the setting was made.
+    // The guard may have died before.
     let parent = rustix::process::getppid().map(|parent| parent.as_raw_nonzero().get());
     if parent != Some(order.guard) {
         return Failure::new(exit::LOST, "the guard of the command is gone").next("start the command again");

@@ -1,5 +1,6 @@
-//! The guard ends the command in time, even if the program is stopped or killed: without a later report of the program, it sends
-//! SIGTERM and then SIGKILL. It is in the process group of both, and no passed-on signal ends it.
+//! The guard ends the command in time, even if the program is stopped or killed: without a later report of
+//! the program, it sends SIGTERM and then SIGKILL. It is in the process group of both, and no passed-on
+//! signal ends it.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -102,7 +103,8 @@ async fn guard(order: GuardOrder) -> std::io::Result<()> {
 }
 
 impl Guard {
-    /// If the program is gone, the command gets SIGTERM and its grace, but no time after the last reported end.
+    /// If the program is gone, the command gets SIGTERM and its grace, but no time after the last reported
+    /// end.
     async fn obey(&mut self, line: std::io::Result<Option<String>>) -> std::io::Result<()> {
         match line.ok().flatten().map(|line| line.parse::<Order>()) {
             Some(Ok(Order::Until { end, warn })) => (self.end, self.warn) = (end, warn),

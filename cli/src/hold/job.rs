@@ -98,10 +98,9 @@ impl Job {
         })
     }
 
-    /// Returns the time that a connect has: it counts towards the time that the user gave.
+    /// The time that a connect has, which counts towards the user's time.
     pub(crate) fn connect_timeout(&self, config: &Config) -> Duration {
         let most = match (&self.recipe, self.patience) {
-            // It is worth more time than a try of a user who waits for the answer.
             (Recipe::Cron { .. }, _) | (_, Patience::Wait { within: None }) => Duration::MAX,
             (_, Patience::Wait { within: Some(within) }) => within,
             (_, Patience::Try) => config.request_timeout,
@@ -130,8 +129,8 @@ impl Job {
         let lock = coordinator.mutex(&self.key)?;
         let tried = self.with_options(lock.try_acquire()).min_hold(taken).await?;
         let acquired = match tried {
-            // Here several tries at once can all be refused. So the hosts join the queue: one is first, and the others give up
-            // long before the lock is free again.
+            // Several simultaneous tries can all be refused, so the hosts join the queue: one is first, and
+            // the others give up long before the lock is free again.
             None if !coordinator.capabilities().clean_try => {
                 match self.with_options(lock.acquire()).min_hold(taken).within(taken / 4).await {
                     Err(error) if error.kind() == ErrorKind::Timeout => None,

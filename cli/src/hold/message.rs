@@ -1,5 +1,3 @@
-//! The messages between the program and the guard, one line each.
-
 use std::fmt;
 use std::str::FromStr;
 
@@ -20,7 +18,6 @@ pub(super) enum Order {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum GuardReport {
     Started,
-    /// The command got SIGTERM because of its hold.
     Warned,
     Exited(i32),
     Signalled(i32),

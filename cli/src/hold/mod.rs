@@ -10,9 +10,9 @@
 //! the command ---- dies with its guard (Linux)
 //! ```
 //!
-//! All three are in one process group: the command gets the terminal's input, and Ctrl-C and Ctrl-Z reach all three. The program
-//! passes on a signal that the terminal has not sent to the command. The command must be gone before another client can hold, so
-//! the guard ends it by the clock, at the last deadline that the program reported.
+//! All three are in one process group: the command gets the terminal's input, and Ctrl-C and Ctrl-Z reach all
+//! three. The program passes on signals that the terminal has not sent to the command. The command must be
+//! gone before another client can hold, so the guard ends it by the clock, at the last reported deadline.
 
 mod deadline;
 mod descendants;

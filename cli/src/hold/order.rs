@@ -8,7 +8,6 @@ use crate::failure::Failure;
 
 const GRACE: Duration = Duration::from_secs(2);
 
-/// The options of all subcommands that run a command.
 #[derive(Debug, Args)]
 struct Running {
     /// The longest time to hold; the command gets SIGTERM a grace before the end, SIGKILL at the end

@@ -20,7 +20,7 @@ pub(crate) fn run(common: &Common, job: &Job) -> Outcome {
     }
     let failed = |error| Failure::machine("the run cannot begin", error);
     let signals = signals::receive().map_err(failed)?;
-    // This thread is the parent of the guard as long as this process lives.
+    // This thread is the guard's parent as long as this process lives.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
     runtime.block_on(hold(&config, job, signals))
 }
@@ -79,7 +79,6 @@ async fn under(
     }
 }
 
-/// The command ended after SIGTERM, and still held the lock.
 fn ended_early(job: &Job) -> Failure {
     let (why, next) = match job.max_hold {
         Some(_) => (

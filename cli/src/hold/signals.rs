@@ -18,8 +18,8 @@ pub(super) struct Received {
     pub(super) from_terminal: bool,
 }
 
-/// A signal that this process ignores from its start stays ignored, also for the command: `nohup` and background jobs of scripts
-/// rely on it.
+/// A signal that this process ignores from its start stays ignored, also for the command: `nohup` and
+/// background jobs of scripts rely on it.
 pub(super) fn receive() -> io::Result<mpsc::UnboundedReceiver<Received>> {
     let mut signals = SignalsInfo::<WithOrigin>::new(heeded())?;
     let (sender, receiver) = mpsc::unbounded_channel();
@@ -40,8 +40,8 @@ pub(super) fn shrug_off() -> io::Result<SignalsInfo> {
     SignalsInfo::new(heeded())
 }
 
-/// A terminal that closes sends SIGHUP only to the leader of its session, which passes it on: the shell, or this program if it
-/// was started without one (`ssh -t HOST latchwork …`).
+/// A terminal that closes sends SIGHUP only to the leader of its session: the shell, or this program if it
+/// was started without one (`ssh -t HOST latchwork …`). The leader passes it on.
 fn leads_session() -> bool {
     rustix::process::getsid(None).is_ok_and(|session| session == rustix::process::getpid())
 }

@@ -30,7 +30,6 @@ const A_MOMENT: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(super) struct Ending {
     pub(super) code: Ended,
-    /// The command got SIGTERM because of its hold.
     pub(super) warned: bool,
 }
 
@@ -181,8 +180,8 @@ impl Supervisor<'_> {
         }
     }
 
-    /// If Ctrl-C ended the command, it should also end the script that started this program. The program's own signal can arrive
-    /// a moment later.
+    /// If Ctrl-C ended the command, it should also end the script that started this program, whose own signal
+    /// can arrive later.
     async fn was_typed(&mut self, number: i32, signals: &mut UnboundedReceiver<Received>) -> bool {
         let typed = Received { number, from_terminal: true };
         while self.from_terminal != Some(number) {
@@ -209,7 +208,8 @@ impl GuardProcess {
     }
 }
 
-/// On Linux the command has died with its guard, and this process has adopted its children: it kills them before the release.
+/// On Linux the command has died with its guard, and this process kills its adopted children before the
+/// release.
 async fn abandoned(mut guard: Child) -> Failure {
     let _ = guard.wait();
     descendants::kill_all(None, |_, _| {}).await;

@@ -78,7 +78,7 @@ impl InspectOrder {
     }
 }
 
-/// Removes the styles itself, since a terminal without colours still has a cursor to move.
+/// A terminal without colours still has a cursor to move.
 fn print(text: &str) -> Result<bool, Failure> {
     let text = match AutoStream::choice(&io::stdout()) {
         ColorChoice::Never => STYLES.iter().fold(text.to_owned(), |text, style| plain(&text, style)),

@@ -1,7 +1,7 @@
 use latchwork::Claim;
 use latchwork_core::backend::QueueEntry;
 
-/// `None` if the node at this index holds.
+/// `None`: the node at this index holds.
 pub(super) fn waits_for(entries: &[QueueEntry], at: usize, limit: Option<u32>) -> Option<String> {
     let (ahead, own) = (&entries[..at], &entries[at]);
     if own.admitted {

@@ -66,7 +66,7 @@ impl ReleaseOrder {
                 .next("add --yes to release without a question"));
         }
         let warning = self.warning(node);
-        // The client must go on while the user thinks, since a step of a move waits for it.
+        // The client must go on while the user thinks: a step of a move waits for it.
         let asked = tokio::task::spawn_blocking(move || {
             say(&warning)?;
             let mut answer = String::new();

@@ -26,7 +26,6 @@ pub(crate) struct Marker {
     /// `None` if the namespace is retired.
     #[serde(rename = "move")]
     name: Option<String>,
-    /// The URL of the other side.
     url: String,
     #[serde(skip)]
     pub(super) words: String,

@@ -36,12 +36,8 @@ impl FromStr for QueueName {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// Shown even if it is empty.
     Queue(QueueName),
-    Prefix {
-        kinds: Vec<Kind>,
-        prefix: String,
-    },
+    Prefix { kinds: Vec<Kind>, prefix: String },
 }
 
 impl Target {

@@ -14,7 +14,7 @@ use crate::terminal::{interrupts, print_until};
 
 /// A listing gets one hundredth of the time, because Redis may walk over all its keys.
 const LISTING: u32 = 100;
-/// The reads of known queues get a tenth of the time, most of which is the round trip.
+/// The reads of known queues get a tenth of the time, most of it for the round trip.
 const READING: u32 = 10;
 
 /// Moves to the upper left corner; long lines do not break.
@@ -52,7 +52,6 @@ pub(super) async fn run(
         };
         let text = match shown {
             Ok(snapshot) => order.text(&snapshot)?,
-            // The server may answer again.
             Err(error) if error.is_retryable() && in_place => format!("{error}\n"),
             Err(error) if error.is_retryable() => {
                 warn(&error);

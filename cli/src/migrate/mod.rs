@@ -135,7 +135,7 @@ impl MigrateOrder {
         };
         let walked = tokio::select! {
             walked = steps => walked.map_err(|error| match (self.step, error.kind()) {
-                // The error is complete: a plan shows only the way forward.
+                // A plan shows only the way forward.
                 (Step::Abort, ErrorKind::Conflict) => Failure::new(exit::NOT_ACQUIRED, error.to_string()),
                 _ => failed(error),
             }),
@@ -182,7 +182,6 @@ impl MigrateOrder {
                     shown = Some(status);
                 }
                 Ok(_) => {}
-                // The server may answer again.
                 Err(error) if error.may_pass() => warn(&error),
                 Err(error) => return Err(failed(error)),
             }

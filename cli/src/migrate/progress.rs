@@ -3,7 +3,6 @@ use std::fmt::Write;
 use latchwork::operator::MoveProgress;
 use serde_json::json;
 
-/// JSON in one line.
 pub(super) fn line(progress: &MoveProgress<'_>, json: bool) -> String {
     match json {
         true => format!("{}\n", as_json(progress)),

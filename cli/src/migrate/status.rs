@@ -12,7 +12,6 @@ pub(super) fn text(status: &MoveStatus) -> String {
         if status.phase.as_str() != status.word() {
             let _ = write!(text, " ({})", status.phase);
         }
-        // The server stores whole seconds.
         if let Some(age) = status.age() {
             let _ = write!(text, " for {}", short(Duration::from_secs(age.as_secs())));
         }

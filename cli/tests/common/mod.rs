@@ -13,11 +13,10 @@ use rustix::process::{Pid, Signal};
 use tokio::process::Command;
 use tokio::time::{sleep, timeout};
 
-/// No pause of the machine ends a lease of this TTL.
+/// No pause of the machine ends such a lease.
 pub(crate) const TTL: Duration = Duration::from_secs(60);
 /// For tests that wait for the end of a lease. A holder survives a pause of half of it.
 pub(crate) const SHORT_TTL: Duration = Duration::from_secs(6);
-/// For expected events, on a busy machine.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 // A lock that is free within this time was released.
 const _: () = assert!(SOON.as_secs() < TTL.as_secs() * 2 / 3);
@@ -45,7 +44,6 @@ impl Fixture {
         Self::with(Duration::from_secs(3600), Duration::from_secs(20)).await
     }
 
-    /// For tests that wait for the end of a lease.
     pub(crate) async fn short() -> Self {
         Self::with_ttl(SHORT_TTL).await
     }
@@ -55,7 +53,7 @@ impl Fixture {
         Self::with(ttl, Duration::from_secs(3)).await
     }
 
-    /// In the form that the program passes to its command.
+    /// The URL has the form that the program passes to its command.
     async fn with(ttl: Duration, request_timeout: Duration) -> Self {
         let server = Server::start(Kind::Redis, Options::new().own()).await.expect("a Redis");
         let [ttl, request_timeout] = [ttl, request_timeout].map(humantime::format_duration);
@@ -83,7 +81,6 @@ impl Fixture {
         Run::start(self.program(arguments)).await
     }
 
-    /// With another client that waits for the lock.
     pub(crate) async fn contended(&self, options: &[&str], script: &str) -> (Run, Next) {
         let run = self.lock(options, script).await;
         let next = Next::behind(self, run.command).await;
@@ -144,7 +141,6 @@ impl Run {
         Self::of(Child::of_text(command)).await
     }
 
-    /// The command prints its process id in its first line.
     pub(crate) async fn of(mut child: Child<String>) -> Self {
         let line = child.next().await;
         let command = line.trim().parse().ok().and_then(Pid::from_raw);
@@ -168,7 +164,6 @@ impl Run {
         self.child.process.pid()
     }
 
-    /// The guard is the parent of the command.
     pub(crate) fn guard(&self) -> Pid {
         parent(self.command).expect("a guard")
     }
@@ -181,7 +176,6 @@ impl Run {
         Over::of(self.child).await
     }
 
-    /// The command does not handle SIGTERM.
     pub(crate) async fn terminate(self) {
         self.signal(Signal::TERM);
         assert_eq!(self.over().await.code(), 143);
@@ -227,7 +221,6 @@ fn stat(pid: Pid) -> Option<(char, i32)> {
     Some((words.next()?.chars().next()?, words.next()?.parse().ok()?))
 }
 
-/// A client that waits for the lock.
 pub(crate) struct Next {
     holds: tokio::task::JoinHandle<(bool, MutexGuard)>,
     coordinator: Coordinator,
@@ -239,7 +232,6 @@ impl Next {
         Self::stands(fixture.client().await, command).await
     }
 
-    /// The client is connected already.
     pub(crate) async fn stands(coordinator: Coordinator, command: Pid) -> Self {
         let lock = coordinator.mutex(KEY).expect("a lock");
         let watched = coordinator.clone();
@@ -249,7 +241,6 @@ impl Next {
                 let guard = loop {
                     match lock.acquire().await {
                         Ok(guard) => break guard,
-                        // The server comes back, or the test fails.
                         Err(error) if error.may_pass() => sleep(Duration::from_millis(50)).await,
                         Err(error) => panic!("{error}"),
                     }

@@ -12,7 +12,6 @@ use serde_json::Value;
 
 use crate::common::{Fixture, program, ran};
 
-/// Level and text of each finding.
 async fn examined(url: &str) -> (Option<i32>, Vec<(String, String)>) {
     let (code, out, err) = ran(program("", ["doctor", "--json", url])).await;
     let findings: Value = serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}{err}"));

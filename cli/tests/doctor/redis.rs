@@ -18,7 +18,6 @@ async fn a_replica() {
     names(replica.url(), "replica").await;
 }
 
-/// Everything but `without`.
 async fn limited(without: &str) -> (Server, String) {
     let server = redis(&[]).await;
     let request = format!("ACL SETUSER limited on >pw ~latchwork:* &latchwork:* +@all {without}\r\nQUIT\r\n");

@@ -1,4 +1,5 @@
-//! A preloaded library changes the time that a Redis reads. Each machine that links Rust programs has a C compiler.
+//! A preloaded library changes the time that a Redis reads. Each machine that links Rust programs has a C
+//! compiler.
 
 use std::process::Command;
 

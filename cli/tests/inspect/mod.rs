@@ -44,7 +44,6 @@ fn view_of(node: &Value) -> (u64, bool, String) {
     (node["sequence"].as_u64().expect("a number"), node["holds"].as_bool().expect("a truth"), label)
 }
 
-/// One process holds, the others wait.
 async fn contending(fixture: &Fixture) -> (Vec<Child>, latchwork::Coordinator, latchwork::Mutex) {
     let mut processes = Vec::new();
     for number in 0..PROCESSES {

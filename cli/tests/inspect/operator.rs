@@ -18,7 +18,7 @@ async fn retired_namespace_refuses_locks_but_allows_inspection() {
     assert_eq!(snapshot["marker"], marker, "{snapshot}");
     let said = shown(&fixture.url, &["inspect"]).await;
     assert!(said.contains("it is retired: clients are sent to \"memory://after\""), "{said}");
-    // It connects, and then finds no holder.
+    // It connects, and finds no holder.
     let release = ["release", &format!("mutex/{KEY}"), "--sequence", "1", "--yes"];
     let (code, _, said) = ran(fixture.program(release)).await;
     assert_eq!(code, Some(120), "{said}");

@@ -40,7 +40,6 @@ async fn inspect_shows_the_values_stored_on_the_server() {
     let sequences: Vec<_> = shown.iter().map(|node| view_of(node).0).collect();
     assert_eq!(sequences, scores(&order).await);
     for node in &shown {
-        // A renewal can come in between.
         let left = node["lease_left"].as_f64().expect("Redis reports it");
         let least = expired.iter().min().expect("an expiry").saturating_sub(after) as f64 / 1e6;
         let most = renewed.iter().max().expect("an expiry").saturating_sub(before) as f64 / 1e6;

@@ -41,7 +41,6 @@ async fn status_reports_remaining_steps_after_an_operator_was_killed() {
     }
     let (old, new) = (Stamp::of(&sides.from).await, Stamp::of(&sides.to).await);
     let (left, shut) = (old.text().await, new.text().await);
-    // The stamp is as before.
     let stage = Address::new("before", Kind::Layout, "move/there").expect("an address");
     old.write("layout=2").await;
     old.delete(&stage).await;

@@ -22,7 +22,6 @@ pub(crate) struct Sides {
 const OPTIONS: &str = "ttl=20s&connect_timeout=20s&request_timeout=5s";
 
 impl Sides {
-    /// The most common move.
     async fn of_one_redis() -> Self {
         let server = Server::start(Kind::Redis, Options::new().own()).await.expect("a Redis");
         let url = |namespace| format!("{}?{OPTIONS}&namespace={namespace}", server.url());
@@ -120,7 +119,6 @@ async fn a_move_is_planned_made_and_finished(sides: Sides) {
     let (code, _, said) = ran(program(&sides.from, ["lock", "a", "--", "true"])).await;
     let host = sides.to.split('?').next().expect("an address");
     assert!(code == Some(122) && said.contains(host), "{said}");
-    // The third epoch.
     let says_token = ["lock", "a", "--", "sh", "-c", "echo $LATCHWORK_TOKEN"];
     let token: u64 = ran(program(&sides.to, says_token)).await.1.trim().parse().expect("a token");
     assert_eq!(token >> 53, 3, "{token}");

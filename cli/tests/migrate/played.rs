@@ -26,7 +26,6 @@ impl Played {
         let (from, to) = (config(&of.from), config(&of.to));
         let [old, new] = [latchwork::connect(&from).await, latchwork::connect(&to).await];
         let (old, new) = (old.expect("a client of the old side"), new.expect("a client of the new side"));
-        // As a participant's node says it.
         let records = old.clients().first(100).await.expect("listed");
         let host: Arc<str> =
             records.iter().find(|of| of.label == label).expect("it is listed").host.as_str().into();

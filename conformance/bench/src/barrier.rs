@@ -1,4 +1,5 @@
-//! BARRIER: many members of one barrier pass together; the cost of the server while they wait for the last one.
+//! BARRIER: many members of one barrier pass together; the cost of the server while they wait for the last
+//! one.
 
 use std::time::{Duration, Instant};
 
@@ -12,12 +13,10 @@ use crate::line::Line;
 use crate::plan::Plan;
 use crate::target::Target;
 
-/// The measure's name in lines.
 pub(super) const MEASURE: &str = "BARRIER";
 const PEER: &str = "latchwork-barrier";
-/// The number of clients that share the members.
 const CLIENTS: usize = 10;
-/// How long the members join, and no longer than they wait.
+/// How long the members join: no longer than they wait.
 const JOINING: Duration = Duration::from_secs(5);
 
 pub(super) async fn measure(target: &Target, count: usize, plan: &Plan) -> Result<Vec<Line>> {
@@ -53,7 +52,6 @@ pub(super) async fn measure(target: &Target, count: usize, plan: &Plan) -> Resul
 
 type Members = JoinSet<latchwork_core::Result<()>>;
 
-/// Starts these members of a barrier.
 fn members(
     clients: &[Coordinator],
     key: &str,

@@ -144,7 +144,7 @@ impl Contest {
         }
         room.enter_phase(Phase::Over);
         let took = started.elapsed();
-        // Read during the last acquisitions: requests and grants are of the same time.
+        // Read during the last acquisitions, so that requests and grants are of the same time.
         let after = target.counter().read().await?;
         let tallies = all_done(tasks).await?;
         try_join_all(clients.iter().map(Coordinator::close)).await?;

@@ -8,7 +8,7 @@ pub(super) struct Cost {
 }
 
 impl Cost {
-    /// `None` if the process cannot be read.
+    /// `None`: the process cannot be read.
     pub(super) fn of(pid: u32) -> Option<Self> {
         let pid = Pid::from_u32(pid);
         let mut system = System::new();
@@ -27,7 +27,6 @@ impl Cost {
         (self.cpu_seconds - before.cpu_seconds) * 1000.0
     }
 
-    /// Percent of one core.
     pub(super) fn share(before: Option<Self>, after: Option<Self>, seconds: f64) -> Option<f64> {
         Some(after?.share_since(&before?, seconds))
     }
@@ -36,7 +35,6 @@ impl Cost {
         Some(after?.memory.saturating_sub(before?.memory) as f64 / count as f64)
     }
 
-    /// Percent of one core.
     pub(super) fn share_since(&self, before: &Cost, seconds: f64) -> f64 {
         (self.cpu_seconds - before.cpu_seconds) / seconds * 100.0
     }

@@ -149,7 +149,7 @@ impl Pair for SharedValue {
 
 #[async_trait]
 impl Fire for CountDownLatch {
-    /// Leaves one count-down. The next count-down knows the version.
+    /// Leaves one count-down, which knows the version.
     async fn prepare(&mut self) -> Result<()> {
         self.delete().await?;
         self.once().await

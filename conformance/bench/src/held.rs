@@ -43,7 +43,6 @@ pub(super) async fn measure(target: &Target, count: usize, plan: &Plan) -> Resul
     let line = Line::new(target.name(), Recipe::Mutex.peer(), "M5", &param, "server commands/s while idle");
     let line = Counted::per_second(line, before, after, seconds);
     Ok(vec![Line {
-        // Without a server there are zero requests.
         value: line.value.or(Some(0.0)),
         n: Some(count as u64),
         acquire_all_s: Some(acquired.as_secs_f64()),

@@ -131,8 +131,8 @@ fn of_each<T: Copy>(recipes: &[Recipe], each: &[T], task: impl Fn(Recipe, T) -> 
 }
 
 impl Job {
-    /// Returns the measure and the number of locks or members of a job with thousands of them. It takes too long for many rounds,
-    /// and needs a separate process, so that memory and work of other measurements do not count.
+    /// Returns the measure and the number of locks or members of a job with thousands of them. It takes too
+    /// long for many rounds, and needs a separate process, so that other measurements do not count.
     pub fn held(&self) -> Option<(Measure, usize)> {
         match self.task {
             Task::Held(count) => Some((Measure::Held, count)),

@@ -1,10 +1,12 @@
-//! The benchmark of the recipes: compared with the same requests sent raw, under contention, and with thousands of held locks.
+//! The benchmark of the recipes: compared with the same requests sent raw, under contention, and with
+//! thousands of held locks.
 //!
-//! A [`Bench`] plays [`Job`]s on [`Target`]s by a [`Plan`]. The caller interleaves the rounds. A [`Summary`] shows the resulting
-//! [`Line`]s as tables, with ratios and budgets. A [`Trial`] compares coordinators, also given servers.
+//! A [`Bench`] plays [`Job`]s on [`Target`]s by a [`Plan`]. The caller interleaves the rounds. A [`Summary`]
+//! shows the resulting [`Line`]s as tables, with ratios and budgets. A [`Trial`] compares coordinators, also
+//! given servers.
 //!
-//! The benchmark checks only two things: two holders at once ([`Line::overlaps`]), and a request that was not confirmed
-//! ([`Line::error`]).
+//! The benchmark checks only two things: two holders at once ([`Line::overlaps`]), and a request that was not
+//! confirmed ([`Line::error`]).
 
 mod barrier;
 mod contest;

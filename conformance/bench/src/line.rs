@@ -36,7 +36,7 @@ pub struct Line {
     pub max: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub self_regrants: Option<u64>,
-    /// Holds that were granted while an excluding hold existed. Must be 0.
+    /// Holds granted while an excluding hold existed. Must be 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overlaps: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -94,7 +94,7 @@ impl Line {
 
     /// Returns whether both lines count the same number of requests, also of each name.
     pub fn asks_as(&self, other: &Line) -> bool {
-        // Allows one request for each twenty, for renewals and reads of the counters.
+        // One in twenty may be a renewal or a read of the counters.
         let stray = self.value.zip(other.value).map_or(0.0, |(one, two)| one.max(two) / 20.0).max(0.1);
         let near = |one: f64, two: f64| (one - two).abs() < stray;
         let named = |line: &Line, name: &str| line.detail.get(name).copied().unwrap_or(0.0);

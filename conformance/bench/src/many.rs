@@ -15,11 +15,10 @@ use crate::stats::Timings;
 use crate::target::Target;
 
 const TTL: Duration = Duration::from_secs(30);
-/// The bystander is alone at first for at most this time.
 const QUIET: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(5);
 const SAMPLE: usize = 100;
-/// The locks are kept longer by this, if the bystander has acquired nothing by then.
+/// How much longer the locks are kept if the bystander has acquired nothing.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 const PHASES: [&str; 4] = ["quiet", "opening", "kept", "closing"];
@@ -123,7 +122,7 @@ async fn stand_by(
     let mutex = client.mutex("many-bystander")?;
     let (mut timings, mut failed) = ([(); 4].map(|()| Timings::new()), [0; 4]);
     while phases.has_changed().is_ok() {
-        // A turn that waits through a phase counts for the phase in which it began.
+        // A turn counts for the phase in which it began.
         let (phase, begun) = (*phases.borrow(), Instant::now());
         let turn = async {
             let hold = mutex.acquire().await?;

@@ -1,5 +1,5 @@
-//! Each phase has a separate move, which stays in that phase. So all phases are measured at the same time, the next round starts
-//! at once, and a repeated run finds the moves of the run before.
+//! Each phase has a separate move, which stays in that phase, so all phases are measured at the same time,
+//! and a repeated run finds the moves of the run before.
 
 use std::sync::Arc;
 
@@ -59,7 +59,6 @@ pub(super) async fn measure(old: &Target, new: &Target, recipe: Recipe, plan: &P
 
     let times = times_of(recipe, new);
     let [of_old, of_new] = asked_of(&times);
-    // If one server is both sides, it counts the requests of both.
     let mut counted = vec![(old.counter(), of_old)];
     if !is_same(old, new) {
         counted.push((new.counter(), of_new));

@@ -11,7 +11,7 @@ use crate::recipe::Recipe;
 use crate::summary::{Summary, handed_on};
 
 const GRANTS: &str = "M3_grants";
-/// They have no queue, so the releaser can acquire the lock again at once.
+/// Without a queue, so the releaser can acquire the lock again at once.
 const POLLING: &[&str] = &["distributed-lock", "redis-py-lock", "redsync", "rslock"];
 const CONTENDERS: [(usize, RGBColor); 3] =
     [(2, RGBColor(42, 120, 142)), (16, RGBColor(122, 81, 149)), (128, RGBColor(239, 86, 117))];
@@ -94,7 +94,6 @@ fn rows(lines: &[Line], server: &str) -> Vec<Row> {
     }
     let of_server = format!("-{server}");
     let row = |(peer, by_contenders): (&str, _)| {
-        // The picture has a panel for each server.
         let name = if peer.starts_with("latchwork-") { peer.trim_end_matches(&of_server) } else { peer };
         Row { peer: name.to_owned(), by_contenders }
     };

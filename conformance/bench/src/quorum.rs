@@ -1,4 +1,5 @@
-//! All coordinators are one server here: the figures show the client and the network, not independent servers.
+//! All coordinators are one server here: the figures show the client and the network, not independent
+//! servers.
 
 use async_trait::async_trait;
 use futures_util::future::try_join_all;

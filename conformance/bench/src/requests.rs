@@ -45,7 +45,6 @@ impl Counter {
         }
     }
 
-    /// `None` without a server.
     pub(super) async fn read(&self) -> Result<Option<Counted>> {
         match self {
             Counter::None => Ok(None),
@@ -57,7 +56,6 @@ impl Counter {
                 Ok(Some(Counted::of_redis(&info)))
             }
             #[cfg(feature = "zookeeper")]
-            // Servers allow the four-letter word `srvr` by default.
             Counter::Zookeeper(addr) => {
                 Counted::of_zookeeper(&latchwork_servers::ask(addr, "srvr").await?).map(Some)
             }

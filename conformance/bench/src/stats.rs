@@ -31,7 +31,6 @@ impl Timings {
         self.0.len()
     }
 
-    /// Microseconds.
     pub(super) fn percentile(&self, percentile: f64) -> Option<f64> {
         (!self.0.is_empty()).then(|| micros(self.0.value_at_percentile(percentile)))
     }

@@ -52,7 +52,6 @@ impl Summary {
         Spread::of(self.all(measure, key).filter_map(of))
     }
 
-    /// Other recipes are measured in a job without raw requests.
     fn ratio(&self, key: Key<'_>, raw: &str) -> Option<Spread> {
         let ours = if raw == SAME_OF_THREE { MULTI } else { Recipe::Mutex.peer() };
         if key.1 == ours { self.beside("M1", key, raw) } else { None }
@@ -85,7 +84,6 @@ impl Summary {
     }
 }
 
-/// Grants per second from another contender.
 pub(super) fn handed_on(line: &Line) -> Option<f64> {
     let n = line.n.filter(|n| *n > 0)? as f64;
     Some(line.value? * (1.0 - line.self_regrants? as f64 / n))
@@ -108,7 +106,6 @@ mod tests {
         Line { value: Some(sent), detail, round: Some(round), ..line }
     }
 
-    /// `raw_asks` are the raw requests of the last round.
     fn rounds(raw_asks: &[(&str, f64)]) -> Summary {
         let (ours, alike) = ([("evalsha", 2.0)], [("evalsha", 2.0), ("ping", 0.01)]);
         let mut summary = Summary::default();

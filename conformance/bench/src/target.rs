@@ -30,7 +30,8 @@ impl Target {
         Self { connectors, config, server: None, pid: None, counter: Counter::None, others: Vec::new() }
     }
 
-    /// Creates a target for a server. `pid` is its process, for the share of the processor, if the server does not know it.
+    /// Creates a target for a server. `pid` is its process, for the share of the processor, if the server
+    /// does not know it.
     ///
     /// # Errors
     /// If the server's URL is malformed, or the server does not answer.
@@ -42,8 +43,8 @@ impl Target {
         Ok(Self { connectors, config, server: Some(server), pid, counter, others: Vec::new() })
     }
 
-    /// Creates a target of a comparison; without a server, for the store of this process. Requests to a given server are not
-    /// counted, because other programs use it too.
+    /// Creates a target of a comparison; without a server, for the store of this process. Requests to a given
+    /// server are not counted, because other programs use it too.
     ///
     /// # Errors
     /// If a server that was started here does not answer.

@@ -38,7 +38,7 @@ pub(super) async fn measure(target: &Target, recipe: Recipe, count: usize, plan:
     Ok(vec![Line { value: Some(per_second(pairs, took)), n: Some(pairs), ..line }])
 }
 
-/// The time in which work counts. If the machine stalls for the whole of it, it lasts until there is a result.
+/// The time in which work counts, longer if the machine stalls: until there is a result.
 #[derive(Clone)]
 pub(super) struct Window {
     begin: Instant,

@@ -19,7 +19,6 @@ const ONE_TASK: &str = "1 task";
 
 pub(super) struct ServerTerms<'a> {
     pub(super) server: &'a str,
-    /// The measure and the parameter of the times.
     pub(super) measure: &'static str,
     pub(super) param: &'a str,
     pub(super) counted: Vec<(&'a Counter, String)>,
@@ -57,7 +56,6 @@ async fn warm_and_measure(
     let mut asked = Vec::new();
     // Redis does not distinguish a plain command from one inside a script.
     for subject in subjects.iter_mut().filter(|subject| subject.peer != PLAIN) {
-        // It starts again at once, as within a turn.
         for _ in 0..TURN {
             subject.pair.once().await?;
         }
@@ -79,7 +77,7 @@ async fn warm_and_measure(
     Ok(timed.chain(asked).collect())
 }
 
-/// The part with the median of requests: pauses of the machine and renewals of leases add requests.
+/// The part with the median of requests: pauses and renewals add requests.
 fn of_the_middle_part<'a>(
     line: &Line,
     looks: impl Iterator<Item = Option<&'a Counted>> + Clone,

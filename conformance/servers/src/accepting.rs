@@ -7,7 +7,6 @@ use tokio::net::{TcpListener, TcpStream, ToSocketAddrs, UnixListener, UnixStream
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::sleep;
 
-/// A drop closes the listener and all connections.
 #[derive(Debug)]
 pub(crate) struct Accepting(AbortHandle);
 
@@ -61,7 +60,6 @@ async fn accept<L: Listener, F>(listener: L, serve: impl Fn(L::Stream, L::From) 
 where
     F: Future<Output: Send + 'static> + Send + 'static,
 {
-    // The connections end with this task.
     let mut open = JoinSet::new();
     loop {
         tokio::select! {

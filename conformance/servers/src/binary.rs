@@ -15,10 +15,8 @@ use crate::process::Process;
 use crate::tls::ServerTls;
 use crate::{Kind, ServerError};
 
-/// For the start of a server.
 pub(super) const READY: Duration = Duration::from_secs(60);
 
-/// Between two polls of a starting server.
 pub(super) const AGAIN: Duration = Duration::from_millis(20);
 
 const ATTEMPTS: usize = 5;
@@ -75,7 +73,7 @@ impl Binary {
         Ok(Binary { kind, program, args, environment: Vec::new(), port, tls_port, folder, _ports: None })
     }
 
-    /// `lines` has the `server.N=` lines for this member.
+    /// `lines`: the `server.N=` lines for this member.
     pub(super) fn zookeeper_member(
         id: usize,
         port: u16,
@@ -134,7 +132,7 @@ impl Binary {
         self.folder.path()
     }
 
-    /// Among servers, unless they can be cut off.
+    /// The port for other servers, unless they can be cut off.
     pub(super) fn known_port(&self) -> u16 {
         self.tls_port.unwrap_or(self.port)
     }
@@ -188,7 +186,7 @@ impl Binary {
     }
 }
 
-/// The ports can be taken by another program, or for a moment by a child of this process before its exec.
+/// Another program may have taken the ports, or a child of this process before its exec.
 pub(super) async fn on_free_ports<F, T>(start: impl Fn() -> F) -> Result<T, ServerError>
 where
     F: Future<Output = Result<T, ServerError>>,
@@ -267,7 +265,6 @@ fn zookeeper_config(folder: &Path, port: u16, clocks: Clocks) -> String {
         data.display(),
     );
     if clocks == Clocks::Fast {
-        // The default would be 2 s.
         let _ = writeln!(config, "maxSessionTimeout=60000");
     }
     config
@@ -283,17 +280,16 @@ fn zookeeper_args(
     std::fs::write(&file, config).map_err(ServerError::io("writing zoo.cfg"))?;
     let fixed = [
         "-Xmx256m",
-        // Suits a program that runs for minutes on few cores.
+        // For a program that runs for minutes on few cores.
         "-XX:+UseSerialGC",
         "-XX:TieredStopAtLevel=1",
-        // Otherwise queries of the role fill the end of the log.
+        // Otherwise queries of the role fill the log.
         "-Dorg.slf4j.simpleLogger.log.org.apache.zookeeper.server.NIOServerCnxn=warn",
         "-cp",
         program.class_path.as_deref().unwrap_or_default(),
         "org.apache.zookeeper.server.quorum.QuorumPeerMain",
     ];
     let fixed = fixed.into_iter().map(str::to_owned).chain([file.to_string_lossy().into_owned()]);
-    // The last of equal properties counts.
     let unsynced = "-Dzookeeper.forceSync=no".to_owned();
     Ok([unsynced].into_iter().chain(properties.iter().cloned()).chain(fixed).collect())
 }

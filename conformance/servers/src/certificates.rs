@@ -78,11 +78,11 @@ impl Authority {
     }
 }
 
-/// A folder with the certificates of one server and its clients, until the drop. Methods fail with [`ServerError::Certificate`]
-/// or an error of the file system.
+/// A folder with the certificates of one server and its clients, until the drop. Methods fail with
+/// [`ServerError::Certificate`] or an error of the file system.
 #[derive(Debug)]
 pub struct Certificates {
-    /// Their authority.
+    /// The authority.
     pub authority: Authority,
     folder: TempDir,
 }

@@ -17,42 +17,42 @@ const MASTERS: usize = 3;
 const SERVERS: usize = 2 * MASTERS;
 const SLOTS: usize = 16_384;
 
-/// Six Redis servers in a cluster. Servers 0 to 2 start as masters of a third of the slots each, 3 to 5 as their replicas.
+/// Six Redis servers in a cluster. Servers 0 to 2 start as masters of a third of the slots each, 3 to 5 as
+/// their replicas.
 ///
-/// A killed server starts again without data. If slots have no master, the other slots still work (`cluster-require-full-coverage
-/// no`).
+/// A killed server starts again without data. If slots have no master, the other slots still work
+/// (`cluster-require-full-coverage no`).
 ///
-/// The servers are always programs of this machine. A cancelled start leaves no server, and waits are cancel safe. Waits fail
-/// with [`ServerError::Ensemble`] after a minute, other methods with [`ServerError::Stopped`] or [`ServerError::Io`] if a server
-/// does not run. Methods panic if the server does not exist.
+/// Sources, waits, errors and panics are as for an [`Ensemble`](crate::Ensemble).
 #[derive(Debug)]
 pub struct ClusteredRedis {
     servers: Vec<Local>,
     ids: Vec<String>,
     host: String,
-    // `None` if servers cannot be cut off. Dropped before its ports are free.
+    // `None`: servers cannot be cut off. Dropped before its ports are free.
     crossings: Option<Crossings>,
     ports: ClaimedPorts,
 }
 
-/// For clients, for clients with TLS, and for the bus; if the server can be cut off, also the announced ports in place of the
-/// first and the last.
+/// For clients, for TLS, and for the bus; if the server can be cut off, also the announced ports in place of
+/// the first and the last.
 type NodePorts = [u16; PORTS];
 const PORTS: usize = 5;
 
 impl ClusteredRedis {
-    /// Starts all servers, and waits until the cluster is whole. `cluster-node-timeout` is the time until a silent master is
-    /// replaced.
+    /// Starts all servers, and waits until the cluster is whole. A master that is silent for
+    /// `cluster-node-timeout` is replaced.
     pub async fn start(node_timeout: Duration) -> Result<Self, ServerError> {
         Self::start_with(node_timeout, Wiring::Plain).await
     }
 
-    /// Starts servers that can be [cut off](Self::cut). It needs Linux and Redis 7.0 or later.
+    /// Starts servers that can be [cut off](Self::cut). Needs Linux and Redis 7.0 or later.
     pub async fn start_cuttable(node_timeout: Duration) -> Result<Self, ServerError> {
         Self::start_with(node_timeout, Wiring::Cuttable).await
     }
 
-    /// Starts servers that also speak TLS. They report each other to clients by `host`: `127.0.0.1` or `localhost`.
+    /// Starts servers that also speak TLS. They report each other to clients by `host`: `127.0.0.1` or
+    /// `localhost`.
     pub async fn start_secured(
         node_timeout: Duration,
         tls: &ServerTls,
@@ -129,7 +129,7 @@ impl ClusteredRedis {
         self.wait_until_whole().await
     }
 
-    /// Returns the URL with the first two servers, which know the others.
+    /// Returns the URL with the first two servers.
     pub fn url(&self) -> String {
         format!("redis-cluster://{}", self.servers()[..2].join(","))
     }
@@ -172,19 +172,19 @@ impl ClusteredRedis {
             let infos = join_all((0..SERVERS).map(|server| self.says(server, "INFO replication"))).await;
             let masters = infos.iter().filter(|info| info.contains("state=online")).count();
             let views = join_all((0..SERVERS).map(|server| self.says(server, "CLUSTER SLOTS"))).await;
-            // Each range has a master and a replica.
             let whole = |view: &String| self.ids.iter().all(|id| view.contains(id.as_str()));
             (masters == MASTERS && views.iter().all(whole)).then_some(())
         })
         .await
     }
 
-    /// Pauses a server (SIGSTOP): it accepts connections, but does not answer. All threads have stopped when this returns.
+    /// Pauses a server (SIGSTOP): it accepts connections, but does not answer. All threads have stopped when
+    /// this returns.
     pub async fn pause(&self, server: usize) -> Result<(), ServerError> {
         self.servers[server].pause().await
     }
 
-    /// Continues a paused server.
+    /// Continues a server.
     pub fn resume(&self, server: usize) -> Result<(), ServerError> {
         self.servers[server].signal(Signal::CONT)
     }

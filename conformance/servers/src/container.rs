@@ -43,7 +43,7 @@ pub(super) async fn start(kind: Kind, options: &Options) -> Result<(Container, S
 }
 
 fn request(kind: Kind, image: &str, options: &Options) -> ContainerRequest<GenericImage> {
-    // A colon before the last slash belongs to the port of the registry.
+    // A colon before the last slash belongs to the registry's port.
     let (name, tag) = match image.rsplit_once(':') {
         Some((name, tag)) if !tag.contains('/') => (name, tag),
         _ => (image, "latest"),

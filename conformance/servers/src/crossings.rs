@@ -1,6 +1,6 @@
-//! A Redis announces one port to servers and clients. A [`Door`] at that port knows each server by its source address,
-//! [`source`], and sends its connections through a separate proxy, which can be cut. Clients' connections go directly to the
-//! Redis. If the Redis was killed, the door closes each connection after the accept, and refuses none.
+//! A Redis announces one port to servers and clients. A [`Door`] at that port knows each server by its source
+//! address, [`source`], and sends its connections through a separate proxy, which can be cut. Clients'
+//! connections go directly to the Redis.
 
 use std::net::Ipv4Addr;
 
@@ -23,7 +23,7 @@ pub(crate) struct Crossings {
 }
 
 impl Crossings {
-    /// Sources are first the servers, then processes that get no connections (Sentinels).
+    /// The sources: the servers, then processes that get no connections (Sentinels).
     pub(crate) async fn open(
         wiring: Wiring<'_>,
         servers: Vec<Vec<Announced>>,

@@ -7,14 +7,13 @@ use tokio::net::{TcpListener, UnixListener};
 
 use crate::accepting::{Accepting, connected, relay};
 
-/// A drop closes the door and its connections.
 #[derive(Debug)]
 pub(crate) struct Door {
     _accepting: Accepting,
 }
 
 impl Door {
-    /// Fails if the file exists, or if its path is too long for a socket.
+    /// Fails if the file exists, or its path is too long for a socket.
     pub(crate) fn at_file(path: &Path, to: SocketAddr) -> io::Result<Self> {
         let listener = UnixListener::bind(path)?;
         let serve = move |stream, ()| async move { relay(stream, connected(to).await?).await };

@@ -20,20 +20,21 @@ enum Role {
     Follower,
 }
 
-/// ZooKeeper or etcd servers. Each connection between them passes a [`Proxy`](crate::proxy::Proxy), so that a server can be cut
-/// off.
+/// ZooKeeper or etcd servers. Each connection between them passes a [`Proxy`](crate::proxy::Proxy), so that a
+/// server can be cut off.
 ///
-/// A cut-off ZooKeeper follower serves reads for [`Ensemble::SYNC_LIMIT`], while its leader counts down the sessions of its
-/// clients: a client must not trust these reads. A cut-off etcd member answers no linearizable read, and knows no leader after
-/// 600 ms.
+/// A cut-off ZooKeeper follower serves reads for [`Ensemble::SYNC_LIMIT`], while its leader counts down the
+/// sessions of its clients. A cut-off etcd member answers no linearizable read, and knows no leader after 600
+/// ms.
 ///
-/// A ZooKeeper server that gets a connection from a lower-numbered server closes it and connects back to the address that the
-/// other server named, without the proxy. So the proxies remove that address, as releases before 3.5 did. Then the server uses
-/// its own configuration, which names a proxy.
+/// A ZooKeeper server closes a connection from a lower-numbered server, and connects back to the address that
+/// this server named, without the proxy. So the proxies remove that address, as releases before 3.5 did. Then
+/// the server uses its own configuration, which names a proxy.
 ///
-/// The servers are always programs of this machine. A cancelled start leaves no server, and waits are cancel safe. Waits fail
-/// with [`ServerError::Ensemble`] after a minute, other methods with [`ServerError::Stopped`] or [`ServerError::Io`] if a server
-/// does not run. Methods panic if the server does not exist.
+/// The servers are always programs of this machine. A cancelled start leaves no server, and waits are cancel
+/// safe. Waits fail with [`ServerError::Ensemble`] after a minute, other methods with
+/// [`ServerError::Stopped`] or [`ServerError::Io`] if a server does not run. Methods panic if the server does
+/// not exist.
 #[derive(Debug)]
 pub struct Ensemble {
     kind: Kind,
@@ -45,7 +46,7 @@ pub struct Ensemble {
 type Started = (Vec<Local>, Vec<Link>, ClaimedPorts);
 
 impl Ensemble {
-    /// A ZooKeeper follower with fast clocks serves for this time without its leader.
+    /// How long a ZooKeeper follower with fast clocks serves without its leader.
     pub const SYNC_LIMIT: Duration = Duration::from_secs(3);
 
     /// Starts `size` ZooKeeper servers with fast clocks.
@@ -53,7 +54,7 @@ impl Ensemble {
         Ok(Self::of(Kind::Zookeeper, on_free_ports(|| zookeeper::start(size, None)).await?))
     }
 
-    /// Starts servers that also speak TLS with clients, at [`tls_addr`](Ensemble::tls_addr).
+    /// Starts servers that also speak TLS with clients.
     pub async fn zookeeper_with_tls(size: usize, tls: &ServerTls) -> Result<Ensemble, ServerError> {
         Ok(Self::of(Kind::Zookeeper, on_free_ports(|| zookeeper::start(size, Some(tls))).await?))
     }
@@ -148,7 +149,8 @@ impl Ensemble {
         self.servers[server].kill().await
     }
 
-    /// Starts a killed server again with its data. It does not answer while it is cut off or without a majority.
+    /// Starts a killed server again with its data. It does not answer while it is cut off or without a
+    /// majority.
     pub async fn launch(&self, server: usize) -> Result<(), ServerError> {
         self.servers[server].launch().await
     }
@@ -169,8 +171,8 @@ impl Ensemble {
         join_all((0..self.size()).map(|server| self.role(server))).await
     }
 
-    /// Returns the signs of diverged ZooKeeper servers: digests that do not match the leader's, and ephemeral nodes of only some
-    /// servers. The second sign is valid only without clients.
+    /// Returns the signs of diverged ZooKeeper servers: digests that differ from the leader's, and ephemeral
+    /// nodes of only some servers. The second sign is valid only without clients.
     pub async fn divergence(&self) -> Vec<String> {
         if self.kind != Kind::Zookeeper {
             return Vec::new();

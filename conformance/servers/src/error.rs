@@ -43,7 +43,7 @@ pub enum ServerError {
         /// The end of its log.
         log: String,
     },
-    /// The origin of the server does not allow this action. The port of a container would change.
+    /// The origin does not allow this action. The port of a container would change.
     #[error("cannot {action} a {kind} server from the {origin}: ask for a separate one with Options::own")]
     NotPossible {
         /// The action.

@@ -1,22 +1,24 @@
 //! Finds or starts servers for tests and demonstrations.
 //!
 //! [`Server::start`] returns a server of a [`Kind`], from the first of these sources that exists:
-//! 1. a URL in the environment (`LATCHWORK_REDIS_URL`, `LATCHWORK_ZOOKEEPER_URL`, `LATCHWORK_ETCD_URL`). Such a server is never
-//!    stopped.
-//! 2. with the crate feature `containers`: a container, if a Docker engine answers and has or fetches the image
-//!    (`LATCHWORK_REDIS_IMAGE`, `LATCHWORK_ZOOKEEPER_IMAGE` and `LATCHWORK_ETCD_IMAGE` name other images).
-//! 3. a program on the machine, on a free loopback port and in a temporary folder. It is killed with the [`Server`], also if this
-//!    process is killed first. `LATCHWORK_SERVER_DIR` may name a folder with unpacked Debian packages, which is searched first.
 //!
-//! A test that stops a server asks for a separate one ([`Options::own`]).
+//! 1. a URL in the environment (`LATCHWORK_REDIS_URL`, `LATCHWORK_ZOOKEEPER_URL`, `LATCHWORK_ETCD_URL`). Such
+//!    a server is never stopped.
+//! 2. with the crate feature `containers`: a container, if a Docker engine answers and has or fetches the
+//!    image (`LATCHWORK_REDIS_IMAGE`, `LATCHWORK_ZOOKEEPER_IMAGE` and `LATCHWORK_ETCD_IMAGE` name other
+//!    images).
+//! 3. a program on the machine, on a free loopback port and in a temporary folder. It is killed with the
+//!    [`Server`], also if this process is killed first. `LATCHWORK_SERVER_DIR` may name a folder with
+//!    unpacked Debian packages, which is searched first.
 //!
-//! An [`Ensemble`] is several ZooKeeper or etcd servers with fault proxies between them. A [`WatchedRedis`] has two replicas and
-//! three Sentinels. A [`ClusteredRedis`] has three masters and three replicas.
+//! A test that stops a server asks for a separate one ([`Options::own`]). An [`Ensemble`] is several
+//! ZooKeeper or etcd servers with fault proxies between them, a [`WatchedRedis`] has two replicas and three
+//! Sentinels, and a [`ClusteredRedis`] three masters and three replicas.
 //!
-//! By default started servers have fast clocks ([`Clocks::Fast`]) and do not sync their disks. With default clocks, which `bench`
-//! and `compare` use, etcd syncs its disk.
+//! Started servers have fast clocks ([`Clocks::Fast`]) and do not sync their disks. With default clocks,
+//! which `bench` and `compare` use, etcd syncs its disk.
 
-// docs.rs shows which feature an item needs. Other builds ignore this.
+// docs.rs shows which feature an item needs.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod accepting;

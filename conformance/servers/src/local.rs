@@ -9,7 +9,6 @@ use crate::{Kind, ServerError};
 
 #[derive(Debug)]
 pub(super) struct Local {
-    // Dropped first: the process must end before its folder is removed.
     process: Mutex<Option<Process>>,
     pub(super) binary: Binary,
 }
@@ -24,7 +23,7 @@ impl Local {
         Ok(Local { process: Mutex::new(Some(process)), binary })
     }
 
-    /// `None` if it has ended, also without a stop.
+    /// `None`: it has ended.
     fn process(&self) -> MutexGuard<'_, Option<Process>> {
         let mut process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
         if process.as_mut().is_some_and(Process::has_ended) {
@@ -66,7 +65,6 @@ impl Local {
         self.take()?.kill().await
     }
 
-    /// Does nothing if the program runs.
     pub(super) async fn launch(&self) -> Result<(), ServerError> {
         if self.pid().is_none() {
             let process = self.binary.run().await?;

@@ -6,8 +6,8 @@ use crate::{Kind, ServerError};
 /// Names a folder of unpacked packages.
 const ROOT_VARIABLE: &str = "LATCHWORK_SERVER_DIR";
 
-/// Jars that ZooKeeper needs, in the layout of Debian's packages (`*` ends a prefix). The whole folder would mix logging
-/// bindings.
+/// Jars that ZooKeeper needs, in the layout of Debian's packages (`*` ends a prefix). The whole folder would
+/// mix logging bindings.
 const JARS: [&str; 14] = [
     "zookeeper",
     "zookeeper-jute",
@@ -65,7 +65,7 @@ fn command(names: &[&str], root: Option<&Path>) -> Option<Program> {
 }
 
 fn on_path(name: &str) -> Option<PathBuf> {
-    // A user's path may not have the system folders.
+    // A user's path may lack the system folders.
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path)
         .chain(["/usr/local/bin", "/usr/bin", "/usr/sbin"].map(PathBuf::from))
@@ -134,7 +134,6 @@ fn distribution() -> Option<String> {
             .filter(|path| path.extension().is_some_and(|extension| extension == "jar"));
         let jars: Vec<_> = jars.collect();
         let zookeeper = jars.iter().any(|jar| jar.to_string_lossy().contains("zookeeper"));
-        // Without the log settings in this folder, ZooKeeper logs everything.
         if zookeeper { joined(jars.into_iter().chain([home.join("conf")])) } else { None }
     })
 }

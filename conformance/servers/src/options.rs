@@ -5,8 +5,8 @@ use crate::tls::ServerTls;
 /// The speed of a server's own timers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Clocks {
-    /// ZooKeeper has a tick of 100 ms and grants sessions of 200 ms to 60 s. etcd has a heartbeat of 20 ms, elects after 200 ms,
-    /// and does not wait for its disk.
+    /// ZooKeeper has a tick of 100 ms and grants sessions of 200 ms to 60 s. etcd has a heartbeat of 20 ms,
+    /// elects after 200 ms, and does not wait for its disk.
     #[default]
     Fast,
     /// The servers' defaults: ZooKeeper has a tick of 2 s and grants 4 s to 40 s. etcd has a heartbeat of 100 ms and elects after
@@ -33,8 +33,8 @@ impl Clocks {
         [format!("--heartbeat-interval={heartbeat}"), format!("--election-timeout={election}")]
     }
 
-    /// Each write of etcd waits for its disk, and a busy disk may take seconds. The setting is not an argument: releases before
-    /// 3.4.10 refuse unknown arguments.
+    /// Each write of etcd waits for its disk, and a busy disk may take seconds. Not an argument: releases
+    /// before 3.4.10 refuse unknown arguments.
     pub(super) fn etcd_environment(self) -> Option<(String, String)> {
         (self == Clocks::Fast).then(|| ("ETCD_UNSAFE_NO_FSYNC".to_owned(), "true".to_owned()))
     }
@@ -84,8 +84,9 @@ impl Options {
         self.own()
     }
 
-    /// Adds arguments: of the command line for Redis and etcd; lines of `zoo.cfg` (`key=value`) or properties of Java
-    /// (`-Dkey=value`) for ZooKeeper. They exclude a server of the environment, whose arguments are unknown.
+    /// Adds arguments: of the command line for Redis and etcd; lines of `zoo.cfg` (`key=value`) or properties
+    /// of Java (`-Dkey=value`) for ZooKeeper. They exclude a server of the environment, whose arguments are
+    /// unknown.
     pub fn args<I: IntoIterator<Item = S>, S: Into<String>>(mut self, args: I) -> Self {
         self.args.extend(args.into_iter().map(Into::into));
         self

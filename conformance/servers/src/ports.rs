@@ -7,7 +7,7 @@ use tokio::net::TcpSocket;
 
 use crate::ServerError;
 
-/// Default ports of well-known services are lower.
+/// Above the default ports of well-known services.
 const FIRST: u16 = 10_000;
 
 /// The default of RFC 6335.
@@ -16,11 +16,11 @@ const DYNAMIC: u16 = 49_152;
 /// Ports are rarely taken, even with dozens of servers.
 const TRIES: usize = 100;
 
-/// Returns free, different ports of the loopback interface. On Linux no other caller gets one of them while this process runs.
+/// Returns free, different ports of the loopback interface. On Linux no other caller gets one of them while
+/// this process runs.
 ///
-/// The system gives none of them to an outgoing connection. A server does not always hold its ports: not while it is stopped, and
-/// a follower binds its quorum port only when it leads. A connection on such a port would block the server for a minute after its
-/// own end (`TIME_WAIT`).
+/// The system gives none of them to an outgoing connection, which would block the server for a minute after
+/// its own end (`TIME_WAIT`): a server does not always hold its ports.
 ///
 /// # Errors
 /// [`ServerError`] if the system has too few free ports.
@@ -31,7 +31,6 @@ pub fn free_ports(count: usize) -> Result<Vec<u16>, ServerError> {
     Ok(claimed.numbers)
 }
 
-/// On Linux no other caller gets these ports.
 #[derive(Debug)]
 pub(super) struct ClaimedPorts {
     pub(super) numbers: Vec<u16>,
@@ -48,7 +47,7 @@ impl ClaimedPorts {
                 break;
             }
             let port = rand::random_range(range.clone());
-            // The claim comes before the bind: a stopped server has only its claim.
+            // The claim comes first: a stopped server has only its claim.
             let claimed =
                 claim(port).and_then(|claim| Ok((claim, TcpListener::bind((Ipv4Addr::LOCALHOST, port))?)));
             match claimed {
@@ -69,7 +68,7 @@ impl ClaimedPorts {
     }
 }
 
-/// Only one process has a socket of this name, and the system removes it at the end of the process, also after a crash.
+/// Only one process has a socket of this name, until it ends or crashes.
 #[cfg(target_os = "linux")]
 fn claim(port: u16) -> io::Result<Option<UnixDatagram>> {
     use std::os::linux::net::SocketAddrExt;
@@ -88,7 +87,8 @@ fn claim(_: u16) -> io::Result<Option<UnixDatagram>> {
     Ok(None)
 }
 
-/// A port that refuses connections. Until a drop no other program gets it, unlike a port that was bound and closed.
+/// A port that refuses connections. Until a drop no other program gets it, unlike a port that was bound and
+/// closed.
 #[derive(Debug)]
 pub struct ClosedPort {
     addr: SocketAddr,
@@ -114,13 +114,13 @@ impl ClosedPort {
     }
 }
 
-/// Ports below the dynamic ports, which the system gives to outgoing connections. Only Linux has a file with them.
+/// Ports below the dynamic ports, which the system gives to outgoing connections. Only Linux has a file with
+/// them.
 fn range() -> Range<u16> {
     let dynamic = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
     below(dynamic.split_whitespace().next().and_then(|first| first.parse().ok()).unwrap_or(DYNAMIC))
 }
 
-/// If all ports are dynamic, all are used.
 fn below(dynamic: u16) -> Range<u16> {
     FIRST..if dynamic > FIRST { dynamic } else { u16::MAX }
 }

@@ -18,7 +18,6 @@ pub async fn ask(addr: &str, request: &str) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
-/// For example with a four-letter word of ZooKeeper.
 pub(super) async fn ask_in_time(addr: &str, request: &str) -> io::Result<String> {
     timeout(PATIENCE, ask(addr, request)).await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
 }
@@ -31,7 +30,7 @@ pub(super) struct Identity {
     pub(super) folder: String,
 }
 
-/// Without an identity, no other server can have the port.
+/// `None`: no other server can have the port.
 pub(super) async fn serves(kind: Kind, addr: &str, identity: Option<&Identity>) -> bool {
     match kind {
         Kind::Redis => redis(addr, identity).await,
@@ -48,7 +47,8 @@ pub(super) async fn ask_redis(addr: &str, lines: &str) -> io::Result<String> {
 }
 
 async fn redis(addr: &str, identity: Option<&Identity>) -> io::Result<bool> {
-    // A server that loads its data answers INFO, but not PING. A server that requires a password answers neither.
+    // A server that loads its data answers INFO, but not PING. A server that requires a password answers
+    // neither.
     let answer = ask_redis(addr, "PING\r\nINFO server\r\n").await?;
     let ours = identity.is_none_or(|identity| answer.contains(&format!("process_id:{}\r\n", identity.pid)));
     Ok(answer.starts_with("-NOAUTH") || (answer.starts_with("+PONG") && ours))
@@ -66,7 +66,8 @@ async fn zookeeper(addr: &str, identity: Option<&Identity>) -> io::Result<bool> 
 async fn etcd(addr: &str, identity: Option<&Identity>) -> io::Result<bool> {
     if let Some(Identity { folder, .. }) = identity {
         let variables = http_get(addr, "/debug/vars").await?;
-        // A release without this page reports no identity. If its port is taken, it ends, which is noticed too.
+        // A release without this page reports no identity. If its port is taken, it ends, which is noticed
+        // too.
         if variables.contains("cmdline") && !variables.contains(folder) {
             return Ok(false);
         }

@@ -14,14 +14,12 @@ use crate::locate::Program;
 /// For an orderly end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Kills the process `$1` and removes its folder `$2` when its standard input ends without a line: then the process that started
-/// both has ended.
+/// Kills the process `$1` and removes its folder `$2` when its standard input ends without a line: the
+/// process that started both has ended.
 const WATCHDOG: &str =
     "trap '' INT TERM HUP; read -r _ && exit 0; kill -KILL \"$1\"; sleep 1; rm -rf -- \"$2\"";
 
-/// The watchdog ends the program if this process cannot.
-///
-/// A drop kills the program, and waits for its end.
+/// The watchdog ends the program if this process cannot. A drop kills the program, and waits for its end.
 #[derive(Debug)]
 pub(super) struct Process {
     child: Child,
@@ -47,7 +45,8 @@ impl Process {
         {
             command.env("LD_LIBRARY_PATH", path);
         }
-        // In a separate group, an interrupt from the keyboard reaches only this process, which ends the program.
+        // In a separate group, an interrupt from the keyboard reaches only this process, which ends the
+        // program.
         command.stdin(Stdio::null()).stdout(output).stderr(errors).process_group(0).kill_on_drop(true);
         let child = command.spawn().map_err(ServerError::io(what()))?;
         let pid = child.id().and_then(|pid| Pid::from_raw(pid.cast_signed())).ok_or_else(|| {
@@ -85,7 +84,6 @@ impl Process {
         }
     }
 
-    /// Like a crash.
     pub(super) async fn kill(mut self) -> Result<(), ServerError> {
         self.child.kill().await.map_err(ServerError::io("killing a server"))
     }
@@ -94,7 +92,6 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         let _ = self.child.start_kill();
-        // The folder is removed after this.
         let given_up = Instant::now() + Duration::from_secs(2);
         while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < given_up {
             std::thread::sleep(Duration::from_millis(1));
@@ -120,7 +117,7 @@ fn watch_over(pid: Pid, folder: &Path) -> std::io::Result<std::process::Child> {
         .spawn()
 }
 
-/// When `kill` returns, a thread on another core may still run. SIGSTOP causes no event, so this polls.
+/// When `kill` returns, a thread on another core may still run, and SIGSTOP causes no event.
 pub(super) async fn until_stopped(pid: u32) -> Result<(), ServerError> {
     let stopped = async {
         while !is_stopped(pid).map_err(ServerError::io("looking at a server's threads"))? {

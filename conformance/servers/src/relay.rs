@@ -16,13 +16,10 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Serves each connection of a client, with a second connection to `upstream`.
+    /// Serves each connection of a client, with a second connection to `upstream`. Cancel safe.
     ///
     /// # Errors
     /// The error of the listener.
-    ///
-    /// # Cancel safety
-    /// Cancel safe.
     pub async fn start<F>(
         upstream: &str,
         serve: impl Fn(TcpStream, TcpStream) -> F + Send + Sync + 'static,

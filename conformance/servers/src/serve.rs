@@ -7,8 +7,8 @@ use tokio::sync::oneshot;
 use crate::{Kind, Options, Server, ServerError};
 
 /// Starts one server of each kind for `latchwork-conformance serve`, prints lines such as `export
-/// LATCHWORK_REDIS_URL='redis://127.0.0.1:40001'`, then `# ready`, and stops the servers when standard input ends or at SIGINT or
-/// SIGTERM. Standard error gets the source of each server.
+/// LATCHWORK_REDIS_URL='redis://127.0.0.1:40001'`, then `# ready`, and stops the servers when standard input
+/// ends or at SIGINT or SIGTERM. Standard error gets the source of each server.
 ///
 /// # Cancel safety
 /// A cancelled call stops its servers. A container that is starting may remain, see [`Server::start`].

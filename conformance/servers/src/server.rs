@@ -37,9 +37,9 @@ enum Backing {
 
 /// A running server. A drop stops it, unless its URL was given.
 ///
-/// Methods fail with [`ServerError::NotPossible`] if the origin of the server does not allow them, and with
-/// [`ServerError::Stopped`] if it does not run. After a cancelled [`stop`](Server::stop), [`kill`](Server::kill),
-/// [`launch`](Server::launch) or [`restart`](Server::restart) it does not run.
+/// Methods fail with [`ServerError::NotPossible`] if the origin does not allow them, and with
+/// [`ServerError::Stopped`] if the server does not run. After a cancelled [`stop`](Server::stop),
+/// [`kill`](Server::kill), [`launch`](Server::launch) or [`restart`](Server::restart) it does not run.
 #[derive(Debug)]
 pub struct Server {
     kind: Kind,
@@ -50,8 +50,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Returns a server of this kind, from the first source in the order of the [module](super). A server of the environment is
-    /// not contacted.
+    /// Returns a server of this kind, from the first source in the order of the [module](super). A server of
+    /// the environment is not contacted.
     ///
     /// # Cancel safety
     /// A cancelled call leaves no server, except a container that the engine is starting at that moment.

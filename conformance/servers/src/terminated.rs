@@ -1,4 +1,4 @@
-//! TLS ends before a fault proxy and starts again after it, because the proxy must read the requests.
+//! TLS ends before a fault proxy and starts again after it, because the proxy reads the requests.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};

@@ -8,8 +8,8 @@ pub struct ServerTls {
 }
 
 impl ServerTls {
-    /// Creates settings with the files in `folder`: `server.pem`, `server.key` (both in `server-both.pem` for ZooKeeper) and
-    /// `ca.pem`. A server that `demands` certificates refuses clients without one.
+    /// Creates settings with the files in `folder`: `server.pem`, `server.key` (both in `server-both.pem` for
+    /// ZooKeeper) and `ca.pem`. A server that `demands` certificates refuses clients without one.
     pub fn new(folder: impl Into<PathBuf>, demands: bool) -> Self {
         Self { folder: folder.into(), demands }
     }
@@ -37,7 +37,6 @@ impl ServerTls {
         let among_them = [
             ("--tls-replication", "yes".to_owned()),
             ("--tls-cluster", "yes".to_owned()),
-            // The certificate of a server is not valid for a client.
             ("--tls-client-cert-file", self.file("client.pem")),
             ("--tls-client-key-file", self.file("client.key")),
         ];
@@ -45,7 +44,6 @@ impl ServerTls {
         self.redis(port).into_iter().chain(among_them).collect()
     }
 
-    /// The same for a configuration file.
     pub(super) fn redis_lines(&self, port: u16) -> String {
         let args = self.redis_member(port);
         let lines = args.as_chunks().0.iter().map(|[name, value]| {

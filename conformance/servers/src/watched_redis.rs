@@ -13,12 +13,10 @@ use crate::{ServerError, ServerTls, probe};
 const SERVERS: usize = 3;
 const SENTINELS: usize = 3;
 
-/// Three Redis servers, one of which is the master, and three Sentinels, which promote a replica if the master is killed. A
-/// killed server starts again without data, as a replica.
+/// Three Redis servers, one of which is the master, and three Sentinels, which promote a replica if the
+/// master is killed. A killed server starts again without data, as a replica.
 ///
-/// The servers are always programs of this machine. A cancelled start leaves no server, and waits are cancel safe. Waits fail
-/// with [`ServerError::Ensemble`] after a minute, other methods with [`ServerError::Stopped`] or [`ServerError::Io`] if a server
-/// does not run. Methods panic if the server does not exist.
+/// Sources, waits, errors and panics are as for an [`Ensemble`](crate::Ensemble).
 #[derive(Debug)]
 pub struct WatchedRedis {
     servers: Vec<Local>,
@@ -26,7 +24,7 @@ pub struct WatchedRedis {
     host: String,
     // Servers and Sentinels know the servers by these ports.
     known: Vec<u16>,
-    // `None` if servers cannot be cut off. Dropped before its ports are free.
+    // `None`: servers cannot be cut off. Dropped before its ports are free.
     crossings: Option<Crossings>,
     _ports: ClaimedPorts,
 }
@@ -39,10 +37,10 @@ impl WatchedRedis {
     /// The Sentinels' name of the master.
     pub const SERVICE: &str = "watched";
 
-    /// By default, Sentinels consider a master dead after this silence. A busy machine may stall a server for a second.
+    /// After this silence, Sentinels consider a master dead. A busy machine may stall a server for a second.
     pub const DOWN_AFTER: Duration = Duration::from_secs(2);
 
-    /// A vote takes this time; without a majority, the next vote starts after twice this time.
+    /// The time of a vote. Without a majority, the next one starts after twice this time.
     pub const FAILOVER_TIMEOUT: Duration = Duration::from_secs(3);
 
     /// Starts all servers, and waits until each Sentinel knows the others and the replicas.
@@ -55,7 +53,7 @@ impl WatchedRedis {
         Self::start_with(Wiring::Plain, down_after).await
     }
 
-    /// Starts servers that can also be [cut off](Self::cut). It needs Linux and Redis 7.0 or later.
+    /// Starts servers that can also be [cut off](Self::cut). Needs Linux and Redis 7.0 or later.
     pub async fn start_cuttable(down_after: Duration) -> Result<Self, ServerError> {
         Self::start_with(Wiring::Cuttable, down_after).await
     }
@@ -111,7 +109,6 @@ impl WatchedRedis {
             let from =
                 format!("bind-source-addr {}\nsentinel announce-ip 127.0.0.1\n", source(SERVERS + sentinel));
             let from = if cuttable { from.as_str() } else { "" };
-            // Sentinels refuse host names by default.
             let names = "sentinel resolve-hostnames yes\nsentinel announce-hostnames yes\n";
             let names = if wiring.is_named() { names } else { "" };
             let lines = format!(
@@ -217,8 +214,8 @@ impl WatchedRedis {
         self.servers[server].signal(rustix::process::Signal::CONT)
     }
 
-    /// Returns how often Sentinels have noticed a pause of two seconds, of their process or the machine. Then a Sentinel is
-    /// inactive for thirty seconds (TILT).
+    /// Returns how often Sentinels have noticed a pause of two seconds, of their process or the machine. Then
+    /// a Sentinel is inactive for thirty seconds (TILT).
     pub fn tilts(&self) -> usize {
         self.sentinels.iter().map(|sentinel| sentinel.binary.log_lines_with("+tilt")).sum()
     }
@@ -242,7 +239,6 @@ impl WatchedRedis {
     pub async fn launch(&self, server: usize) -> Result<(), ServerError> {
         let master = self.master().await?;
         self.servers[server].launch().await?;
-        // The Sentinels need ten seconds to do it.
         let port = self.known[master];
         let line = format!("REPLICAOF 127.0.0.1 {port}\r\n");
         let answer = probe::ask_redis(&self.servers[server].binary.addr(), &line).await;

@@ -5,7 +5,6 @@ use tokio::time::timeout;
 
 use crate::servers::PATIENCE;
 
-/// Returns the leader and the followers, after all other servers follow.
 async fn settled(ensemble: &Ensemble) -> (usize, Vec<usize>) {
     let settled = async {
         loop {

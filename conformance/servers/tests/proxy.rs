@@ -1,4 +1,5 @@
-//! Every wait is for an event. To prove that something does not happen, a test waits for a later event on the same path.
+//! Every wait is for an event. To prove that something does not happen, a test waits for a later event on the
+//! same path.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -55,7 +56,7 @@ async fn cut_closes_all_and_refuses_new_ones_until_resume() {
 /// The link's task may process the cut or the held bytes first.
 #[tokio::test]
 async fn cut_discards_held_bytes_even_if_healed_at_once() {
-    // A task usually processes the cut first.
+    // Mostly the cut comes first.
     const ROUNDS: usize = 200;
     let (echo, proxy) = start().await;
     let mut beside = Client(TcpStream::connect(&echo.addr).await.unwrap());
@@ -144,7 +145,6 @@ async fn a_new_connection_waits_while_held_and_is_forgotten_when_its_client_give
     assert_eq!(echo.connections.load(Ordering::SeqCst), 0);
     gone.0.shutdown().await.unwrap();
     drop(gone);
-    // These bytes came later, on the same runtime, than the end of the first connection.
     Client(TcpStream::connect(&echo.addr).await.unwrap()).says("!").await;
     proxy.resume();
     patient.receive("patient").await;
@@ -234,7 +234,6 @@ async fn a_parked_request_lands_late_after_its_client_has_gone() {
     client.is_closed().await;
     let mut again = Client::connect(&proxy).await;
     again.says("leave|").await;
-    // The request is already under way.
     proxy.sever();
     again.is_closed().await;
     assert_eq!(echo.received(), "before|leave|");
@@ -300,7 +299,6 @@ async fn a_narrow_way_takes_its_time_and_is_wide_again_when_resumed() {
     let (mut echo, proxy, mut client) = connected().await;
     client.says("first").await;
     assert_eq!(proxy.asked(), 5);
-    // Bytes a second.
     proxy.narrow(Direction::ToServer, Some(100));
     let began = Instant::now();
     client.send(&"x".repeat(50)).await;

@@ -14,7 +14,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 const ASK: Duration = Duration::from_secs(2);
 
-/// `None` without an answer in this time.
+/// `None`: no answer in this time.
 async fn ask(addr: &str, request: &str) -> Option<String> {
     timeout(ASK, async {
         let mut stream = TcpStream::connect(addr).await.ok()?;
@@ -156,7 +156,6 @@ async fn a_program_that_ends_at_once_is_reported_with_its_log() {
 #[tokio::test]
 async fn server_that_shut_down_can_be_started_again() {
     let server = own(Kind::Redis).await;
-    // The connection ends with the server.
     assert_eq!(ask(server.addr(), "SHUTDOWN NOSAVE\r\n").await, None);
     ends("the server", || server.pid().is_some()).await;
     server.launch().await.unwrap();
@@ -171,7 +170,7 @@ async fn two_servers_of_a_kind_are_two_servers() {
     assert_eq!(answer(two.addr(), "GET a\r\n").await, "$-1\r\n");
 }
 
-/// A dead process that is not collected yet does not live.
+/// A dead process that is not collected does not live.
 fn lives(pid: u32) -> bool {
     let state = if Path::new("/proc/self/stat").exists() {
         // The name is in brackets and may contain any text.
@@ -222,11 +221,9 @@ async fn a_server_dies_with_the_process_that_started_it_even_if_that_is_killed()
             break (pid.parse::<u32>().unwrap(), addr.to_owned());
         }
     };
-    // It ends with the server.
     let mut connection = TcpStream::connect(&addr).await.unwrap();
     starter.kill().await.unwrap();
     let end = timeout(PATIENCE, connection.read(&mut [0; 8])).await.expect("the server lives on");
     assert!(matches!(end, Ok(0) | Err(_)), "{end:?}");
-    // A process ends shortly after its connections.
     ends("the server", || lives(pid)).await;
 }

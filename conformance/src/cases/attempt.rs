@@ -50,7 +50,6 @@ cases! {
         let waiter = Waiter::of(context.mutex(&client, key).acquire());
         soon("the link catches the join", parked.caught()).await.expect("caught");
         waiter.cancel().await;
-        // It joins again only after the clean-up.
         acquire_and_release(&context.mutex(&client, key)).await;
         soon("the late join is delivered", parked.deliver()).await;
         assert!(listing(&context.mutex(&other, key)).await.is_empty(), "a ghost");
@@ -169,7 +168,6 @@ cases! {
             let (waited, ()) = tokio::join!(after_polls(steps, mutex.acquire()), releasing);
             let done = waited.is_some();
             drop(waited.map(|guard| guard.expect("acquired")));
-            // The lock must be free before the end of a lease.
             let next = within(ttl / 2, "the next admission", theirs.acquire()).await.expect("acquired");
             next.release().await.expect("released");
             if done {
@@ -193,7 +191,6 @@ cases! {
             let released = after_polls(steps, guard.release()).await;
             assert!(steps == 0 || !guard.is_held(), "a release must start at its first poll");
             drop(guard);
-            // By the leave, not the lease's end.
             let next = within(client.ttl() / 2, "the next admission", context.mutex(&other, "a").acquire()).await.expect("acquired");
             next.release().await.expect("released");
             if let Some(outcome) = released {

@@ -50,7 +50,7 @@ cases! {
             async move {
                 let barrier = barrier(client, 3);
                 for round in 1..=ROUNDS {
-                    // A different member comes last in each round.
+                    // A different member is last in each round.
                     tokio::time::sleep(Duration::from_millis((number + round) as u64 % 3 * 20)).await;
                     came.fetch_add(1, Ordering::AcqRel);
                     barrier.wait().await.expect("passed");
@@ -118,7 +118,7 @@ cases! {
     async fn barrier_pass_refuses_another_number_of_parties(context) {
         let [one, two] = context.clients().await;
         let first = waiting(&one, 3);
-        // Until its number is stored, a member with another number could store that one.
+        // Until then, a member with another number could store that one.
         let cell = context.queue_of(Kind::Passage, "a");
         let is_stored = || async { two.coordinator.backend().read_cell(&cell).await.expect("readable").is_some() };
         until("the number of the first member is stored", is_stored).await;

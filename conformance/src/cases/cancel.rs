@@ -23,7 +23,7 @@ use crate::waits::{after_polls, after_polls_and_a_wake, soon, until, within};
 const DROPS: usize = 10_000;
 /// A server needs processor time for each.
 const FEWER: usize = 2_500;
-// Many: a join waits for its client's own departures, and most dropped acquisitions must be sent.
+// Many: a join waits for its client's own departures.
 const CLIENTS: usize = 16;
 const TASKS: usize = 48;
 
@@ -39,7 +39,6 @@ cases! {
             // A slow answer to a try must not fail the case.
             let client = context.client_by(QUIET_TTL, |config| config.request_timeout = BOUND).await;
             if context.testbed.is_paused() {
-                // A request needs an instant before its reply.
                 client.link.delay(Duration::from_millis(number as u64 % 4 + 2));
             }
             clients.push(client);
@@ -76,7 +75,7 @@ cases! {
                 release(within(BOUND, "the next admission", lock.acquire()).await.expect("acquired")).await;
             }
         }
-        // All clients live: no end of a lease takes nodes back.
+        // All clients live, so no end of a lease removes nodes.
         for lock in all_locks(&clients[0]) {
             until("the queue is empty", || async { listing(&lock).await.is_empty() }).await;
         }
@@ -154,7 +153,6 @@ async fn every_future(context: &Context, adapter: Adapter) {
 
 #[derive(Clone, Copy)]
 struct Way {
-    /// Another client holds, and then releases.
     contended: bool,
     /// After a wake, before a poll.
     woken: bool,
@@ -168,7 +166,6 @@ async fn at_every_await_point(site: &Site<'_>, public: &PublicFuture, way: Way) 
         let held = if contended { Some(acquire(&site.theirs).await) } else { None };
         let Prepared(future) = soon("the preparation", (public.prepare)(site)).await;
         let over = Arc::new(Notify::new());
-        // Only the awaited event may wake it.
         let stepping = tokio::spawn({
             let over = Arc::clone(&over);
             async move {

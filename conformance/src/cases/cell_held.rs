@@ -98,7 +98,6 @@ cases! {
             let node = admitted(&one, &queue, Claim::Exclusive).await;
             one.link.delay(SLOW);
             context.remove(&queue, node.state().sequence()).await;
-            // Memory reports it at once.
             assert!(node.state().lost().is_none() || context.testbed.is_paused());
             is_lost(soon("write", node.write_cell(&cell, &write)).await, LostReason::Revoked);
             assert_eq!(soon("the loss", node.state().until_lost()).await, LostReason::Revoked);
@@ -122,7 +121,7 @@ cases! {
             let (guard, mine, theirs) = (acquire(&mutex(&one, key)).await, value(&one, key), value(&two, key));
             write(&theirs, "before").await;
             let mut late = one.link.park(key);
-            // If the session reconnects, a server drops the late request.
+            // After a reconnect of the session, a server drops the late request.
             one.link.refuse();
             let answer = caught(&mut *late, mine.write_while(&guard, "late")).await;
             fails(answer, ErrorKind::OutcomeUnknown, "its connection was lost");

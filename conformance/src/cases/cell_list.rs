@@ -69,7 +69,6 @@ cases! {
             ("stays".to_owned(), CellLife::Stays),
         ]);
         if context.testbed.capabilities().idle_cells {
-            // Time for two listings of a busy server.
             let times = [("long", TimeToIdle::LONGEST), ("odd", Duration::from_millis(600_250))];
             for (key, time) in times {
                 write(&client, &cell(key), "here", CellLife::Stays).await;

@@ -22,13 +22,13 @@ cases! {
     async fn cell_unknown_write_is_reported_and_made_once(context) {
         // No renewal may name the node.
         let (one, two) = (context.quiet().await, context.client().await);
-        // A request that watches the node must not be the one without a reply. In a cluster both keys share a slot.
+        // A request that watches the node must not be the one without a reply. In a cluster both keys share a
+        // slot.
         let holds = if one.coordinator.capabilities().held_writes { "holds" } else { "unknown" };
         let node = admitted(&one, &context.queue_of(Kind::Mutex, holds), Claim::Exclusive).await;
         // The first held write loads its script on Redis.
         let held = context.queue_of(Kind::Value, "unknown");
         written(soon("write", node.write_cell(&held, &put(Expected::Any, "first"))).await);
-        // The server may refuse a guess. Then nothing is made.
         let guesses = one.coordinator.backend().name() == "zookeeper" && one.coordinator.capabilities().idle_cells;
         for (key, is_held) in [("unheld", false), ("unknown", true)] {
             let cell = context.queue_of(Kind::Value, key);
@@ -54,7 +54,7 @@ cases! {
                 };
                 let newer = async {
                     soon("drop", lost.caught()).await.expect("dropped");
-                    // The dropped bytes may be an earlier reply, and the write may follow.
+                    // The dropped bytes may be an earlier reply.
                     let is_made = async || {
                         let made = read(&two, &cell).await;
                         made.as_ref().map(|cell| &cell.value) == asked.value.as_ref()

@@ -30,13 +30,14 @@ const KEYS: usize = 12;
 const CLIENTS: usize = 12;
 const TASKS: usize = 4;
 const LIMIT: u32 = 3;
-/// The rarest fault that chaos must find (the node of a late join) was missed by one of 20 runs of ten paused minutes, and by none
-/// of 250 of thirty.
+/// The rarest fault that chaos must find (the node of a late join) was missed by one of 20 runs of ten paused
+/// minutes, and by none of 250 of thirty.
 const PAUSED: Duration = Duration::from_secs(1800);
 const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_secs(12);
 const AGAIN: Duration = Duration::from_millis(100);
-/// On a paused clock these checks are most of the work. A shorter overlap that ends with a loss may stay unseen.
+/// On a paused clock these checks are most of the work. A shorter overlap that ends with a loss may stay
+/// unseen.
 const LOOK: Duration = Duration::from_millis(5);
 const PAUSED_LOOK: Duration = Duration::from_millis(20);
 
@@ -111,7 +112,6 @@ pub(crate) async fn chaos(context: &Context, kind: SoakKind, lasts: Duration) {
     });
     let last = join_all(lives).await;
     let holds = chaos.judge();
-    // Earlier requests have arrived.
     sleep(chaos.ttl * 2).await;
     for client in [first].into_iter().chain(last) {
         let recovery = context.recovery(&client);

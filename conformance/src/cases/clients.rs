@@ -17,9 +17,7 @@ use crate::errors::{fails, says};
 use crate::testbed::{Client, Fault};
 use crate::waits::{soon, until, until_within, within};
 
-/// Between two tries, and for the stay of a client.
 pub(super) const PAUSE: Duration = Duration::from_millis(5);
-/// For forty clients.
 pub(super) const MANY_COME: Duration = Duration::from_secs(60);
 
 pub(super) async fn listed(by: &Client) -> Vec<ClientRecord> {
@@ -259,7 +257,6 @@ cases! {
         let first = build(context, LAYOUT, "first").await.expect("the first");
         let newer = operator_build(context, LAYOUT + 1).await;
         let is_raised = AtomicBool::new(false);
-        // The announcement of a raise may be taken back. During it, older clients are refused.
         let is_older = |client: Client| async move { says_older(&stamp(context, &client).await.0) };
         let comes = |label| come_and_go(context, label, &is_raised, is_older);
         let raises = async {

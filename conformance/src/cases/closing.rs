@@ -17,10 +17,9 @@ use crate::testbed::Client;
 use crate::waits::within;
 
 const MANY: usize = 2 * IN_ONE_STEP;
-/// Makes the close longer than a second, so that a pause of the machine does not hide it. The close has time for round trips of 128
-/// ms; the rest is for a busy machine.
+/// Makes the close longer than a second, which a pause of the machine does not hide. The close has time for
+/// round trips of 128 ms; the rest is for a busy machine.
 const ROUND_TRIP: Duration = Duration::from_millis(70);
-/// Locks that one turn checks.
 const LOOKS: usize = 16;
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -90,7 +89,7 @@ fn answered(context: &Context) -> Duration {
     if context.testbed.is_paused() { NOISE } else { 2 * NOISE }
 }
 
-/// Counts how many of [`LOOKS`] locks are free.
+/// Counts the free locks among [`LOOKS`].
 async fn look(other: &Client, from: usize, answered: Duration) -> usize {
     let tries = (from..from + LOOKS).map(|number| async move {
         let mine =

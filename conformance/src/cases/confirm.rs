@@ -7,7 +7,6 @@ use crate::bounds::{LONG_TTL, NOISE};
 use crate::case::cases;
 use crate::waits::{soon, until, within};
 
-/// More than any server has.
 const NEVER: u32 = 1_000;
 
 cases! {

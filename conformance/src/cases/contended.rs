@@ -24,8 +24,8 @@ const TOLERANCE: f64 = 1.0;
 /// One busy core needs more than a minute for all waiters.
 const GATHERING: Duration = Duration::from_secs(240);
 
-/// Re-checks of a thousand waiters must be rarer than a slow run is long. A ZooKeeper with default settings grants no more than
-/// [`QUIET_TTL`].
+/// Longer than a slow run, so that re-checks of a thousand waiters are rare. A ZooKeeper with default
+/// settings grants at most [`QUIET_TTL`].
 fn rare(context: &Context) -> Duration {
     if context.config(QUIET_TTL).backend == "zookeeper" { QUIET_TTL } else { Duration::from_secs(3600) }
 }
@@ -83,7 +83,7 @@ cases! {
 #[derive(Clone, Copy)]
 struct Cost {
     requests: f64,
-    /// Requests with other reasons than grants.
+    /// Requests for other reasons than grants.
     upkeep: f64,
 }
 
@@ -175,13 +175,13 @@ async fn released_one_by_one(
     costs
 }
 
-/// After a TTL, each waiter may re-check once in a stretch, for its node and the one before.
+/// After a TTL, each waiter may re-check its node and the one before.
 fn rechecks(waiters: usize, since_they_came: Duration, ttl: Duration) -> f64 {
     if since_they_came < ttl { 0.0 } else { (2 * waiters) as f64 }
 }
 
-/// No event reports that a waiter watches its predecessor. So it waits until no request comes for an eighth of the joining time,
-/// which is longer on a slow machine.
+/// No event reports that a waiter watches its predecessor, so this waits until no request comes for an eighth
+/// of the joining time.
 async fn settled(context: &Context, joined_in: Duration) {
     let quiet = (joined_in / 8).max(Duration::from_millis(200));
     let servers = context.fixture.config().hosts.len().max(1) as u64;

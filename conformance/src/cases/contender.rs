@@ -1,5 +1,3 @@
-//! A task that contends by each recipe, drops most acquisitions, and knows all holders.
-
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -18,8 +16,8 @@ use crate::waits::{after_polls, soon, within};
 /// Two, because a join waits for the client's own departures from its queue.
 const KEYS: [&str; 2] = ["a", "b"];
 const PERMITS: u32 = 3;
-/// A renewal at [`QUIET_TTL`](crate::bounds::QUIET_TTL) comes after a third of it, and may be a re-check that hides a forgotten
-/// waiter.
+/// Before a renewal at [`QUIET_TTL`](crate::bounds::QUIET_TTL), which may be a re-check that hides a
+/// forgotten waiter.
 pub(super) const BOUND: Duration = Duration::from_secs(12);
 const GOOD: &str = "a good key";
 
@@ -37,7 +35,6 @@ pub(super) fn all_locks(client: &Client) -> Vec<Lock> {
     KEYS.into_iter().flat_map(of_key).collect()
 }
 
-/// Several tasks of an owner may hold it.
 fn owned(key: &str) -> String {
     format!("owned-{key}")
 }
@@ -95,7 +92,6 @@ impl Inside {
     }
 
     fn now(&self) -> MutexGuard<'_, Vec<Occupant>> {
-        // The task that panics reports it.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -139,7 +135,6 @@ impl Contender {
             Some(Ok(None)) => return,
             Some(Err(error)) => {
                 let deadlock = occupant.owner.is_some() && matches!(occupant.recipe, Acquisition::Write);
-                // A short deadline may pass before the first answer.
                 let expected = [ErrorKind::Timeout, ErrorKind::Unavailable, ErrorKind::Deadlock];
                 assert!(
                     expected[..2 + usize::from(deadlock)].contains(&error.kind()),

@@ -54,7 +54,6 @@ async fn add_all(clients: &[Client], adds: usize, lost: usize) {
 
 /// The reply may also be lost with its connection.
 fn is_lost(armed: &mut dyn Armed) -> bool {
-    // The task's budget must not matter.
     tokio::task::unconstrained(armed.caught()).now_or_never().is_some()
 }
 
@@ -68,7 +67,6 @@ async fn add_by_processes(context: &Context, adds: u64, lost: u64) {
         let (mut config, link) = way.expect("a fixture with processes must return a process link");
         // Each add gets an answer from a slow server.
         (config.ttl, config.request_timeout) = (QUIET_TTL, CONNECT);
-        // The process may end before its report is read.
         let mut armed = link.drop_reply(BY_PROCESSES);
         let mut process =
             Child::start(&config, &Counting::Adds { key: BY_PROCESSES.to_owned(), times: adds });

@@ -50,7 +50,6 @@ async fn changes_counts(client: &Client, cell: &Address) -> bool {
 }
 
 async fn fixture(context: &Context) -> Option<(Client, Address)> {
-    // Renewals count as requests.
     let client = context.quiet().await;
     let cell = client.coordinator.counter(KEY).expect("a good key").address().clone();
     changes_counts(&client, &cell).await.then_some((client, cell))

@@ -44,7 +44,6 @@ pub(super) fn text(data: &[u8]) -> String {
 const ROUNDS: u64 = 20;
 
 async fn cost<F: Future<Output = ()>>(context: &Context, round: impl Fn() -> F) -> u64 {
-    // The first round creates permanent data of the key.
     round().await;
     let before = context.requests().await;
     for _ in 0..ROUNDS {
@@ -72,7 +71,6 @@ cases! {
         let leader = campaign(&election, "it").await;
         let proclaim = || async { soon("proclaim", leader.proclaim(b"again")).await.expect("leads") };
         let proclaimed = cost(context, proclaim).await;
-        // ZooKeeper also counts packets without a wait: a join's listing, and the new watch of changed data.
         let few = ROUNDS / 5 + upkeep(1, began.elapsed());
         let beside = if client.coordinator.backend().name() == "zookeeper" { ROUNDS } else { 0 };
         let costs = format!("{held} of a mutex, {led} of an election, {joined} of a group");

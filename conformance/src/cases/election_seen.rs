@@ -29,7 +29,7 @@ async fn next(observer: &mut Watch<Option<Leader>>) -> Option<String> {
 async fn terms_until(observer: &mut Watch<Option<Leader>>, data: &str) -> Vec<Token> {
     let mut terms = Vec::new();
     loop {
-        // After a reconnect, etcd's observer reads twice, and each may take a request timeout.
+        // On etcd the observer reads twice after a reconnect, and each read may take a request timeout.
         let leading = within(CLEAN_UP + 2 * ANSWER, "news", observer.changed()).await.expect("observed");
         terms.extend(leading.as_ref().map(|leading| leading.term));
         if leading.is_some_and(|leading| text(&leading.data) == data) {

@@ -1,8 +1,8 @@
 use crate::adapter::Adapter;
 use crate::case::Case;
 
-/// The cases that `./test` plays on each topology. Topologies differ in how a client finds its servers, in its rights, and after it
-/// loses them, so these contain each kind of request and event.
+/// The cases that `./test` plays on each topology: each kind of request and event. Topologies differ in how a
+/// client finds its servers, in its rights, and after it loses them.
 pub const ON_EVERY_TOPOLOGY: &[&str] = &[
     "mutex_excludes",
     "mutex_is_fair",
@@ -22,7 +22,7 @@ pub const ON_EVERY_TOPOLOGY: &[&str] = &[
 ];
 
 impl Case {
-    /// Returns whether `./test` plays it on every topology.
+    /// Whether `./test` plays it on every topology.
     pub fn is_on_every_topology(&self) -> bool {
         self.adapter == Adapter::Mutex && ON_EVERY_TOPOLOGY.contains(&self.name)
     }

@@ -24,7 +24,6 @@ async fn fleet(context: &Context) -> Vec<Client> {
     clients
 }
 
-/// Calls each handle of the fleet at once, and returns the sorted answers.
 async fn all<T: Ord>(
     clients: &[Client],
     call: impl Fn(Coordinator) -> BoxFuture<'static, Result<T>>,
@@ -37,7 +36,7 @@ async fn all<T: Ord>(
     answers
 }
 
-/// Polls a call one to three times and keeps it, and makes another call, which must end.
+/// Keeps a call after one to three polls, and makes another call, which must end.
 async fn beside_a_kept_call<T, F: Future<Output = Result<T>>>(
     client: &Client,
     what: &str,

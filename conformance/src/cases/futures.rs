@@ -20,7 +20,7 @@ use crate::adapter::Adapter;
 use crate::exclusive::Guard;
 use crate::testbed::Client;
 
-/// Returns the names in the table.
+/// The names in the table.
 pub fn names() -> impl Iterator<Item = &'static str> {
     table().map(|future| future.name)
 }
@@ -46,7 +46,7 @@ const VERBS: &[&[PublicFuture]] = &[
     verb!("Election" Mutex election campaign try_campaign(b"it")),
 ];
 
-/// They wait while another client holds.
+/// These wait while another client holds.
 const WAITING: &[PublicFuture] = futures! { true; |site, it|
     "MultiLock::try_acquire" Multi: site.multi_of_two() => it.try_acquire();
     "QuorumLock::acquire" Quorum: site.quorum_of(2).await => it.acquire();
@@ -131,7 +131,6 @@ const OTHERS: &[PublicFuture] = futures! { false; |site, it|
     "Coordinator::close_now" Mutex: busy(site).await => it.coordinator.close_now();
 };
 
-/// Several calls, or calls without an answer.
 const LONGER: &[PublicFuture] = &[
     future!("Watch::changed", Mutex, false, |site| changes(site.election().watch().await)),
     future!("Watch::changed", Mutex, false, |site| changes(site.group().watch().await)),
@@ -217,7 +216,6 @@ async fn is_silent<T>(future: impl Future<Output = T>) -> std::result::Result<()
 /// The namespace may stay retired.
 async fn operator_elsewhere(site: &Site<'_>) -> Operator {
     let mut config = site.context.fixture.config();
-    // The testbed expects a stamp there.
     config.namespace.push_str("-2");
     operator_of(&site.context.client_with(&config.as_operator()).await)
 }

@@ -75,8 +75,8 @@ fn all_held(held: &[Guard], round: usize) {
     assert!(lost.is_empty(), "round {round}: {} holds were lost, one of them: {}", lost.len(), lost[0]);
 }
 
-/// Never silent for a third of a TTL, and all renewals come before the next cut. ZooKeeper's client pauses before a dial, and may
-/// be disconnected for twice the time of a cut.
+/// Never silent for a third of a TTL, and all renewals come before the next cut. ZooKeeper's client pauses
+/// before a dial, and may be disconnected for twice the time of a cut.
 async fn cut_at_random(client: &Client, mut chance: StdRng) -> std::convert::Infallible {
     let ttl = client.ttl();
     loop {

@@ -165,7 +165,6 @@ cases! {
         if !has_idle_cells(context, &other).await {
             return;
         }
-        // None may expire before its read.
         let time = 2 * IDLE;
         let lives = [idle_for(time), CellLife::Stays, CellLife::Lease];
         let mut cells = Vec::new();

@@ -35,10 +35,8 @@ async fn kill_leaders(context: &Context, times: usize) {
     let Some(mut config) = processes(context, QUIET_TTL) else { return };
     // Without an answer, a candidate's process fails.
     config.request_timeout = CONNECT;
-    // Its re-check comes after the end of each lease.
     let observing = context.patient(QUIET_TTL).await;
     let ttl = context.client_with(&config).await.ttl();
-    // Before any re-check.
     let bound = CLEAN_UP;
     let of = |data: &str| {
         let mut config = config.clone();
@@ -87,7 +85,6 @@ async fn kill_leaders(context: &Context, times: usize) {
     );
 }
 
-/// The term must rise.
 async fn leads(
     process: &mut Child<HoldEvent>,
     observer: &mut Watch<Option<Leader>>,
@@ -104,7 +101,7 @@ async fn leads(
             }
         }
     };
-    // Before the re-check. On etcd the observer reads twice, and each may take a request timeout.
+    // On etcd the observer reads twice after a reconnect, and each read may take a request timeout.
     let told = CLEAN_UP + 2 * ANSWER;
     let Ok(seen) = timeout(told, seen).await else {
         let (latest, current) = (observer.latest(), observer.is_current());

@@ -13,7 +13,6 @@ cases! {
     /// a label of 4 KiB is listed whole for a holder and a waiter, and a longer one is refused by name at the connect
     async fn node_list_shows_the_longest_label_whole(context) {
         let mut config = context.config(LONG_TTL);
-        // Two bytes each, also in a server's encoding.
         let longest = "ü".repeat(2048);
         config.label = Some(longest.clone());
         let client = context.client_with(&config).await;
@@ -38,7 +37,6 @@ cases! {
         let queue = context.queue("a");
         let join = Join {
             limit: context.adapter.limit(),
-            // The backend does not check labels.
             label: format!("someone\u{1b}[2J\u{202e}{}", "x".repeat(100_000)).into(),
             ..join_of(&queue, context.adapter.claim())
         };

@@ -88,7 +88,6 @@ cases! {
         assert_eq!(within(NOISE, "the event", guard.lost()).await, Ended::Lost(LostReason::Closed));
         fails(soon("acquire", context.mutex(&client, "b").acquire()).await, ErrorKind::Closed, "it is being closed");
         drop(guard);
-        // By the close, not the lease's end.
         let next = within(client.ttl() / 2, "the next admission", behind.outcome()).await.expect("admitted");
         assert!(from.elapsed() >= margin, "released after {:?}", from.elapsed());
         soon("close", closing).await.expect("no panic").expect("closed");
@@ -124,7 +123,6 @@ cases! {
     /// a close removes the node of an acquisition whose answer is still pending
     async fn lease_close_removes_the_node_of_a_pending_acquire(context) {
         let [client, other] = context.clients().await;
-        // Half of it on the way back.
         client.link.delay(Duration::from_millis(600));
         let waiter = Waiter::of(context.mutex(&client, "a").acquire());
         until("the node is on the server", || async { listing(&context.mutex(&other, "a")).await.len() == 1 }).await;
@@ -141,7 +139,6 @@ cases! {
     /// a close without a connection releases everything when the server answers again within the request timeout
     async fn lease_close_outlasts_a_break(context) {
         let outage = Duration::from_millis(300);
-        // Reconnecting may take a second.
         let timeout = outage + NOISE * 2;
         let client = context.client_by(LONG_TTL, |config| config.request_timeout = timeout).await;
         let other = context.client().await;

@@ -12,7 +12,6 @@ use crate::case::cases;
 use crate::exclusive::{Guard, Lock};
 use crate::waits::{soon, until, within};
 
-/// Longer than a release and a few tries.
 const LEAST: Duration = NOISE.saturating_mul(4);
 const BRIEF: Duration = Duration::from_millis(1200);
 
@@ -26,7 +25,6 @@ cases! {
     /// admitted
     async fn mutex_at_least_keeps_others_out(context) {
         let (client, other) = (&context.quiet().await, &context.client().await);
-        // Together, on separate keys. The clock moves after both tries.
         let tried = &Barrier::new(2);
         let both = [(true, "released"), (false, "dropped")].map(|(released, key)| async move {
             context.take_others(key).await;
@@ -43,7 +41,6 @@ cases! {
                 false => drop(guard),
             }
             assert!(from.elapsed() < LEAST, "the release waited");
-            // This client gets an answer too.
             for lock in [&here, &there] {
                 assert!(try_acquire(lock).await.is_none(), "released too early");
             }
@@ -82,7 +79,6 @@ cases! {
     "MUTEX-AT-LEAST" adapted clock =>
     /// the close of a client leaves a kept hold to its expiry if the backend promises that, and otherwise releases it
     async fn mutex_at_least_outlives_a_close_as_promised(context) {
-        // It must not expire before the check.
         let ttl = if context.keeps_time() { 2 * SHORT_TTL } else { LONG_TTL };
         let client = context.client_with(&context.config(ttl)).await;
         let other = context.client().await;

@@ -13,7 +13,6 @@ use crate::errors::{fails, fails_for, says};
 use crate::testbed::Client;
 use crate::waits::{soon, until, within};
 
-/// Only an event comes this early.
 async fn outcome(waiter: Waiter<Permit>) -> Result<Permit> {
     within(CLEAN_UP, "the event", waiter.outcome()).await
 }

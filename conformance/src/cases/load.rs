@@ -10,7 +10,6 @@ use crate::exclusive::{Guard, Lock};
 use crate::testbed::{Client, Fault};
 use crate::waits::soon;
 
-/// Fifteen to thirty times the requests in progress.
 const MANY: usize = 2000;
 const MEASURED: usize = 40;
 const AT_A_TIME: usize = 100;
@@ -60,7 +59,6 @@ cases! {
     }
 }
 
-/// It outlasts the acquisitions.
 async fn lives(context: &Context) -> Client {
     context.client_with(&context.config(2 * SHORT_TTL)).await
 }

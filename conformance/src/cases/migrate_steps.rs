@@ -22,7 +22,7 @@ use tokio::time::timeout;
 
 const WAY: Duration = Duration::from_millis(5);
 
-/// On Redis each step scans all keys of the server several times, also of other cases.
+/// On Redis each step scans all keys of the server several times.
 const ALL_STEPS_WITHIN: Duration = PATIENCE.saturating_mul(3);
 
 fn ignored(_: &MoveProgress<'_>) {}
@@ -305,7 +305,6 @@ cases! {
         for (side, queue) in [(1, &idle_new), (0, &idle_old)] {
             soon("set", backends[side].set_limit(queue, ExpectedLimit::Any, 7)).await.expect("set");
         }
-        // As the first join in *new*.
         let [born_old, born_new] = at(&sides, "born");
         soon("set", backends[1].set_limit(&born_new, ExpectedLimit::Any, 5)).await.expect("set");
         member.meanwhile(operator.abort(ignored)).await.expect("given up");

@@ -179,7 +179,7 @@ pub fn is_long() -> bool {
     std::env::var(LONG).is_ok_and(|value| value == "1")
 }
 
-/// Returns all plays in a fixed order, with the long tier if [`LONG`] is set.
+/// All plays in a fixed order, with the long tier if [`LONG`] is set.
 pub fn all() -> Vec<Case> {
     let mut cases = of_both_tiers();
     cases.retain(|case| is_long() || !case.long);

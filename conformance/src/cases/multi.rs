@@ -102,7 +102,6 @@ cases! {
     /// acquired members are released when another member fails, and when the future is dropped
     async fn multi_failure_or_drop_releases_the_acquired_members(context) {
         let [one, two] = context.clients().await;
-        // A conflict after the mutex was acquired.
         release(permits(&semaphore(&two, "limit", 2), 1).await).await;
         let other_limit = MultiMember::permits(&semaphore(&one, "limit", 3), 1);
         let conflict = MultiLock::new([MultiMember::from(reentrant(&one, "a")), other_limit]).expect("good members");

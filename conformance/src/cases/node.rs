@@ -169,7 +169,7 @@ cases! {
         if !counts(context).await {
             return;
         }
-        // The first pair creates permanent data of the key.
+        // The first round creates permanent data of the key.
         acquire_and_release(&mutex).await;
         let (before, began) = (context.requests().await, Instant::now());
         let pairs = 50;
@@ -177,7 +177,6 @@ cases! {
             acquire_and_release(&mutex).await;
         }
         let used = context.requests().await - before;
-        // It counts the packets of a pipelined trip (create, list, watch).
         let most = match client.coordinator.backend().name() {
             "zookeeper" => 4 * pairs,
             _ => 2 * pairs,
@@ -188,8 +187,8 @@ cases! {
     }
 }
 
-/// At [`QUIET_TTL`], a lease needs three requests (a renewal of up to a hundred nodes, a ping, a proof of contact) in a sixth of
-/// it, the shortest period of all backends.
+/// At [`QUIET_TTL`], a lease needs three requests (a renewal of up to a hundred nodes, a ping, a proof of
+/// contact) in a sixth of it, the shortest period of all backends.
 pub(super) fn upkeep(clients: usize, time: Duration) -> u64 {
     let rounds = (time.as_secs_f64() / (QUIET_TTL / 6).as_secs_f64()).ceil();
     3 * clients as u64 * rounds as u64

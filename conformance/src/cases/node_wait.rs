@@ -48,8 +48,8 @@ cases! {
             drop(queue);
             last.release().await.expect("released");
         }
-        // A herd of 25 would cost a hundred more at each departure; renewals and pings a handful. A waiter for permits may look
-        // twice: on ZooKeeper, seven more.
+        // A herd of 25 would cost a hundred more at each departure; renewals and pings a handful, and the
+        // second look of a waiter for permits on ZooKeeper seven.
         let [few, many] = costs[..] else { unreachable!("two queues") };
         let most = few + 10 * departures as u64;
         assert!(many <= most, "{departures} departures cost {few} requests with 5 waiters and {many} with 30");

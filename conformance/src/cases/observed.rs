@@ -31,7 +31,7 @@ pub(super) fn data(entries: &[QueueEntry]) -> Vec<&[u8]> {
     entries.iter().map(|entry| &*entry.data).collect()
 }
 
-/// Three nodes with these claims may be in a queue.
+/// Claims of which three may be in a queue.
 pub(super) fn claims(kind: Kind) -> [Claim; 3] {
     match kind {
         Kind::Semaphore => [Claim::Permits(1); 3],
@@ -96,7 +96,6 @@ cases! {
         let (one, two) = (context.quiet().await, context.client().await);
         let queue = context.queue_of(Kind::Election, "late");
         let node = join(&one, &queue, Claim::Exclusive, b"first").await;
-        // Some servers must learn the request first.
         write(&node, b"in time").await.expect("it stands");
         assert!(context.can(Fault::Park));
         let mut late = one.link.park("late");
@@ -224,7 +223,6 @@ cases! {
         let others = listed(context, &client, (KeysWith::Nodes, Kind::RwLock), "", 10).await;
         assert_eq!(others.into_keys().collect::<Vec<_>>(), ["a/other kind"]);
         assert_eq!(listed(context, &client, (KeysWith::Nodes, Kind::Group), "", 10).await, BTreeMap::new());
-        // So that none is admitted.
         for node in nodes.into_iter().rev().chain([other, elsewhere]) {
             leave(node).await;
         }

@@ -14,7 +14,6 @@ use crate::context::Context;
 use crate::testbed::{Client, Fault};
 use crate::waits::{soon, until_within, within};
 
-/// A renewal may be late.
 const MORTAL: Duration = SHORT_TTL.saturating_mul(2);
 
 /// Long if the case ends the lease.

@@ -190,7 +190,6 @@ cases! {
         one.clients[0].link.cut();
         until("the member is lost", || async { width(&guard) == 2 }).await;
         assert!(guard.is_held());
-        // A busy machine may suspend it.
         until("it is live", || async { guard.state() == HoldState::Held }).await;
         let (lost, from) = (guard.lost(), Instant::now());
         one.clients[1].link.cut();
@@ -200,7 +199,6 @@ cases! {
         assert_eq!(within(bound, "the loss", lost).await, Ended::Lost(LostReason::Expired));
         assert!(from.elapsed() <= bound && guard.remaining().is_zero(), "{:?}", from.elapsed());
         one.clients.iter().for_each(|client| client.link.heal());
-        // Leases release the members without a server.
         let bound = context.recovery(&one.clients[0]) + NOISE;
         release(within(bound, "the next", two.lock().acquire()).await.expect("acquired")).await;
         drop(guard);

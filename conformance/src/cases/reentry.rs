@@ -139,7 +139,6 @@ cases! {
     async fn reentry_race_unpolled_acquire_blocks_no_other_task(context) {
         let [client, other] = context.clients().await;
         let (lock, owner) = (reentrant(&client, "a"), Owner::new("one"));
-        // No request is answered within a poll.
         client.link.delay(Duration::from_millis(20));
         for (held, polled) in [(false, true), (false, false), (true, true), (true, false)] {
             let elsewhere = if held { Some(acquire(&mutex(&other, "a")).await) } else { None };

@@ -67,7 +67,6 @@ cases! {
     /// many readers and writers on several clients: a writer is always alone
     async fn rwlock_writers_are_alone(context) {
         let clients: [_; 2] = context.clients().await;
-        // The readers; -1 with a writer.
         let inside = Arc::new(AtomicI32::new(0));
         contend(9, |task, held| {
             let (lock, inside) = (rwlock(&clients[task % 2], "a"), Arc::clone(&inside));

@@ -33,7 +33,6 @@ cases! {
             assert!(matches!(late.kind(), ErrorKind::Timeout | ErrorKind::Unavailable), "{late}");
             let late = if late.kind() == ErrorKind::Timeout { "timeout" } else { "unavailable" };
             let waiter = queue_up(&mutex, 2).await;
-            // The second node may be of the timed-out acquisition.
             until("it waits", async || of_a_mutex(&recorder, "latchwork_waiters", &[]) == 1.0).await;
             let one = |metric, value| assert_eq!(of_a_mutex(&recorder, metric, &[]), value, "{metric}: {recorder:?}");
             one("latchwork_holders", 1.0);
@@ -107,7 +106,6 @@ cases! {
         let expired = || of_a_mutex(&recorder, "latchwork_losses_total", &[("reason", "expired")]);
         within(client.ttl() + context.late(), "the loss shows", shows(|| expired() == 1.0)).await;
         assert!(is("latchwork_holders", 0.0), "{recorder:?}");
-        // Memory has no connection.
         let connected = !context.testbed.is_paused();
         if connected {
             let broken = recorder.sum("latchwork_clients_disconnected", &[("backend", backend)]);
@@ -137,7 +135,6 @@ cases! {
             return context.leave_out("the fixture cannot cut links");
         }
         let log = Log::everywhere();
-        // A connection without an answer may end before.
         let client = context.client_by(LONG_TTL, |config| config.request_timeout = LONG_TTL / 2).await;
         let backend = client.coordinator.backend().name();
         // A renewal is late, unless a client dials another server before.
@@ -210,9 +207,8 @@ cases! {
         }
         let served = (context.requests().await - before) as f64;
         let sent = sent() - counted;
-        // It counts the packets of a pipelined request.
+        // ZooKeeper counts the packets of a pipelined trip.
         let packets = if client.coordinator.backend().name() == "zookeeper" { 2.0 } else { 1.0 };
-        // A renewal may come between the counts.
         assert!(
             (served / packets - 2.0..=served + 2.0).contains(&sent) && sent >= 2.0 * pairs,
             "{sent} requests were counted, but the server received {served}: {recorder:?}"
@@ -241,7 +237,6 @@ cases! {
         tokio::time::sleep(clients[0].ttl() * 2 / 5).await;
         held.release().await.expect("held until now");
         let lines = log.lines();
-        // Advice about the test's server.
         let allowed = ["latchwork.connected", "latchwork.server.advice"];
         let loud: Vec<_> =
             lines.iter().filter(|line| line.level <= Level::INFO && !allowed.contains(&line.name)).collect();
@@ -269,7 +264,6 @@ fn of_a_mutex(recorder: &Recorder, metric: &str, labels: &[(&str, &str)]) -> f64
     recorder.sum(metric, &[labels, &[("recipe", "mutex")]].concat())
 }
 
-/// A metric has no event.
 async fn shows(is: impl Fn() -> bool) {
     while !is() {
         tokio::time::sleep(Duration::from_millis(10)).await;

@@ -77,7 +77,6 @@ cases! {
         let [one, other] = context.clients().await;
         let held = permits(&semaphore(&one, "a", 2), 1).await;
         is_conflict(&semaphore(&other, "a", 3), 1, "another limit").await;
-        // Only the server can refuse this weight.
         let queue = context.queue_of(Kind::Semaphore, "a");
         for limit in [Limit::Exactly(2), Limit::Stored] {
             for patience in [Patience::Wait, Patience::Try] {

@@ -63,7 +63,6 @@ async fn of(context: &Context, kind: SoakKind) -> Soak {
     Soak { contested, tasks: TASKS, seconds: SECONDS, kind, pairs_of: None, outlasts: false }
 }
 
-/// Empty without processes.
 async fn soak(context: &Context, soak: Soak, processes: usize) -> Vec<HoldRecord> {
     let Some(config) = process::processes(context, LONG_TTL) else { return Vec::new() };
     let children: Vec<_> = (0..processes).map(|_| Child::start(&config, &soak)).collect();

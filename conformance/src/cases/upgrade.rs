@@ -1,4 +1,5 @@
-//! LAYOUT-RAISE over processes. Only `./test --long` has two builds; otherwise this one acts as the newer one.
+//! LAYOUT-RAISE over processes. Only `./test --long` has two builds; otherwise this one acts as the newer
+//! one.
 
 use latchwork_core::backend::LAYOUT;
 use latchwork_core::{Config, ErrorKind};
@@ -30,7 +31,6 @@ cases! {
         all_go_on(&mut fleet).await;
         let operator = context.client_with(&config.clone().as_of_layout(NEWER).as_operator()).await;
         let mut records = Vec::new();
-        // Forward, back, and forward again.
         for (newer, older) in [(NEWER, LAYOUT), (LAYOUT, NEWER), (NEWER, LAYOUT), (NEWER, LAYOUT)] {
             fleet.push(begin(newer).await);
             all_go_on(&mut fleet).await;
@@ -57,7 +57,6 @@ async fn refused(operator: &Client) {
     fails(raise(operator).await, ErrorKind::Conflict, "an older process");
 }
 
-/// Their holds begin after this call.
 async fn all_go_on(fleet: &mut [Member]) {
     for member in fleet {
         let called = monotonic();

@@ -75,7 +75,6 @@ cases! {
                 ask(&one, &cell, &put(Expected::Version(Version::new(1 << 50, 5)), "no")).await.expect("answered");
                 ask(&one, &cell, &deletion(Expected::Absent)).await.expect("answered");
             }
-            // It may answer once without a change.
             assert!(is_quiet(&two, &mut *watch).await || is_quiet(&two, &mut *watch).await, "before {write:?}");
             assert_eq!(cell_actions::read(&two, &cell).await, there);
             match is_held {
@@ -133,7 +132,6 @@ cases! {
             let writes = async {
                 for number in 0..=40 {
                     cell_actions::write(&one, &cell, put(Expected::Any, number.to_string())).await;
-                    // A write on memory takes no time.
                     tokio::task::yield_now().await;
                 }
             };
@@ -192,7 +190,6 @@ cases! {
             delete(&mine).await;
             assert_eq!(next(&mut watch).await, None);
         }
-        // So that each is reported.
         for number in 0..5 {
             write(&mine, &number.to_string()).await;
             assert_eq!(next(&mut watch).await, Some(number.to_string()));
@@ -239,7 +236,6 @@ cases! {
         let compacted = context.fixture.compact().await;
         assert_eq!(compacted.is_ok(), context.can(Fault::Compact), "Fixture::can must match the fixture: {compacted:?}");
         if compacted.is_err() {
-            // Played only as a cut.
             context.leave_out("the server has no history to compact");
         }
         two.link.heal();

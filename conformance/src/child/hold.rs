@@ -74,7 +74,6 @@ impl Role for Hold {
         Self::say(&HoldEvent::Held { token: guard.token(), waited_ms });
         obey(&guard, self.reports_loss).await;
         match guard.release().await {
-            // A loss is not a failure.
             Err(error) if error.lost_reason().is_none() => return Err(error),
             _ => {}
         }

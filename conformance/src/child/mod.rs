@@ -1,5 +1,6 @@
-//! Child processes: this program again, in a [`Role`] from its environment. Standard output has [events](Role::Event), standard
-//! input [`Order`]s, as lines of JSON. So a third party's suite needs no other binary.
+//! Child processes: this program again, in a [`Role`] from its environment, so that a third party's suite
+//! needs no other binary. Standard output has [events](Role::Event), standard input [`Order`]s, as lines of
+//! JSON.
 
 mod contested;
 mod counting;

@@ -99,7 +99,8 @@ impl<E: Send + 'static> Child<E> {
 
     /// Returns the next event.
     pub async fn next(&mut self) -> E {
-        // The child may first wait for a lost reply: for a request timeout of up to `CONNECT`, and again after others have written.
+        // A child may wait for a lost reply, for a request timeout of up to `CONNECT`, and again after others
+        // have written.
         self.next_within(PATIENCE + 2 * CONNECT).await
     }
 

@@ -17,7 +17,6 @@ const VARIABLE: &str = "LATCHWORK_CONTENDER";
 /// The suite's program of a build with the next layout. Otherwise this program acts as that build.
 const NEWER_BUILD: &str = "LATCHWORK_NEWER_BUILD";
 
-/// Runs the test `contender` alone, with its output.
 const TEST: [&str; 5] = ["contender", "--exact", "--nocapture", "--quiet", "--test-threads=2"];
 
 #[derive(Serialize, Deserialize)]

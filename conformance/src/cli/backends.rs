@@ -68,7 +68,7 @@ pub(crate) fn open(
     Ok(Box::new(testbed_on(server)?))
 }
 
-/// For the cases that must be alone. `None` if this machine has no program of the server.
+/// `None`: this machine has no program of the server.
 pub(crate) fn open_alone(runtime: &Runtime, backend: &str) -> Outcome<Option<Box<dyn Testbed>>> {
     let Ok(kind) = backend.parse::<Kind>() else { return Ok(None) };
     match runtime.block_on(Server::start(kind, Options::new().own())) {
@@ -91,11 +91,11 @@ fn testbed_on(server: Server) -> Outcome<ServerTestbed> {
     }
 }
 
-/// A busy machine may delay a server of a Redis Cluster: no replica may take over during the suite.
+/// A busy machine may delay a server: no replica may take over during the suite.
 #[cfg(feature = "redis")]
 const NODE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
 
-/// `rights` is the guide's page with the commands that create a user with the least rights.
+/// `rights`: the guide's page with the commands that create a user with the least rights.
 async fn topology(name: &str, rights: Option<&Path>) -> Outcome<ServerTestbed> {
     #[cfg(any(feature = "redis", feature = "etcd"))]
     let page = || -> Outcome<String> {

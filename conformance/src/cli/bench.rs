@@ -214,8 +214,8 @@ async fn on(server: Server, pid: Option<u32>) -> Outcome<Target> {
     Ok(target.map_err(|error| format!("{kind}: {error}"))?)
 }
 
-/// The other side of MOVE is a second server of the kind, or another namespace of a given server. Locks on Redis move to ZooKeeper
-/// too if both are measured.
+/// The other side of MOVE is a second server of the kind, or another namespace of a given server. Locks on
+/// Redis move to ZooKeeper too if both are measured.
 async fn with_other_sides(targets: Vec<Target>) -> Outcome<Vec<Target>> {
     let at = |target: &Target| target.server().map(|(url, pid)| (url.to_owned(), pid));
     let zookeeper = targets.iter().find(|target| target.name() == "zookeeper").and_then(at);

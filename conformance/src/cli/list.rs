@@ -26,7 +26,6 @@ fn columns(rows: impl Iterator<Item = [String; 3]>) -> ExitCode {
     let (first, second) = (width(0), width(1));
     let mut out = std::io::stdout().lock();
     for [clause, name, more] in &rows {
-        // A pipe may close early, as with `head`.
         if writeln!(out, "{clause:first$}  {name:second$}  {more}").is_err() {
             break;
         }

@@ -19,7 +19,6 @@ use latchwork_conformance::summary::Expected;
 use latchwork_core::Config;
 use latchwork_servers::{Clocks, Kind, Options, serve};
 
-/// Its error is one sentence.
 pub(crate) type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 /// Checks that a backend keeps Latchwork's contracts.
@@ -150,7 +149,6 @@ impl HoldArgs {
         let hold = Hold { contested, leads_as: None, reports_loss: true };
         let runtime = runtime()?;
         let held = runtime.block_on(hold.work(&backends::connectors(), &config));
-        // A read of standard input cannot be cancelled.
         runtime.shutdown_background();
         held?;
         Ok(ExitCode::SUCCESS)

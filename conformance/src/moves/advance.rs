@@ -6,11 +6,10 @@ use latchwork_core::backend::decide::moving::MovePhase;
 use latchwork_core::{Error, ErrorKind, Move, MoveBlocker};
 use tokio::time::sleep;
 
-/// The pause between two tries.
 const AGAIN: Duration = Duration::from_millis(10);
 
-/// Takes a step forward. A move begins when each participant is connected to both sides: the registrations of killed processes end at
-/// different times on them, without an event for this client.
+/// Takes a step forward. A move begins when each participant is connected to both sides, because the
+/// registrations of killed processes end at different times.
 pub(super) async fn advance(operator: &Move) -> Result<MovePhase, Error> {
     loop {
         let refused = match operator.advance(|_| {}).await {

@@ -11,7 +11,7 @@ pub(super) const COUNTER: &str = "adds";
 /// The failure without adds.
 pub const NOTHING_ADDED: &str = "no process has added";
 
-/// A confirmed add of one, on the clock of grants.
+/// On the clock of grants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Added {
     pub(super) asked: u64,

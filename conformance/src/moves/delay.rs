@@ -13,7 +13,6 @@ use super::walk::Change;
 pub(super) struct Delay {
     steady: usize,
     median: Duration,
-    /// The longest in a phase on one side.
     one: Duration,
     /// On both sides: a request to each, and a read of the stage.
     both: Duration,

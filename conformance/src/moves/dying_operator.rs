@@ -10,7 +10,7 @@ use super::operates::Operates;
 use super::side::Sides;
 use crate::child::Child;
 
-/// It includes the start of the process.
+/// Includes the start of the process.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Requests between two kills.
 const FINISHERS_APART: usize = 3;

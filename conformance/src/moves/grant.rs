@@ -6,7 +6,6 @@ use crate::hold_record::HoldRecord;
 pub(crate) struct Grant {
     /// The call, on the clock of the hold.
     pub(super) asked: u64,
-    /// A new hold has no length.
     #[serde(flatten)]
     pub(super) held: HoldRecord,
 }

@@ -143,7 +143,6 @@ fn pairs() -> Vec<Pair> {
             holds(RWLOCK, &[(Shared, 1, 10, 150), (Shared, 2, 140, 150)]),
             holds(RWLOCK, &[(Shared, 1, 10, 150), (Exclusive, 2, 140, 150)]),
         ),
-        // A hold with only a start.
         pair(Rule::Alone, mutex([(1, 10, 140), (2, 140, 140)]), mutex([(1, 10, 150), (2, 140, 140)])),
         pair(Rule::Order, mutex([(1, 10, 20), (2, 140, 150)]), mutex([(2, 10, 20), (1, 140, 150)])),
         // A downgraded writer keeps its token.

@@ -1,6 +1,5 @@
 use crate::child::SoakKind;
 
-/// Each process contends for all.
 pub(super) const KEYS: [(&str, SoakKind); 9] = [
     ("mutex-0", SoakKind::Exclusive),
     ("mutex-1", SoakKind::Exclusive),
@@ -13,7 +12,6 @@ pub(super) const KEYS: [(&str, SoakKind); 9] = [
     ("rwlock", SoakKind::ReadWrite),
 ];
 
-/// The number of a process's own mutex.
 pub(super) const OWN: usize = KEYS.len();
 
 /// For uncontended acquisitions.

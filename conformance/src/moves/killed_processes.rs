@@ -16,9 +16,9 @@ use crate::failover::{TTL, noise, now};
 /// To *done*.
 const STEPS: usize = 4;
 
-/// Lets eight processes contend while their locks move. In each phase, `in_each_phase` are killed, half of them while the operator
-/// waits for dead ones. One is stopped until its leases have ended: in each phase if the move `turns` (there, back, there),
-/// otherwise in a random one.
+/// Lets eight processes contend while their locks move. In each phase, `in_each_phase` are killed, half of
+/// them while the operator waits for dead ones. One is stopped until its leases have ended: in each phase if
+/// the move `turns` (there, back, there), otherwise in a random one.
 ///
 /// # Errors
 /// [Broken rules](super).

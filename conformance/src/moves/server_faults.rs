@@ -24,7 +24,6 @@ pub enum Extent {
     All,
 }
 
-/// The least number of failures of each side.
 const AT_STEPS: usize = 2;
 
 /// Lets eight processes contend while their locks move, and servers fail in each phase. This process must have started the servers,

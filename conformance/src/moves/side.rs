@@ -71,7 +71,6 @@ impl Side {
         taken.await.map_err(|error| format!("the counter after a move: {error}"))
     }
 
-    /// A dead client's node blocks others until then.
     pub(super) fn recovery(&self) -> Duration {
         TTL + self.fixture.expiry_bound()
     }

@@ -43,7 +43,6 @@ pub async fn there_and_back(
     plants: Plants,
 ) -> Result<(), String> {
     let mut run = Run::begin(old, new, plants.processes, plants.operator).await?;
-    // The run must reach the new side.
     let (ends, mut back, mut was_there) = (Instant::now() + lasts, false, false);
     loop {
         let phase = run.walk.step(back).await.map_err(said)?;
@@ -53,12 +52,10 @@ pub async fn there_and_back(
             None if is_over => break,
             None => false,
             Some(MovePhase::Old) => is_over,
-            // *done* has no way back.
             Some(MovePhase::New | MovePhase::Done) => true,
             Some(_) if is_over => true,
             Some(_) => back ^ run.random.random_bool(0.2),
         };
-        // Steps start at random times.
         sleep(run.random.random_range(Duration::ZERO..=plants.pause)).await;
     }
     run.fleet.all_are_granted(TTL + noise()).await?;

@@ -33,8 +33,8 @@ const CHECKS: Duration = Duration::from_millis(2);
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Traffic {
     pub(super) process: u32,
-    /// Not with a planted fault: values that change during a copy delay a step for ever, and the verdict must find the fault in the
-    /// holds.
+    /// Not with a planted fault, which the verdict must find in the holds: values that change during a copy
+    /// delay a step for ever.
     pub(super) adds: bool,
 }
 
@@ -50,7 +50,6 @@ pub(crate) enum TrafficEvent {
     InDoubt {
         why: String,
     },
-    /// During a fault of servers.
     Failed {
         why: String,
     },

@@ -28,7 +28,7 @@ pub(super) struct Walk {
 }
 
 impl Walk {
-    /// Returns `None` if the move was given up.
+    /// `None`: the move was given up.
     pub(super) async fn step(&mut self, back: bool) -> Result<Option<MovePhase>, Error> {
         let begun = now();
         let (what, phase) = match back {

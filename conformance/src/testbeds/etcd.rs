@@ -56,7 +56,6 @@ pub async fn etcd_auth_testbed(server: Server, commands: &str) -> Result<ServerT
     let (user, password) = (user.to_owned(), password.to_owned());
     let grant = lines.iter().position(|line| line.ends_with(" latchwork/"));
     let grant = grant.ok_or_else(|| Error::invalid("commands", "no command grants `latchwork/`"))?;
-    // Exact addresses have no namespace.
     let places = [NAMESPACES, EXACT_NAMES, EXACT];
     let grants = places.map(|place| lines[grant].replace(" latchwork/", &format!(" {place}")));
     lines.splice(grant..=grant, grants);

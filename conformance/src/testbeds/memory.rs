@@ -140,7 +140,6 @@ impl Fixture for MemoryFixture {
         Ok(self.links.lock().unwrap_or_else(PoisonError::into_inner).iter().map(memory::Link::requests).sum())
     }
 
-    /// It takes no time on a paused clock.
     async fn end_lease(&self, label: &str, _granted: Duration) -> Result<Vec<Duration>> {
         let link = self.labelled.lock().unwrap_or_else(PoisonError::into_inner).get(label).cloned();
         let link = link.ok_or_else(|| Error::invalid("label", "no client has it"))?;

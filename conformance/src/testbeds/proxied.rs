@@ -134,7 +134,6 @@ impl ServerTestbed {
         Self { hosts, ..self }
     }
 
-    /// The operator logs in elsewhere.
     #[cfg(any(feature = "redis", feature = "etcd"))]
     pub(super) fn logged_in(mut self, user: &str, password: &str) -> Self {
         self.config.user = Some(user.to_owned());
@@ -184,11 +183,9 @@ impl Testbed for ServerTestbed {
 }
 
 struct ServerFixture {
-    /// With the case's namespace.
     testbed: ServerTestbed,
     admin: Box<dyn Admin>,
     last_name: AtomicU64,
-    // Dropped clients still send their last requests.
     proxies: Mutex<Vec<Arc<Proxy>>>,
     #[cfg(feature = "tls")]
     terminators: Mutex<Vec<Terminator>>,

@@ -100,7 +100,7 @@ impl FirstNaming {
 /// setWatches2, addWatch.
 const READS: [u32; 12] = [3, 4, 8, 9, 12, 17, 18, 22, 103, 104, 105, 106];
 
-/// Returns code and body; `None` for other data.
+/// Code and body; `None` for other data.
 fn zookeeper_requests(mut chunk: &[u8]) -> Option<Vec<(u32, &[u8])>> {
     let mut requests = Vec::new();
     while !chunk.is_empty() {

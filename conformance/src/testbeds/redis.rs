@@ -198,7 +198,6 @@ return left
 #[derive(Debug)]
 struct RedisAdmin {
     servers: Vec<MultiplexedConnection>,
-    // They count as requests of clients.
     counted: &'static [&'static str],
 }
 
@@ -231,7 +230,6 @@ impl Admin for RedisAdmin {
             .retain(|key| ![":meta", ":left", ":limit", ":foreign"].iter().any(|part| key.ends_with(part)));
         let stamps: Vec<_> = stamps(namespace)?.iter().map(|stamp| prefix(stamp) + "cell").collect();
         contents.retain(|key| !stamps.contains(key));
-        // A folded queue without a node expires.
         let mut folded = Vec::new();
         for key in contents.iter().filter(|key| key.ends_with(":one")) {
             let text: Option<Vec<u8>> = self.at(key).await?.get(key).await.map_err(unavailable)?;

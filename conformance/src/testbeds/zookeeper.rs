@@ -121,7 +121,7 @@ impl Admin for ZooKeeperAdmin {
 
     async fn remove(&self, queue: &Address, sequence: u64) -> Result<()> {
         let queue = path(queue);
-        // Another server may have created the node, and this one may not have it yet.
+        // Another server may have created the node.
         self.client.sync("/").await.map_err(unavailable)?;
         for name in self.children(&queue).await? {
             let node = format!("{queue}/{name}");
@@ -205,7 +205,6 @@ async fn session_left(addr: &str, session: i64) -> Result<Duration> {
     Err(Error::new(ErrorKind::Misconfigured, format!("no server lists when session {session:#x} expires")))
 }
 
-/// In milliseconds.
 const QUARTER: u128 = 15 * 60 * 1000;
 
 /// Since the last quarter of an hour, from a date such as `Sun Nov 29 03:04:05 UTC 2026`.

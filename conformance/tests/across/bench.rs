@@ -147,7 +147,7 @@ const BESIDE_RAW: [(&str, &str, [&str; 2]); 5] = [
     ("VALUE_write", "write", ["latchwork-value", "raw-same"]),
 ];
 
-/// The counts would include the requests of other clients, so the server is separate.
+/// The counts would include the requests of other clients.
 #[cfg(any(feature = "redis", feature = "zookeeper", feature = "etcd"))]
 async fn plays_on(kind: Kind, connector: Arc<dyn Connector>) {
     let server = Server::start(kind, Options::new().own()).await.unwrap_or_else(|error| panic!("{error}"));
@@ -194,7 +194,8 @@ async fn plays_on(kind: Kind, connector: Arc<dyn Connector>) {
     assert!(of("latchwork-mutex", "M4", "W=2").value > Some(0.0));
 }
 
-/// A participant sends each side the requests of a plain client. If it holds on both sides, it reads the stage once more.
+/// A participant sends each side the requests of a plain client. If it holds on both sides, it reads the
+/// stage once more.
 #[cfg(any(feature = "redis", feature = "zookeeper", feature = "etcd"))]
 async fn moves(kinds: [Kind; 2], connectors: Vec<Arc<dyn Connector>>) {
     let mut targets = Vec::new();
@@ -202,7 +203,6 @@ async fn moves(kinds: [Kind; 2], connectors: Vec<Arc<dyn Connector>>) {
         let server =
             Server::start(kind, Options::new().own()).await.unwrap_or_else(|error| panic!("{error}"));
         let mut config = Config::from_url(server.url()).unwrap();
-        // Renewals would be counted too, so the TTL is long. ZooKeeper does not grant such a TTL.
         if !kinds.contains(&Kind::Zookeeper) {
             config.ttl = Duration::from_secs(600);
         }
@@ -224,7 +224,7 @@ async fn moves(kinds: [Kind; 2], connectors: Vec<Arc<dyn Connector>>) {
     }
 }
 
-/// Tier 2: a renewal changes the counts of many acquisitions little.
+/// Tier 2.
 #[cfg(any(feature = "redis", feature = "zookeeper", feature = "etcd"))]
 mod larger {
     use super::*;
@@ -235,8 +235,8 @@ mod larger {
         moves([Kind::Redis; 2], vec![latchwork_redis::connector()]).await;
     }
 
-    /// On ZooKeeper a client trusts its view of a queue for a tenth of a second. After a slower acquisition it lists the queue
-    /// again, and the counts differ.
+    /// On ZooKeeper a client lists again after an acquisition slower than a tenth of a second, and the counts
+    /// differ.
     #[cfg(feature = "zookeeper")]
     fn is_quiet_enough() -> bool {
         if !is_long() {

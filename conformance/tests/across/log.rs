@@ -1,4 +1,5 @@
-//! A place in the sources without a listener at its first use stays silent, so tests with a listener run in separate processes.
+//! A place in the sources without a listener at its first use stays silent, so tests with a listener run in
+//! separate processes.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -106,7 +107,7 @@ async fn the_life_of_a_hold_is_logged_as_the_vocabulary_has_it() {
     );
     hold.release().await.expect("released");
     let short = mutex.acquire().max_hold(Duration::from_millis(500)).await.expect("free");
-    // The event comes at the loss, although no call uses the guard.
+    // At the loss, although no call uses the guard.
     let lost = log.nth("latchwork.hold.lost", 1).await;
     assert_eq!(
         (lost.field("key"), lost.field("token")),
@@ -173,7 +174,6 @@ async fn registered_metrics_match_the_table() {
         let labels: Vec<_> = found.labels.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!((metric.kind, metric.labels), (found.kind, labels.as_slice()), "{found:?}");
     }
-    // Memory has no connection, so these two metrics are missing.
     let counted: BTreeSet<_> = series.iter().map(|found| found.name.as_str()).collect();
     let without: Vec<_> =
         METRICS.iter().map(|metric| metric.name).filter(|name| !counted.contains(name)).collect();

@@ -1,8 +1,8 @@
-//! Host names are resolved at each dial: a client whose server has moved to another address reconnects there, and keeps its
-//! holds.
+//! Host names are resolved at each dial: a client whose server has moved to another address reconnects there,
+//! and keeps its holds.
 //!
-//! Each test runs in a separate process and mount namespace, with its own `/etc/hosts`. Without a namespace (`unshare -rm`), it
-//! checks nothing, and reports that.
+//! Each test runs in a separate process and mount namespace, with its own `/etc/hosts`. Without a namespace
+//! (`unshare -rm`), it only reports that.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -27,7 +27,6 @@ const HOSTS: &str = "LATCHWORK_TEST_HOSTS";
 const FIRST: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 const THEN: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
 
-/// A client reconnects much faster, except on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(40);
 
 /// Returns `true` in the namespace.
@@ -40,7 +39,7 @@ fn is_in_namespace(test: &str, host: &str) -> bool {
     let known = fs::read_to_string("/etc/hosts").unwrap_or_default();
     fs::write(&hosts, format!("{known}\n{FIRST} {host}\n")).expect("written");
     if !in_namespace(&hosts).arg("true").output().is_ok_and(|output| output.status.success()) {
-        // The test harness shows the output of a failed test only.
+        // The test harness shows the output of failed tests only.
         let mut out = std::io::stderr();
         let _ = writeln!(out, "NOT CHECKED: {test} (no mount namespace: unshare -rm)");
         return false;
@@ -87,7 +86,6 @@ impl Door {
         let (came, to): (Arc<AtomicUsize>, _) = (Arc::default(), to.to_owned());
         let count = Arc::clone(&came);
         let task = tokio::spawn(async move {
-            // The connections end with this task.
             let mut open = JoinSet::new();
             loop {
                 let (mut client, _) = listener.accept().await.expect("a listener");
@@ -117,7 +115,6 @@ async fn listeners() -> ([TcpListener; 2], u16) {
     loop {
         let first = TcpListener::bind((FIRST, 0)).await.expect("loopback has all these addresses");
         let port = first.local_addr().expect("bound").port();
-        // Another program may use this port at the second address.
         if let Ok(then) = TcpListener::bind(SocketAddr::from((THEN, port))).await {
             return ([first, then], port);
         }
@@ -160,7 +157,6 @@ async fn a_server_that_moves_is_found(kind: Kind, tls: bool) {
     assert!(first.came() > 0 && then.came() == 0);
     first.shut().await;
     let other = client.mutex("other").expect("a key");
-    // The control: without the change of the name, the other address is not found.
     let nobody = other.acquire().within(Duration::from_millis(700)).await;
     assert!(nobody.is_err() && then.came() == 0, "no server listens at the first address: {nobody:?}");
     move_away(&name);

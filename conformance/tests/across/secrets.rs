@@ -55,7 +55,6 @@ fn jaas(folder: &Path) -> [String; 2] {
     [format!("-Djava.security.auth.login.config={}", file.display()), provider.to_owned()]
 }
 
-/// Every text that a user or a log may see of a client.
 async fn texts(kind: Kind, server: &Server, options: &str) -> Vec<String> {
     let proxy = Proxy::start(server.addr()).await.expect("a port");
     let url = |login: &str| {
@@ -91,7 +90,6 @@ async fn texts(kind: Kind, server: &Server, options: &str) -> Vec<String> {
             Err(error) => seen.push(format!("{error} {error:?} {error:#?} {:?}", error.cause())),
         }
     }
-    // The panic of a caller that unwraps the error.
     let unwrapped = tokio::spawn(async move { connect(&connectors(), &wrong).await.expect("it is wrong") });
     if let Err(error) = unwrapped.await {
         let panic = error.into_panic();
@@ -195,7 +193,6 @@ async fn no_password_is_shown_to_anybody() {
         }
     }
     let log = log.text();
-    // The control: the log has lines of all sources.
     for heard in ["latchwork_redis", "zookeeper_client", "h2::"] {
         assert!(log.contains(heard), "the log has no line of {heard}");
     }

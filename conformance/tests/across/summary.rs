@@ -87,7 +87,6 @@ fn reports_of_several_runs_add_up_and_a_failure_in_one_stays() {
     }
 }
 
-/// A topology with an expected part is never shown as a run of the whole suite.
 #[test]
 fn a_part_shows_how_much_was_played_and_misses_nothing_of_it() {
     let cases = cases::all();

@@ -1,4 +1,4 @@
-//! The guide has a table of mistakes with TLS. This test makes each on every backend.
+//! Makes each TLS mistake of the guide's table on every backend.
 
 use std::collections::BTreeMap;
 
@@ -61,7 +61,7 @@ impl Secured {
     }
 }
 
-/// A JVM is slow at first, so a handshake can take longer than the default.
+/// A JVM is slow at first.
 const PATIENT: &str = "&connect_timeout=20s";
 
 /// `demanding` asks its clients for certificates.

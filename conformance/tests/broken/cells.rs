@@ -113,7 +113,7 @@ fn deleting_any(write: &CellWrite) -> CellWrite {
     if write.value.is_none() { over_any(write) } else { write.clone() }
 }
 
-/// Compares when a write is sent, and not when it arrives.
+/// Compares at the send of a write, not at its arrival.
 fn late_over_any(write: &CellWrite) -> CellWrite {
     if write.value.as_deref() == Some(b"late") { over_any(write) } else { write.clone() }
 }
@@ -167,7 +167,6 @@ impl Defect for ComparesByItself {
         honest.write_cell(cell, &over_any(write)).await
     }
 
-    /// Counts change by writes too.
     async fn change_count(&self, _: &dyn Backend, _: CountChange<'_>) -> Result<Option<Decided>> {
         Ok(None)
     }
@@ -270,7 +269,6 @@ impl Defect for TellsFailure {
         }
     }
 
-    /// Counts change by writes too.
     async fn change_count(&self, _: &dyn Backend, _: CountChange<'_>) -> Result<Option<Decided>> {
         Ok(None)
     }

@@ -28,7 +28,6 @@ pub(super) const CONTROLS: &[Control] = &[
     })
     .fails("cell_count_refused_is_not_made_late")
     .passes("cell_count_repeated_request_is_applied_once"),
-    // The server does not check how many others have written since.
     broken("a_missing_record_proves_always_that_nothing_was_made", || {
         Arc::new(Asks(|request| CountRequest { since: Some(u64::MAX), ..request }))
     })

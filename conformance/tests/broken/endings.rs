@@ -93,7 +93,8 @@ impl Defect for ClosesOnce {
     }
 }
 
-/// No node of a client is removed before its close ends. Then no client gets an answer until all nodes are removed.
+/// No node of a client is removed before its close ends. Then no client gets an answer until all nodes are
+/// removed.
 #[derive(Default)]
 pub(super) struct EndsInOneStall {
     nodes: AtomicU32,

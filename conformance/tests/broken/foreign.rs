@@ -1,7 +1,8 @@
-//! The memory store has no place for foreign entries, so they are kept next to it. An honest backend does not read them; the
-//! broken one lists them as nodes.
+//! The memory store has no place for foreign entries, so they are kept next to it. An honest backend does not
+//! read them; the broken one lists them as nodes.
 //!
-//! The store can also compact its history. It keeps none, so only the broken watch notices, and ends without a report.
+//! The store has no history to compact, so only the broken watch notices a compaction, and ends without a
+//! report.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,7 +30,6 @@ pub(crate) struct PlantTestbed {
 }
 
 impl PlantTestbed {
-    /// Foreign entries do no harm.
     pub(crate) fn honest() -> Self {
         Self { memory: MemoryTestbed::new(), plants: Plants::default(), compactions: Compactions::default() }
     }

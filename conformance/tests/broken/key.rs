@@ -61,7 +61,6 @@ fn if_counter(cell: &Address, as_kind: impl Fn(&Address, Kind) -> Address) -> Ad
     if cell.kind() == Kind::Counter { as_kind(cell, Kind::Value) } else { cell.clone() }
 }
 
-/// Makes an exact address different for each client.
 fn put_away(queue: &Address, client: usize) -> Address {
     match queue.is_exact() {
         true => address(&format!("client-{client}"), queue.kind(), queue.name()),

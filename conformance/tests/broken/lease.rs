@@ -101,7 +101,6 @@ pub(super) const CONTROLS: &[Control] = &[
     broken("a_dead_client_is_renewed_for_ever", || Arc::new(NeverDies))
         .fails("lease_expiry_frees_the_holds_of_a_dead_client")
         .passes("mutex_is_fair"),
-    // With a plain mutex the lease expires, and the case does not end it.
     broken("the_server_keeps_a_dead_client_for_longer_than_it_granted", || {
         Arc::new(Reports(half_of_its_ttl))
     })

@@ -25,7 +25,7 @@ pub(super) fn as_another_if_repeated(join: &Join) -> Join {
     Join { id, repeated: false, ..join.clone() }
 }
 
-/// Hides from a node that a request of its join may still be on its way.
+/// Hides from a node that a request of its join may be on its way.
 pub(super) fn as_the_first(join: &Join) -> Join {
     Join { repeated: false, ..join.clone() }
 }

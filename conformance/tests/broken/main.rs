@@ -1,5 +1,5 @@
-//! Each broken backend breaks one promise: one case of the suite must catch it and another must pass. A case that lets its broken
-//! backend pass proves nothing on a real one.
+//! Each broken backend breaks one promise: one case of the suite must catch it and another must pass. A case
+//! that lets its broken backend pass proves nothing on a real one.
 
 mod cells;
 mod clients;
@@ -76,13 +76,12 @@ fn main() -> ExitCode {
         Ok(())
     }));
     let mut arguments = Arguments::from_args();
-    // libtest-mimic does not read the variable that the standard harness reads.
+    // libtest-mimic does not read the variable of the standard harness.
     let threads = || std::env::var("RUST_TEST_THREADS").ok()?.parse().ok();
     arguments.test_threads = arguments.test_threads.or_else(threads);
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-/// A broken backend, and its case.
 #[derive(Clone, Copy)]
 struct Control {
     /// The defect in words: the test's name.
@@ -96,7 +95,6 @@ struct Control {
     defect: fn() -> Arc<dyn Defect>,
 }
 
-/// `fails` and `passes` name the two cases.
 const fn broken(name: &'static str, defect: fn() -> Arc<dyn Defect>) -> Control {
     Control { name, case: "", beside: "", reach: Reach::Recipes, defect }
 }
@@ -172,7 +170,6 @@ fn caught(control: &Control) -> Result<(), String> {
     let Control { name, case: exists_for_it, beside, .. } = *control;
     match play(leak(control.testbed()), &case(exists_for_it)?) {
         Ok(_) => return Err(format!("{exists_for_it} does not detect it")),
-        // These messages do not depend on the case.
         Err(message)
             if ["the testbed gives no fixture", "took longer"]
                 .iter()
@@ -201,7 +198,6 @@ fn case(title: &str) -> Result<Case, String> {
         .ok_or_else(|| format!("the case {title} does not exist"))
 }
 
-/// A testbed lives as long as the run.
 fn leak(testbed: Box<dyn Testbed>) -> &'static dyn Testbed {
     Box::leak(testbed)
 }

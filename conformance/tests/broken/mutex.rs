@@ -169,7 +169,7 @@ impl Defect for Claims {
     }
 }
 
-/// Redis behaves in this way if `WAIT` is sent on a connection without writes.
+/// As Redis, if `WAIT` is sent on a connection without writes.
 struct ConfirmsUnasked;
 
 #[async_trait]

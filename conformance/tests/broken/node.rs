@@ -63,7 +63,6 @@ pub(super) const CONTROLS: &[Control] = &[
     broken("a_departure_wakes_every_waiter", || Arc::new(Herd::one_of(1)))
         .fails("node_wait_departure_cost_does_not_grow_with_waiters")
         .passes("mutex_is_fair"),
-    // The cost of a departure does not show one waiter in fifty.
     broken("a_few_in_a_thousand_look_at_every_departure", || Arc::new(Herd::one_of(50)))
         .fails("node_wait_a_thousand_released_one_by_one")
         .passes("node_wait_departure_cost_does_not_grow_with_waiters"),

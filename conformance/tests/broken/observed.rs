@@ -37,7 +37,6 @@ pub(super) const CONTROLS: &[Control] = &[
     broken("queues_have_one_page", || Arc::new(ListsKeys::in_one_page(KeysWith::Nodes, 0)))
         .fails("node_queues_are_listed_by_the_beginning_of_their_keys")
         .passes("node_data_is_listed_and_replaced"),
-    // The passing case has all its cells in one page of five.
     broken("cells_have_one_page", || Arc::new(ListsKeys::in_one_page(KeysWith::Cell, 5)))
         .fails("cell_list_is_by_the_beginning_of_keys")
         .passes("cell_list_shows_the_life_of_each_cell"),

@@ -9,7 +9,6 @@ use super::defect::Defect;
 use super::states::{lost_never, report_when_lost};
 use super::wrapper::{ALL, BrokenNode};
 
-/// The interval of re-checks.
 pub(super) const LOOK: Duration = Duration::from_millis(10);
 
 fn numbered(node: &Arc<dyn Node>, sequence: u64) -> Option<Arc<NodeWriter>> {

@@ -82,7 +82,7 @@ pub(super) fn too_long(node: &Arc<dyn Node>) -> Arc<NodeWriter> {
     own
 }
 
-/// Ends the server's side of a client that was admitted, without a report to the client.
+/// Ends the server's side of an admitted client, without a report.
 pub(super) struct DiesWhenAdmitted;
 
 #[async_trait]

@@ -230,7 +230,6 @@ impl Defect for NeverKeeps {
         tokio::spawn(async move {
             tokio::time::sleep(LOOK).await;
             if node.honest.state().kept_until() != Moment::PAST {
-                // The leave itself is the defect.
                 let _ = node.honest.leave().await;
             }
         });

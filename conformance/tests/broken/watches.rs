@@ -73,7 +73,6 @@ impl ChangeWatch for On {
     }
 }
 
-/// Indexes of the counts.
 pub(super) const JOINS: usize = 0;
 pub(super) const LEAVES: usize = 1;
 pub(super) const WRITES: usize = 2;

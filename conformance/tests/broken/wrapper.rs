@@ -18,7 +18,7 @@ pub(crate) const ALL: EntryPage = EntryPage::new(0, 1000);
 
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Reach {
-    /// Without the clients' registry and the layout, most clients could not connect.
+    /// Without the clients' registry and the layout: otherwise most clients could not connect.
     Recipes,
     Everything,
 }
@@ -52,7 +52,7 @@ impl BrokenBackend {
         self.defect.address(address, self.client)
     }
 
-    /// `None` if the defect does not reach this address.
+    /// `None`: the defect does not reach this address.
     fn reached(&self, address: &Address) -> Option<Address> {
         let registry = [(Kind::Clients, "all"), (Kind::Layout, "stamp")];
         let spared = registry.contains(&(address.kind(), address.name())) && self.reach == Reach::Recipes;

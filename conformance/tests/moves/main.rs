@@ -1,10 +1,10 @@
-//! Locks move while processes contend for them: there and back on pairs of servers, and between two namespaces of
-//! one; while processes are killed, while servers fail, and while operators are killed at each of their requests.
-//! Planted faults show that the verdict would find them; histories in `conformance/src/moves/histories.rs` show it for
-//! each of its rules.
+//! Locks move while processes contend for them: there and back on pairs of servers, and between two
+//! namespaces of one; while processes are killed, while servers fail, and while operators are killed at each
+//! of their requests. Planted faults show that the verdict would find them; histories in
+//! `conformance/src/moves/histories.rs` show it for each of its rules.
 //!
-//! In `faults`, which is tier 2: runs with processes or operators that die, with servers that fail, the planted faults,
-//! and moves between two servers of one kind.
+//! Tier 2, in `faults`: runs with processes or operators that die, with servers that fail, the planted
+//! faults, and moves between two servers of one kind.
 
 mod plants;
 
@@ -23,7 +23,6 @@ use tokio::runtime::Runtime;
 
 use self::plants::Plant;
 
-/// The pairs of the long tier.
 const PAIRS: [(Kind, Kind); 9] = [
     (Kind::Redis, Kind::Redis),
     (Kind::Redis, Kind::Zookeeper),
@@ -37,9 +36,8 @@ const PAIRS: [(Kind, Kind); 9] = [
 ];
 
 /// The pairs of each run outside of the long tier, which plays all runs on all pairs. There and back is
-/// played on pairs that no other run has (only the long tier plays Redis to etcd and etcd to ZooKeeper). It
-/// is also played between two namespaces of one Redis, the most common move, in which a failure affects both
-/// sides.
+/// played on pairs that no other run has, and between two namespaces of one Redis, the most common move, in
+/// which a failure affects both sides.
 const THERE_AND_BACK: [(Kind, Kind); 4] = [
     (Kind::Zookeeper, Kind::Redis),
     (Kind::Etcd, Kind::Redis),
@@ -49,11 +47,10 @@ const THERE_AND_BACK: [(Kind, Kind); 4] = [
 const KILLED: [(Kind, Kind); 1] = [(Kind::Redis, Kind::Zookeeper)];
 const FAILING: [(Kind, Kind); 1] = [(Kind::Zookeeper, Kind::Etcd)];
 const OPERATED: [(Kind, Kind); 1] = [(Kind::Redis, Kind::Redis)];
-/// The distance between the requests at which operators of the other pairs are killed, also in the long tier.
-/// With each request, a pair whose steps need more requests would take two hours. Each run begins at a
-/// different request.
+/// The distance between the requests at which operators of the other pairs are killed, because each request
+/// of a long pair would take two hours. Each run begins at a different request.
 const APART: usize = 4;
-/// The number of short plays, one of which must find a planted fault.
+/// Short plays, one of which must find a planted fault.
 const PLAYS: usize = 5;
 
 fn main() -> ExitCode {
@@ -105,7 +102,6 @@ fn main() -> ExitCode {
         trials.push(Trial::test(format!("faults::planted_{}_is_found", plant.name), move || is_found(plant)));
     }
     let mut arguments = Arguments::from_args();
-    // One play at a time by default, because each has eight processes.
     arguments.test_threads.get_or_insert(1);
     libtest_mimic::run(&arguments, trials).exit_code()
 }
@@ -114,8 +110,8 @@ fn chosen(short: &'static [(Kind, Kind)]) -> &'static [(Kind, Kind)] {
     if is_long() { &PAIRS } else { short }
 }
 
-/// Checks that the verdict finds a planted fault. A play is short: on a slow machine one may end before the
-/// fault shows, or before any add.
+/// The verdict must find a planted fault. On a slow machine a short play may end before the fault or any add
+/// shows.
 fn is_found(plant: &Plant) -> Result<(), libtest_mimic::Failed> {
     let mut not_found = String::new();
     for _ in 0..PLAYS {
@@ -136,7 +132,7 @@ fn is_found(plant: &Plant) -> Result<(), libtest_mimic::Failed> {
     Err(format!("the fault was not found in {PLAYS} runs: {not_found}").into())
 }
 
-/// Plays on two servers, which keep their data when they are started again.
+/// Two servers, which keep their data when they are started again.
 fn on<T>(
     (old, new): (Kind, Kind),
     plays: impl AsyncFnOnce([MovingSide; 2]) -> Result<T, String>,
@@ -151,7 +147,7 @@ fn on<T>(
 async fn side(kind: Kind) -> Result<MovingSide, String> {
     let options = Options::new().own();
     let options = match kind {
-        // Data that the operating system has is kept, because only the server is killed.
+        // Only the server is killed, so data of the operating system is kept.
         Kind::Redis => options.args(["--appendonly", "yes", "--appendfsync", "no"]),
         Kind::Zookeeper | Kind::Etcd => options,
     };

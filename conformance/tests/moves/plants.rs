@@ -1,4 +1,4 @@
-//! Faults that are planted in processes and in operators, as controls: each must be found.
+//! Faults that are planted in processes and in operators, as controls.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,21 +19,19 @@ mod defect;
 #[expect(dead_code, reason = "the module belongs to the suite, whose broken backends use more of it")]
 mod wrapper;
 
-/// A planted fault, and the report that finds it.
 pub(crate) struct Plant {
     pub(crate) name: &'static str,
-    /// Whether the fault is in processes. Otherwise it is in the operator.
+    /// Otherwise the fault is in the operator.
     in_processes: bool,
-    /// The words of the verdict, one of which must occur.
+    /// Words of the verdict, one of which must occur.
     pub(crate) found_as: &'static [&'static str],
-    /// Whether the fault is planted in the long tier only, because other faults check the same rules.
+    /// Planted in the long tier only, because other faults check the same rules.
     pub(crate) long: bool,
 }
 
-/// Every planted fault.
 pub(crate) const ALL: [&Plant; 3] = [
     &Plant { name: "acknowledgement_at_once", in_processes: true, found_as: &["held at once"], long: false },
-    // A process that was skipped has a token of the other side, or holds at the same time as another process.
+    // A skipped process has a token of the other side, or holds at the same time as another process.
     &Plant {
         name: "step_without_members",
         in_processes: false,
@@ -59,7 +57,7 @@ impl Plant {
     }
 }
 
-/// Returns the connectors of a process, with the fault that was planted in it, if any.
+/// The connectors of a process, with its planted fault, if any.
 pub(crate) fn planted(honest: Vec<Arc<dyn Connector>>) -> Vec<Arc<dyn Connector>> {
     match std::env::var(PLANT).as_deref() {
         Ok("acknowledgement_at_once") => broken(honest, || Arc::new(AtOnce::default())),
@@ -82,7 +80,7 @@ struct NoMembers;
 #[derive(Debug)]
 struct Late;
 
-/// The delay, which is longer than a step that waits for no member.
+/// Longer than a step that waits for no member.
 const LATE: Duration = Duration::from_millis(300);
 
 /// Gives tokens without the epoch.
@@ -153,7 +151,6 @@ fn broken(honest: Vec<Arc<dyn Connector>>, defect: fn() -> Arc<dyn Defect>) -> V
     honest.into_iter().map(broken).collect()
 }
 
-/// Connects to backends with a defect.
 #[derive(Debug)]
 struct Broken {
     honest: Arc<dyn Connector>,

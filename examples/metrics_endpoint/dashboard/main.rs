@@ -1,6 +1,6 @@
 //! Tests every panel of the dashboard and every alert on Debian's Prometheus, which scrapes two services that
 //! contend on a Redis, through an outage, and a third one that moves its locks. An ignored test has eight
-//! services and twenty failovers instead, and draws Prometheus' page of them with chromium.
+//! services and twenty failovers instead, and draws the page with chromium.
 
 mod files;
 mod prometheus;
@@ -25,7 +25,6 @@ fn promtool_accepts_the_alerts_and_their_tests() {
     }
 }
 
-/// The control.
 #[test]
 fn promtool_refuses_alerts_whose_threshold_is_never_met() {
     let folder = tempfile::tempdir().expect("a folder");

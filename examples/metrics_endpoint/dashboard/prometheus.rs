@@ -33,7 +33,6 @@ pub(crate) fn promtool(arguments: &[&str]) -> (bool, String) {
     (ran.status.success(), said)
 }
 
-/// A drop kills it.
 pub(crate) struct Prometheus {
     address: SocketAddr,
     started: f64,
@@ -68,7 +67,6 @@ impl Prometheus {
         prometheus
     }
 
-    /// No event reports the start.
     async fn ready(&self) {
         let patience = tokio::time::Instant::now() + Duration::from_secs(60);
         let host = self.address.to_string();

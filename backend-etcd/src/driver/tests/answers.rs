@@ -14,13 +14,13 @@ use tonic::codegen::http::{HeaderMap, HeaderValue, Request, Response};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     Answers,
-    /// It accepts connections and requests, and answers none, not even pings.
+    /// Answers nothing, not even pings.
     Silent,
-    /// It takes this time for each message, and answers pings at once.
+    /// Takes this time for each message, but answers pings at once.
     Slow(Duration),
-    /// It closes its connections and refuses new ones.
+    /// Closes its connections and refuses new ones.
     Down,
-    /// It closes its connections, and a dial does not end.
+    /// Closes its connections, and a dial does not end.
     Hangs,
 }
 
@@ -30,33 +30,30 @@ impl Mode {
     }
 }
 
-/// The headers of a scripted server's answers. Each number is below 128.
+/// The headers of the answers. Each number is below 128.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct State {
     pub(super) cluster: u8,
-    /// The revision of its keys.
     pub(super) revision: u8,
     pub(super) term: u8,
     pub(super) answers: Only,
 }
 
-/// The requests that a server answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Only {
     All,
-    /// Like a leader that waits for its disk.
+    /// A leader that waits for its disk.
     Renewals,
     NoRenewals,
-    /// Like a learner: it refuses all.
+    /// A learner.
     Nothing,
 }
 
 const KEEP_ALIVE: &str = "LeaseKeepAlive";
 
-/// The length of the flag and the size before each message.
 const PREFIX: usize = 5;
 
-/// Answers each message of a stream of requests, and ends with it.
+/// Answers each message of a stream, and ends with it.
 pub(super) async fn answer(
     request: Request<RecvStream>,
     mut respond: SendResponse<Bytes>,
@@ -103,7 +100,6 @@ pub(super) async fn answer(
     answers?.send_trailers(trailers).ok()
 }
 
-/// Removes a whole message from the read bytes, if there is one.
 fn takes_message(read: &mut Vec<u8>) -> bool {
     let Some(prefix) = read.first_chunk::<PREFIX>() else { return false };
     let size = u32::from_be_bytes([prefix[1], prefix[2], prefix[3], prefix[4]]) as usize;
@@ -114,17 +110,16 @@ fn takes_message(read: &mut Vec<u8>) -> bool {
     is_whole
 }
 
-/// Returns the answer to any request of this method: a header, and fields by their numbers.
+/// A header, and fields by their numbers.
 fn message(method: Option<&str>, State { cluster, revision, term, .. }: State) -> Bytes {
     let header = [0x0a, 8, 0x08, cluster, 0x10, 1, 0x18, revision, 0x20, term];
     let fields: &[u8] = match method {
-        // The lease 7 has 60 s.
+        // Lease 7 has 60 s.
         Some("LeaseGrant" | KEEP_ALIVE) => &[0x10, 7, 0x18, 60],
-        // The watch 1 is created.
+        // Watch 1 is created.
         Some("Watch") => &[0x10, 1, 0x18, 1],
-        // The transaction has succeeded.
+        // It has succeeded.
         Some("Txn") => &[0x10, 1],
-        // No key was found.
         _ => &[],
     };
     let size = u8::try_from(header.len() + fields.len()).expect("short");

@@ -1,4 +1,4 @@
-//! A leader whose disk stalls: it goes on answering renewals after its cluster has elected another leader.
+//! A leader whose disk stalls answers renewals after its cluster has elected another leader.
 
 use latchwork_core::{LeaseState, LostReason};
 use tokio::time::sleep;
@@ -6,7 +6,6 @@ use tokio::time::sleep;
 use super::times::{HOST, OTHER, connect};
 use super::{Mode, Only, Scripted, TTL, kept};
 
-/// LEASE-RENEWAL-IN-ONE-TERM.
 #[tokio::test(start_paused = true)]
 async fn lease_that_only_a_stalled_leader_renews_ends_at_its_deadline() {
     let leader = Scripted::start(HOST, Mode::Answers);
@@ -24,7 +23,7 @@ async fn renewals_of_a_stalled_leader_do_not_count_in_the_term_of_the_next() {
     let session = kept(&connect(&[HOST, OTHER]).await).await;
     sleep(3 * TTL).await;
     assert_eq!(session.lease.state(), LeaseState::Live, "the control");
-    // The elected leader forwards no renewal, so that the answers of the stalled one are all that the client gets.
+    // The client gets answers only from the stalled leader.
     stalled.answers(Only::Renewals);
     elected.knows_term(2);
     elected.answers(Only::NoRenewals);

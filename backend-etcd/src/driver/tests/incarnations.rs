@@ -1,5 +1,3 @@
-//! Servers that were restored from an older copy, and servers of two clusters.
-
 use std::time::Duration;
 
 use latchwork_core::{ErrorKind, LostReason};
@@ -8,7 +6,7 @@ use tokio::time::timeout;
 use super::times::{HOST, OTHER, ask, connect};
 use super::{Mode, Scripted, TTL, kept};
 
-/// The server renews the lease all the time, like a server whose older copy has the lease.
+/// The older copy has the lease, so the server renews it.
 #[tokio::test(start_paused = true)]
 async fn lease_ends_as_forgotten_at_the_first_answer_of_an_older_copy() {
     let scripted = Scripted::start(HOST, Mode::Answers);
@@ -23,7 +21,6 @@ async fn lease_ends_as_forgotten_at_the_first_answer_of_an_older_copy() {
     ask(&driver).await.expect("answered");
     let lost = timeout(Duration::from_millis(1), session.lease.until_lost()).await;
     assert_eq!(lost.expect("at once"), LostReason::Forgotten);
-    // A lease that the restored server grants is kept.
     let session = kept(&driver).await;
     ask(&driver).await.expect("answered");
     tokio::time::sleep(2 * TTL).await;

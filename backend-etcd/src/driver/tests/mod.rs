@@ -26,11 +26,10 @@ use crate::renewal;
 use crate::session::Session;
 
 thread_local! {
-    /// The servers of the test of this thread, by host. A paused runtime has one thread.
+    /// By host. A paused runtime has one thread.
     static SERVERS: RefCell<HashMap<String, Scripted>> = RefCell::default();
 }
 
-/// A server that a test controls.
 #[derive(Clone)]
 struct Scripted {
     mode: Arc<watch::Sender<Mode>>,
@@ -39,7 +38,7 @@ struct Scripted {
 }
 
 impl Scripted {
-    /// Starts a server for this host, `name:port`.
+    /// `host`: `name:port`.
     fn start(host: &str, mode: Mode) -> Self {
         let server = Self {
             mode: Arc::new(watch::Sender::new(mode)),
@@ -71,7 +70,6 @@ impl Scripted {
         self.state.send_modify(|state| state.answers = only);
     }
 
-    /// The moments at which a client dialled.
     fn dials(&self) -> Vec<Instant> {
         self.dials.lock().clone()
     }
@@ -93,7 +91,6 @@ impl Scripted {
 
 const TTL: Duration = Duration::from_secs(60);
 
-/// Opens a session that its renewal keeps alive.
 async fn kept(driver: &Driver) -> Arc<Session> {
     let session = Session::grant(&Handle::current(), driver, &Clock::tokio(), TTL).await.expect("granted");
     let session = Arc::new(session);
@@ -101,13 +98,12 @@ async fn kept(driver: &Driver) -> Arc<Session> {
     session
 }
 
-/// Connects to the scripted server of this host, if the test has one.
+/// `None`: the test has no server of this name.
 pub(super) async fn dial(host: &str) -> Option<io::Result<DuplexStream>> {
     let server = SERVERS.with_borrow(|servers| servers.get(host).cloned())?;
     Some(server.accept().await)
 }
 
-/// Serves one connection until the client closes it or the server closes it.
 async fn serve(stream: DuplexStream, mode: watch::Receiver<Mode>, state: watch::Receiver<State>) {
     let mut closes = mode.clone();
     let serves = async {
@@ -136,6 +132,6 @@ async fn serve(stream: DuplexStream, mode: watch::Receiver<Mode>, state: watch::
 }
 
 async fn speaks(mut mode: watch::Receiver<Mode>) {
-    // A failed wait means that the test has ended.
+    // An error means that the test has ended.
     let _ = mode.wait_for(|mode| *mode != Mode::Silent).await;
 }

@@ -1,4 +1,4 @@
-//! The times of the driver: how long it tolerates silence, and when it dials again.
+//! How long the driver tolerates silence, and when it dials again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +40,6 @@ pub(super) async fn ask(driver: &Driver) -> Result<(), Error> {
     driver.get(b"a").await.map(drop).map_err(Error::from)
 }
 
-/// Returns the time that a request takes to fail, and its error.
 async fn fails(driver: &Driver) -> (Duration, Error) {
     let began = Instant::now();
     let error = ask(driver).await.expect_err("no answer");
@@ -71,7 +70,7 @@ async fn request_during_an_outage_ends_by_its_deadline() {
     scripted.set(Mode::Answers);
     ask(&driver).await.expect("answered");
     scripted.set(Mode::Hangs);
-    // The client sees the end of its connection.
+    // Until the client sees the end of its connection.
     sleep(seconds(1)).await;
     took(fails(&driver).await.0, REQUEST);
 }
@@ -101,7 +100,7 @@ async fn silent_connection_ends_when_a_ping_has_no_answer() {
     assert_eq!(scripted.dials().len(), 2);
 }
 
-/// The control of the test above: a server that answers pings is not silent.
+/// The control of the test above.
 #[tokio::test(start_paused = true)]
 async fn slow_server_keeps_its_connection() {
     let scripted = Scripted::start(HOST, Mode::Answers);
@@ -116,7 +115,6 @@ async fn slow_server_keeps_its_connection() {
     assert_eq!(scripted.dials().len(), 1);
 }
 
-/// The share leaves time for the other server.
 #[tokio::test(start_paused = true)]
 async fn hanging_dial_ends_after_its_share_of_the_request_timeout() {
     let (hanging, good) = (Scripted::start(HOST, Mode::Hangs), Scripted::start(OTHER, Mode::Answers));
@@ -170,7 +168,7 @@ async fn pauses_between_dials_for_watches_grow_to_their_longest() {
     sleep(seconds(30)).await;
     let dials = scripted.dials();
     let pauses: Vec<_> = dials.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    // Each has jitter of up to its length.
+    // Each pause has jitter of up to its length.
     let within = |shortest: Duration| shortest..2 * shortest + ROUNDING;
     assert!(within(Pauses::OUTAGE.first).contains(&pauses[0]), "{pauses:?}");
     assert!(pauses[10..].iter().all(|pause| within(Pauses::OUTAGE.longest).contains(pause)), "{pauses:?}");

@@ -1,5 +1,3 @@
-//! The leave of a node whose successor may rely on its release notice.
-
 use latchwork_core::{Error, ErrorKind};
 
 use super::release_notice::{LISTED, ReleaseNotice, Signal, Successor};
@@ -9,14 +7,13 @@ use crate::layout::Queue;
 use crate::queue::list::nodes;
 use crate::watch::OwnNode;
 
-/// Each time, another client made progress by joining or leaving.
 const ROUNDS: usize = 16;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Handover {
     pub(super) queue: Queue,
     pub(super) signal: Signal,
-    /// The notice that the node itself got has named them.
+    /// From the notice that this node received.
     pub(super) successors: Vec<Successor>,
 }
 
@@ -26,8 +23,7 @@ impl Handover {
         Self { signal: Signal::Look, ..self }
     }
 
-    /// `None`: nothing was done, because this user may not write the inbox. `first`: no leave of this node
-    /// was sent before.
+    /// `None`: nothing was done, because this user may not write the inbox.
     pub(crate) async fn leave(self, driver: &Driver, own: &OwnNode, first: bool) -> Answer<Option<bool>> {
         let Some(inbox) = self.queue.inbox(&own.key) else { return driver.delete(&own.key).await.map(Some) };
         let delete = vec![Op::Delete(own.key.to_vec()), Op::Delete(inbox.key.clone().into_bytes())];
@@ -36,15 +32,15 @@ impl Handover {
             Err(Failure::Other(error)) if error.kind() == ErrorKind::Forbidden => {
                 return Ok(None);
             }
-            // A full server accepts only deletions. The lease belongs to the successor, whose name contains
-            // it: it has expired, or another program has created that node.
+            // A full server accepts only deletions. The successor's lease has expired, or another program
+            // created that node.
             Err(refused @ (Failure::Full(_) | Failure::LeaseGone)) => refused,
             Err(failure) => return Err(failure),
         };
         let was_there = driver.txn(Txn::when(own.exists(), delete)).await?.succeeded;
         match refused {
-            // The node was removed by the refused request, or by another client. Core repeats the
-            // leave, and then knows that this client may have removed it.
+            // The refused request or another client removed the node. Core repeats the leave, and learns that
+            // this client may have removed it.
             Failure::Full(error) if !was_there && first => Err(Error::new(
                 ErrorKind::OutcomeUnknown,
                 "the server refused the leave because its database is full, but may have removed the node",
@@ -57,7 +53,6 @@ impl Handover {
 
     async fn notify(self, driver: &Driver, own: &OwnNode, delete: &[Op]) -> Answer<bool> {
         let or_else = || vec![Op::Get(own.key.to_vec()), Op::Range(self.range(own))];
-        // An earlier request of this leave was carried out, or another client has removed the node.
         let is_over = |read: Option<&Found>| !read.is_some_and(|read| own.is_in(read));
         let (mut successors, mut listed) = (self.successors.clone(), None);
         for _ in 0..ROUNDS {

@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-/// The first gets the notice, which names the others.
+/// The first gets the notice, the others are named in it.
 pub(super) const LISTED: usize = 8;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,7 +16,7 @@ pub(super) struct ReleaseNotice {
     pub(super) to: u64,
     #[serde(rename = "word")]
     pub(super) signal: Signal,
-    /// Some may be missing, and some may have left since.
+    /// Incomplete, and some may have left.
     #[serde(rename = "behind")]
     pub(super) successors: Vec<Successor>,
 }
@@ -25,7 +25,7 @@ pub(super) struct ReleaseNotice {
 #[serde(rename_all = "lowercase")]
 pub(super) enum Signal {
     Next,
-    /// The predecessor was waiting or had lost its hold: the receiver must list.
+    /// The predecessor was waiting or had lost its hold: list.
     Look,
 }
 
@@ -36,7 +36,7 @@ impl ReleaseNotice {
 
     pub(super) fn parse(written: &[u8]) -> Option<Self> {
         let mut notice: Self = serde_json::from_slice(written).ok()?;
-        // They are passed on, so their number must stay bounded.
+        // The receiver passes them on.
         notice.successors.truncate(LISTED);
         Some(notice)
     }

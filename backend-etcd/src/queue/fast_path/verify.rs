@@ -1,7 +1,7 @@
 //! The check after an admission by a release notice: the node must be the first of its queue.
 //!
-//! Any program that may write in the namespace can forge a notice. A hold whose node is not the first is lost
-//! as if its node was removed, so it admits no node when it leaves. No caller waits for the check.
+//! Any program that may write in the namespace can forge a notice. A hold whose node is not the first is
+//! lost, so it admits no node when it leaves. No caller waits for the check.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::queue::list::{nodes, whole};
 use crate::watch::OwnNode;
 
 const DELAY: Duration = Duration::from_millis(50);
-/// Foreign keys may be before the node.
+/// More than one: foreign keys may precede the node.
 const READ: i64 = 4;
 
 pub(crate) fn verify_in_background(context: &Arc<NodeContext>, own: &Arc<OwnNode>, queue: &Queue) {

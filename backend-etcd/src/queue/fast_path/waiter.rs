@@ -11,16 +11,15 @@ use crate::layout::Queue;
 use crate::queue::list::Listing;
 use crate::watch::{Notified, OwnNode, Subscription, Until, Watches};
 
-/// A node behind at most this number of nodes watches the whole queue: a departure wakes no more clients.
+/// A node behind at most this number of nodes watches the whole queue, so a departure wakes no more clients.
 pub(super) const MANY: u64 = 16;
 
-/// How long a departure waits for the release notice of the same transaction, because the server sends the
-/// events of one transaction in any order.
+/// How long a departure waits for the notice of the same transaction, whose events have no order.
 const NOTICE_DELAY: Duration = Duration::from_millis(2);
 
 pub(crate) struct FastWait {
     near: AtomicBool,
-    // Whether the successor may rely on this node's release notice.
+    // The successor may rely on this node's release notice.
     notifies: bool,
 }
 
@@ -29,7 +28,7 @@ pub(crate) enum Woken {
     List,
     /// All nodes ahead have left, and the own node was not removed before.
     First,
-    /// The predecessor's release notice names the nodes after this one.
+    /// The notice names the nodes after this one.
     Released(Vec<Successor>),
 }
 
@@ -76,7 +75,7 @@ impl FastWait {
             let departure = watches.departure(&queue.prefix, keys, Until::All, listing.revision);
             return FastDeparture { departure, notice: None, admits: all || sole };
         }
-        // Long enough that it will not be short again soon.
+        // Long enough not to be short again soon.
         if listing.count > 2 * MANY {
             watches.far_from_head(&queue.prefix);
         }
@@ -113,7 +112,6 @@ impl FastDeparture {
     }
 }
 
-/// A notice counts only if it is for exactly this node.
 fn read(notified: Notified, own: &OwnNode) -> Woken {
     let Notified::Event(written) = notified else { return Woken::List };
     match ReleaseNotice::parse(&written) {

@@ -1,6 +1,5 @@
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt};
 
-/// `None` at the end of the connection.
 pub(super) async fn read_request(stream: &mut (impl AsyncBufRead + Unpin)) -> Option<Vec<Vec<u8>>> {
     let words = read_length(stream, '*').await?;
     let mut request = Vec::new();

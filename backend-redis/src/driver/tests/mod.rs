@@ -24,7 +24,7 @@ thread_local! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Answers,
-    /// It accepts connections and requests, and answers none.
+    /// Answers nothing.
     Silent,
     Slow(Duration),
     Down,

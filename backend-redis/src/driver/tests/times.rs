@@ -64,7 +64,6 @@ async fn silent_connection_is_replaced_when_a_request_has_waited_for_its_time() 
     ask(&server, "TIME", seconds(2)).await.expect("answered");
 }
 
-/// The control.
 #[tokio::test(start_paused = true)]
 async fn slow_server_keeps_its_connection() {
     let scripted = Scripted::start(HOST, Mode::Answers);
@@ -89,7 +88,6 @@ async fn pauses_between_dials_grow_to_their_longest() {
     sleep(seconds(20)).await;
     let dials = scripted.dials();
     let pauses: Vec<_> = dials[1..].windows(2).map(|pair| pair[1] - pair[0]).collect();
-    // Most outages are short.
     assert!(pauses[..3].iter().sum::<Duration>() < Duration::from_millis(150), "{pauses:?}");
     let longest = LONGEST_PAUSE / 2..LONGEST_PAUSE + Duration::from_millis(10);
     assert!(pauses.len() > 30 && pauses[10..].iter().all(|pause| longest.contains(pause)), "{pauses:?}");
@@ -99,7 +97,7 @@ async fn pauses_between_dials_grow_to_their_longest() {
     assert!(server.is_up() && back.elapsed() <= LONGEST_PAUSE, "{:?}", back.elapsed());
 }
 
-/// It must not take all of a lease's time, and a slow server needs more than one try.
+/// A dial must not take all of a lease's time, and a slow server needs several tries.
 #[tokio::test(start_paused = true)]
 async fn bound_of_a_hanging_dial_doubles_up_to_the_request_timeout() {
     let scripted = Scripted::start(HOST, Mode::Answers);

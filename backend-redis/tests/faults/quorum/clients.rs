@@ -67,7 +67,6 @@ impl Clients {
     }
 }
 
-/// A busy machine may need several tries.
 async fn surely_connected(config: &Config) -> Coordinator {
     let begun = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! A child process that acquires again and again, and reports when it certainly held.
+//! A child process that acquires again and again, and reports when it held.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,11 +23,10 @@ pub(crate) enum Way {
     Tries,
 }
 
-/// Each host of the configuration is a server of the quorum.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct QuorumContender {
     pub(crate) way: Way,
-    /// Servers that may have forgotten data do not count then.
+    /// Servers that may have forgotten data do not count.
     pub(crate) guarded: bool,
 }
 
@@ -35,7 +34,7 @@ pub(crate) struct QuorumContender {
 pub(crate) enum QuorumEvent {
     Connected,
     Held,
-    /// It certainly held between these instants.
+    /// It held between these instants.
     Ended {
         from: u64,
         to: u64,
@@ -80,7 +79,6 @@ async fn once(lock: &QuorumLock, order: &QuorumContender) {
                 Way::Waits | Way::Tries => Duration::from_millis(10),
             };
             work_under(&guard, work).await;
-            // It may fail if a server is silent.
             let _answer = tokio::time::timeout(TTL, guard.release()).await;
         }
         Ok(None) => sleep(Duration::from_millis(15)).await,

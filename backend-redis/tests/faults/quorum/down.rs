@@ -7,7 +7,7 @@ use super::clients::{Clients, Links};
 use super::{TTL, start};
 use crate::common::PATIENCE;
 
-/// A lease, or a deadline of the same length, with an allowance for a busy machine.
+/// A lease, or a deadline of that length, with an allowance for a busy machine.
 const IN_TIME: Duration = TTL.saturating_add(Duration::from_secs(3));
 
 const LONG_TTL: Duration = Duration::from_secs(30);
@@ -18,7 +18,6 @@ async fn with_three_of_five_servers_down_it_fails_in_time_and_holds_nothing() ->
     let (links, others) = (Links::to(&servers).await, Links::to(&servers).await);
     let (clients, others) =
         (Clients::connect(&links.urls(&servers)).await, Clients::connect(&others.urls(&servers)).await);
-    // No server is down yet.
     let patient = Clients::connect_with(&links.urls(&servers), TTL, PATIENCE).await;
     patient.lock(true).initialize().await?;
     drop(patient);

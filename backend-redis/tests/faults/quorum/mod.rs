@@ -1,7 +1,7 @@
 //! A lock on a majority of five Redis servers, two of which are killed and started again at random: one keeps
 //! its confirmed writes (`appendfsync always`), one returns empty, or both do the same. One of four
-//! contending processes reaches only three servers, and is mostly cut off from the killed ones, so that it
-//! does not notice that they have forgotten it.
+//! contenders reaches only three servers, and is mostly cut off from the killed ones, so that it does not
+//! notice that they have forgotten it.
 
 mod clients;
 mod contender;

@@ -19,7 +19,6 @@ use crate::common::PATIENCE;
 /// The first contender does not reach them.
 const APART: [usize; 2] = [3, 4];
 const CONTENDERS: [Way; 4] = [Way::HoldsLong, Way::Waits, Way::Waits, Way::Tries];
-/// The pause between two measurements of the load.
 const NAP: Duration = Duration::from_millis(10);
 
 struct Contender {
@@ -62,7 +61,7 @@ async fn kill(seen: &Seen, first: &Links, servers: &[Server], ends: Instant) -> 
         };
         let parted = rand::rng().random_ratio(3, 4);
         if parted {
-            // The first contender has just acquired, if it does so in time.
+            // The first contender has just acquired, if in time.
             let patience = Instant::now() + TTL;
             for holds in [false, true] {
                 while seen.holds(0) != holds && Instant::now() < patience {
@@ -85,7 +84,6 @@ async fn kill(seen: &Seen, first: &Links, servers: &[Server], ends: Instant) -> 
     restarts
 }
 
-/// The load delays everything that a task does.
 async fn feel_the_load(seen: Arc<Seen>) {
     loop {
         let begun = Instant::now();
@@ -97,7 +95,6 @@ async fn feel_the_load(seen: Arc<Seen>) {
 async fn play(name: &str, keeps: [bool; 2], guarded: bool, lasts: Duration) -> (Arc<Seen>, usize) {
     let servers = start(keeps).await;
     let direct: Vec<_> = servers.iter().map(|server| server.url().to_owned()).collect();
-    // No server is killed yet.
     let patient = Clients::connect_with(&direct, TTL, PATIENCE).await;
     patient.lock(guarded).initialize().await.expect("all answer");
     drop(patient);
@@ -131,7 +128,6 @@ pub(crate) async fn nobody_overlaps(name: &str, keeps: [bool; 2]) {
     assert!(seen.longest_gap() < 3 * TTL, "{:?}", seen.longest_gap());
 }
 
-/// The negative control.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_hold_at_once_where_servers_that_came_back_empty_count_at_once() {
     let (seen, _) = play("the control", [false, false], false, Duration::from_secs(60)).await;

@@ -16,8 +16,8 @@ struct Said {
     records: Vec<HoldRecord>,
     lost: usize,
     failed: usize,
-    // Of the last acquisition, and the longest gap; also without the delay of the machine, which counts for
-    // each of two leases.
+    // Of the last acquisition, and the longest gap; also without the delay of the machine, which counts
+    // twice.
     last: Option<Instant>,
     longest: Duration,
     longest_in_time: Duration,
@@ -61,7 +61,6 @@ impl Seen {
         self.with(|said| said.acquired)
     }
 
-    /// Without the delay of the machine.
     pub(crate) fn longest_gap(&self) -> Duration {
         self.with(|said| said.longest_in_time)
     }

@@ -9,13 +9,13 @@ use super::clients::{Clients, Links};
 use super::{KEY, start};
 use crate::common::{Operator, says, soon};
 
-/// A busy machine holds answers back for seconds. No lease is lost, and each try has time left: the clean-up
-/// waits for a dropped try for a quarter of a request's time.
+/// Longer than a busy machine holds answers back. The clean-up waits for a dropped try for a quarter of a
+/// request's time.
 const TTL: Duration = Duration::from_secs(30);
 const REQUEST: Duration = Duration::from_secs(20);
 
-/// The tries on servers that answer after a majority are completed, and left by name. A tombstone would keep
-/// the queue unfolded for minutes.
+/// The tries on servers that answer after a majority are left by name: a tombstone would keep the queue
+/// unfolded for minutes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_uncontended_quorum_leaves_no_tombstone_where_it_did_not_wait_for_the_answer() -> Result<()> {
     let servers = start([false; 2]).await;
@@ -38,7 +38,7 @@ async fn an_uncontended_quorum_leaves_no_tombstone_where_it_did_not_wait_for_the
         for asked in &mut asked {
             soon(asked.fired()).await.expect("the client asks all servers, and the link works");
         }
-        // These servers have not answered yet.
+        // These servers have not answered.
         assert_eq!(guard.sequences().iter().flatten().count(), 3);
         guard.release().await?;
         late.iter().for_each(Proxy::resume);
@@ -52,8 +52,7 @@ async fn an_uncontended_quorum_leaves_no_tombstone_where_it_did_not_wait_for_the
     Ok(())
 }
 
-/// No node of an earlier hold is left, and no request for one is under way. So the answer that the next round
-/// holds back belongs to its own try.
+/// No node of an earlier hold is left, so the answer that the next round holds back belongs to its own try.
 async fn all_given_back(mutexes: &[Mutex]) -> Result<()> {
     for mutex in mutexes {
         mutex.acquire().await?.release().await?;

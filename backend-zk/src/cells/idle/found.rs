@@ -1,5 +1,3 @@
-//! The node at the path of a cell.
-
 use latchwork_core::backend::VersionedValue;
 use latchwork_core::{CellLife, Version};
 
@@ -12,28 +10,23 @@ use crate::error::Answer;
 use crate::layout::CellPaths;
 use crate::lease::SessionLease;
 
-/// The name of the child of a cell that stays.
 pub(super) const STAYS: &str = "stays";
 
-/// A node at the path of a cell.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
-    /// The cell. `None`: the node is a container without children, so the cell has ended.
+    /// `None`: a container without children, so the cell has ended.
     pub(super) cell: Option<VersionedValue>,
     pub(super) condition: Condition,
     pub(super) kept: Kept,
-    /// Whether the node has the child of a cell that stays.
     pub(super) stays: bool,
     pub(super) uses: Vec<Use>,
-    /// Whether the node has other children.
     pub(super) is_foreign: bool,
-    /// Nothing was read: the write must check by the children that the guess is right.
+    /// Nothing was read. The write must check the guess by the children.
     pub(super) is_guess: bool,
 }
 
 impl Found {
-    /// The node as its version describes it, without a read. This is enough for a write under this
-    /// version if a use is reported already.
+    /// Enough for a write under this version if a use is already reported.
     pub(super) fn by(version: Version, uses: Vec<Use>) -> Self {
         Self {
             cell: Some(VersionedValue::new(version, [])),
@@ -46,7 +39,7 @@ impl Found {
         }
     }
 
-    /// A guess: a cell that stays, or an idle cell that has this use.
+    /// Guesses a cell that stays, or an idle cell that has this use.
     pub(super) fn guess(used: Option<Use>) -> Self {
         let kept = if used.is_some() { Kept::ByUse } else { Kept::Stays };
         let condition = Condition { generation: 0, data_version: 0 };
@@ -93,8 +86,8 @@ fn found(directory: Option<Stat>, value: Vec<u8>, stat: Stat, children: &[String
     }
 }
 
-/// Whether a node is a container without uses. Its last child ended after the last write of its
-/// data, which is not true of any existing cell.
+/// Whether a node is a container whose last child ended after the last write of its data. No live cell has
+/// this form.
 fn was_used(children: &[String], stat: &Stat) -> bool {
     children.is_empty() && stat.pzxid > stat.mzxid
 }

@@ -11,7 +11,6 @@ pub(super) enum Plan {
     Nothing,
     Create,
     Overwrite,
-    /// Deletes the node and creates the cell again.
     Replace,
     Delete,
 }
@@ -31,7 +30,7 @@ impl Plan {
         }
     }
 
-    /// Before any read: from the version, or a likely guess, which the children show to be right or wrong.
+    /// The plan before any read: from the version, or a likely guess, which the children confirm or refute.
     pub(super) fn at_once(write: &CellWrite, cell: &str, uses: &CellUses) -> Option<(Self, Option<Found>)> {
         let counting = || match write.life {
             CellLife::Idle(time) => uses.counting(cell).filter(|last| last.is_of(time)),
@@ -57,22 +56,22 @@ impl Plan {
         }
     }
 
-    /// Otherwise the children show that it is the node that was found.
+    /// Whether the condition identifies the node. Otherwise its children must.
     pub(super) fn is_exact(self, write: &CellWrite, found: &Found) -> bool {
         let has_cell = found.cell.is_some();
-        // Over a plain node without a child, the generation shows that the node is still plain.
+        // The generation shows that a plain node without a child is still plain.
         let bare = self == Plan::Overwrite && found.kept == Kept::Stays && !found.stays;
         matches!(write.expected, Expected::Version(_)) || !has_cell || bare
     }
 }
 
 impl Found {
-    /// An ephemeral node is always created again, because a server never changes the session of a node.
+    /// An ephemeral node is always created again: a server never changes the session of a node.
     fn is_kept_as(&self, life: CellLife) -> bool {
         match life {
             CellLife::Stays => self.kept == Kept::Stays,
             CellLife::Lease => false,
-            // Creating the cell again fails if another client has created one more use with the old time.
+            // Such a new creation fails if another client has created another use with the old time.
             CellLife::Idle(time) => {
                 self.kept == Kept::ByUse && !self.uses.is_empty() && self.uses.iter().all(|it| it.is_of(time))
             }
@@ -83,8 +82,8 @@ impl Found {
         self.stays.then_some(STAYS).into_iter().chain(self.uses.iter().map(|it| it.name.as_str()))
     }
 
-    /// Creates no use while a use of this client counts. A use that was found must still exist, because
-    /// otherwise the server is about to remove the container.
+    /// Creates no use while a use of this client counts. The transaction then checks a found use, because the
+    /// server is about to remove a container without uses.
     pub(super) fn used(&self, last: Option<&Use>, new: Use, counting: Option<&Use>) -> Uses {
         let here = |one: Option<&Use>| one.map(|one| one.name.clone()).filter(|name| self.has(name));
         if let Some(counting) = here(counting) {

@@ -1,5 +1,3 @@
-//! A read is a use of the cell.
-
 use std::sync::atomic::AtomicBool;
 
 use latchwork_core::TimeToIdle;
@@ -32,12 +30,10 @@ pub(in crate::cells) async fn read(
         if report(lease, uses, paths, there.time, (&there.name, last.as_ref())).await? {
             return Ok(Some(cell.clone()));
         }
-        // The cell has ended since, or has another time.
     }
 }
 
-/// In place of this session's last use, if `there`, any use of the cell, still exists. Returns whether it
-/// did.
+/// Replaces this session's last use if `there`, any use of the cell, still exists. Returns whether it did.
 pub(super) async fn report(
     lease: &SessionLease,
     uses: &CellUses,

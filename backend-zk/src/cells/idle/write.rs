@@ -13,8 +13,8 @@ use crate::cells::writing::Writing;
 use crate::driver::{Beside, Commit, NodeMode, Operation, Refusal};
 use crate::layout::in_directory;
 
-/// One trip if the version says enough, or if the cell must not exist. Otherwise two, and two more for each
-/// change by another client. `None`: the holder's node does not exist.
+/// One trip if the version says enough or the cell must not exist, otherwise two, and two more for each
+/// foreign change. `None`: the holder's node does not exist.
 pub(in crate::cells) async fn write(writing: &Writing<'_>, uses: &CellUses) -> Attempt<Option<CellWritten>> {
     let Writing { lease, paths, write, .. } = *writing;
     let mut next = Plan::at_once(write, &paths.cell, uses);
@@ -148,8 +148,8 @@ async fn used(writing: &Writing<'_>, uses: &CellUses, children: Children, sent: 
     if write.value.is_none() || uses.counting(cell).is_some() {
         return Ok(());
     }
-    // The last use does not cover this late answer. The cell is written, so a caller that gives up now must
-    // not get the answer that it is not (COUNT-SAYS-UNKNOWN).
+    // The last use does not cover this late answer. The cell is written, so the outcome for a caller that
+    // gives up now is unknown (COUNT-SAYS-UNKNOWN).
     writing.in_flight.store(true, Ordering::Release);
     let unknown = |why| Trouble::Refused(Error::new(ErrorKind::OutcomeUnknown, why));
     match report(writing.lease, uses, writing.paths, time, (&last.name, Some(&last))).await {

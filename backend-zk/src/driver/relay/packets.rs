@@ -4,10 +4,9 @@ use std::io;
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// The crate sets watches again by packets of 128 KiB of paths, with a length for each.
+/// The crate sets watches again by packets of 128 KiB of paths, each path with a length.
 const LONGEST: usize = 256 * 1024;
 
-/// No server sees it.
 pub(in crate::driver) const SCHEME: &str = "latchwork-relay";
 
 pub(super) const AUTH: i32 = 100;

@@ -13,8 +13,6 @@ impl Birth {
         Some(Self { counter: counter(kind, name)?, sequence })
     }
 
-    /// No node was created in between (CHAIN-OWN-HISTORY). The highest counter does not count, because a
-    /// server may repeat it.
     pub(super) fn follows(self, last: Self) -> bool {
         let (Ok(joins), Some(apart)) =
             (u64::try_from(last.counter), self.sequence.checked_sub(last.sequence))

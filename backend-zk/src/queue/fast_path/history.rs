@@ -1,10 +1,9 @@
-//! Predicts a client's next turn in a queue from its last ones, so that the next join need not list. A wrong
-//! expectation costs a trip.
+//! Predicts a client's next turn in a queue, so that its join need not list. A wrong expectation costs a
+//! trip.
 //!
-//! *The same client again*: no node was created between its last node, which was admitted and has left, and
-//! its next one (CHAIN-OWN-HISTORY). *The same predecessor again*: if the same clients take turns and reuse
-//! their names, a client can watch its predecessor by name. `docs/protocol/zookeeper-fast-path.md` has the
-//! conditions and why they suffice.
+//! *The same client again*: no node was created between the last and the next node of this client
+//! (CHAIN-OWN-HISTORY). *The same predecessor again*: clients that take turns and reuse their names can watch
+//! their predecessors by name. `docs/protocol/zookeeper-fast-path.md` has the conditions and their reasons.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -16,16 +15,16 @@ use super::birth::Birth;
 
 const QUEUES: usize = 64;
 
-/// After this number of own turns in succession, a client expects the next one too, if it comes within this
-/// time. Later, on a server with other writes, the distance between the transactions proves nothing.
+/// After this number of own turns in succession, a client expects another one within this time. Later, other
+/// writes make the distance between the transactions useless.
 const ALONE_AFTER: u32 = 8;
 const ALONE_WITHIN: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Expected {
-    /// The predecessor's name begins with this text.
+    /// Behind a predecessor whose name begins with this text.
     Behind(String),
-    /// The creation of the new node will prove it.
+    /// Alone. The creation of the new node proves it.
     Free,
 }
 
@@ -44,7 +43,7 @@ struct Known {
     kind: Kind,
     changed: u64,
     neighbour: Option<Neighbour>,
-    /// Admitted exclusively, and when it left. Kept until the next node is created.
+    /// The last exclusively admitted node, and when it left. Kept until the next node is created.
     last: Option<(Birth, Moment)>,
     alone: u32,
 }

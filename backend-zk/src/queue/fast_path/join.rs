@@ -30,7 +30,6 @@ pub(crate) async fn create_without_listing(
         return Ok(WithoutListing::NotTried);
     };
     let driver = &session.driver;
-    // Taken before anything is armed on it.
     let connection = driver.connection();
     let data = plain(queue.data, &join.label, &join.data);
     let (path, stat) = match driver.create_sequential(&queue.node(prefix), &data).await {

@@ -18,7 +18,7 @@ pub(crate) fn created(session: &Session, queue: &QueuePaths, claim: Claim, path:
 }
 
 pub(crate) fn listed(node: &ZkNode, children: usize) {
-    // With the limit for "far", a queue of about that length would change between both states.
+    // Half of the distance, so that a queue of about that length does not alternate.
     if children <= FAR_FROM_HEAD / 2
         && let Some(history) = node.session.fast_path.history()
     {

@@ -7,9 +7,9 @@
 //! | leave | [`announce_release`] | the listings of the next waiter, which its [`Shortcut`] awaits |
 //! | wait | [`FastPath::watcher`] | the loss of a session that has too many watches |
 //!
-//! With [`Settings::fast_path`](crate::config::Settings) off, each of these does nothing, and listings alone
-//! decide. [`created`], [`listed`], [`learn_position`] and [`left`] feed the [history](history).
-//! [`verify_admission`] checks an admission by an announced release.
+//! With [`Settings::fast_path`](crate::config::Settings) off, none of these does anything. [`created`],
+//! [`listed`], [`learn_position`] and [`left`] feed the [history](history). [`verify_admission`] checks an
+//! admission by an announced release.
 
 mod birth;
 mod history;

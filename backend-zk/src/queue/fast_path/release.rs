@@ -1,8 +1,6 @@
 //! Announced releases (CHAIN-ANNOUNCED-RELEASE): one transaction creates and deletes a node in `released`,
-//! and deletes the own node. The next node watches both paths, and is admitted by the two events together.
-//!
-//! One event alone admits no node: any client may create such a node, and a deletion may be the end of a
-//! wait. `docs/protocol/zookeeper-fast-path.md` gives the reason for each condition.
+//! and deletes the own node. The next node watches both paths, and only the two events together admit it.
+//! `docs/protocol/zookeeper-fast-path.md` has the reasons.
 
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -14,11 +12,11 @@ use crate::error::Answer;
 use crate::queue::woken::Woken;
 use crate::queue::zk_node::ZkNode;
 
-/// Both events come from one transaction. A later deletion does not belong to the announcement.
+/// The longest time between the two events of one transaction.
 const TOGETHER: Duration = Duration::from_millis(50);
 
-/// Only if the next node may wait for more than this node. Returns whether the node left in this way. A lost
-/// hold announces nothing, because its node may not have been the first.
+/// Returns whether the node left in this way. It announces only if the next node may wait for more than this
+/// node, and not after a loss, when it may not be the first.
 pub(crate) async fn announce_release(node: &ZkNode) -> Answer<bool> {
     let announced = node.has_entered() && node.is_contended() && node.state.lost().is_none();
     match node.released_path(node.name()).filter(|_| announced) {
@@ -37,8 +35,8 @@ impl Release {
         Self { watch: Some(watch), announced: None }
     }
 
-    /// `watched`: the watch on the predecessor, which was polled first. Its event is the second of a release,
-    /// so the first has arrived by then.
+    /// `watched`: the watch on the predecessor, polled first. Its event is the second of a release, so the
+    /// first has arrived by then.
     pub(crate) fn poll(
         &mut self,
         context: &mut Context<'_>,

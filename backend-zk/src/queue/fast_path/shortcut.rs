@@ -1,8 +1,5 @@
-//! Admission by the end of the predecessor, without a listing (CHAIN-SOLE-AHEAD, CHAIN-ANNOUNCED-RELEASE).
-//!
-//! Counters only rise, so no node can join in between. The own node is watched on the same connection, so its
-//! removal would be seen first, and the own deadline is compared last. A reconnect reports missed events in
-//! any order, and so ends a shortcut (CHAIN-LOST-WATCH-LISTS-AGAIN).
+//! Admission by the end of the predecessor, without a listing (CHAIN-SOLE-AHEAD, CHAIN-ANNOUNCED-RELEASE). A
+//! reconnect ends a shortcut (CHAIN-LOST-WATCH-LISTS-AGAIN).
 
 use latchwork_core::{Claim, Kind};
 
@@ -23,8 +20,8 @@ pub(crate) struct Shortcut {
 }
 
 impl Shortcut {
-    /// On the own node and, if others are ahead of the predecessor, on its release. `None`: the waiter lists
-    /// after the end of the predecessor.
+    /// Watches the own node and, if others are ahead of the predecessor, its release. `None`: the waiter
+    /// lists after the end of the predecessor.
     pub(crate) async fn arm(
         node: &ZkNode,
         own: &mut Option<Armed>,
@@ -36,7 +33,7 @@ impl Shortcut {
         if !sole {
             return Self::behind_several(node, own, predecessor, connection).await;
         }
-        // It creates a node with its own counter, ahead of a waiting writer.
+        // A downgrade creates a node with the writer's counter, ahead of a waiting writer.
         let may_be_downgraded = node.kind == Kind::RwLock && node.claim == Claim::Exclusive;
         if !node.session.fast_path.on || may_be_downgraded {
             return Ok(None);
@@ -72,7 +69,7 @@ impl Shortcut {
         }))
     }
 
-    /// `own_watched`: the own node is still watched. `None`: list the queue.
+    /// `own_watched`: whether the own node is still watched. `None`: list the queue.
     pub(crate) fn admits(mut self, woken: Woken, own_watched: bool) -> Option<Admission> {
         let admission = match woken {
             Woken::Released => Admission::Announced,

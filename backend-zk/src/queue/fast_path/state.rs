@@ -9,7 +9,6 @@ use crate::driver::Driver;
 
 #[derive(Debug)]
 pub(crate) struct FastPath {
-    /// False in tests of the plain protocol.
     pub(super) on: bool,
     believes_announcements: bool,
     history: History,
@@ -25,7 +24,7 @@ impl FastPath {
         Self { on: settings.fast_path, believes_announcements, history: History::default(), watch_sessions }
     }
 
-    /// Not at an exact address, because contenders ahead may belong to another program.
+    /// Not at an exact address, where contenders may belong to another program.
     pub(crate) fn announces(&self, kind: Kind, exact: bool) -> bool {
         self.on && kind == Kind::Mutex && !exact && self.believes_announcements
     }

@@ -1,11 +1,11 @@
-//! The identities that a namespace's access control lists trust, when a session is opened.
+//! The identities that a namespace's access control lists trust.
 //!
-//! An identity that may delete nodes of a queue can cause two holders without any announcement. An identity
-//! that may only create announcements must not gain that power, so announcements are believed only if all
-//! their creators may also delete nodes of queues.
+//! An identity that may delete nodes of a queue can cause two holders without any announcement. One that may
+//! only create announcements must not gain that power, so announcements are believed only if all their
+//! creators may also delete nodes of queues.
 //!
-//! A directory that was created without a login lets every client delete nodes. This is a warning and not an
-//! error, so that a running fleet can adopt a login.
+//! A directory that was created without a login lets every client delete nodes. This is only a warning, so
+//! that a running fleet can adopt a login.
 
 use crate::driver::Grant;
 
@@ -19,7 +19,7 @@ pub(crate) fn believes_announcements(released: Option<&[Grant]>, queues: Option<
     released.iter().filter(|to| to.create || to.admin).all(|to| may_delete(&to.identity))
 }
 
-/// To create or delete children, or by a right to grant itself this.
+/// Whether anyone may create or delete children, or grant itself this right.
 pub(crate) fn is_open(grants: &[Grant]) -> bool {
     grants.iter().any(|to| to.identity == ANYONE && (to.create || to.delete || to.admin))
 }

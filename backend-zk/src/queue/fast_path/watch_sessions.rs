@@ -1,11 +1,8 @@
-//! Sessions of a client that only watch, for waiters beyond the budget of the own session
-//! ([`WatchBudget`](crate::driver::WatchBudget)). They have no nodes: their loss is only a reason to list
-//! again.
+//! Sessions of a client that only watch, for waiters beyond the budget of the nodes' session
+//! ([`WatchBudget`](crate::driver::WatchBudget)).
 //!
-//! *Why it is safe.* Their events mean "list again", and the listing that admits is on the node's own session
-//! (CHAIN-OWN-NODE-AND-DEADLINE, CHAIN-EVENT-LISTS-AGAIN). Events that admit depend on the order of one
-//! connection, so they never come from a watch session. Two servers lag differently, so the listing follows a
-//! `sync`.
+//! Their events, and their loss, only mean "list again". The nodes' session makes that listing, after a
+//! `sync`, because two servers lag differently (CHAIN-OWN-NODE-AND-DEADLINE, CHAIN-EVENT-LISTS-AGAIN).
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -26,16 +23,15 @@ const A_BREAK: Duration = Duration::from_secs(1);
 pub(crate) struct WatchSessions {
     settings: Arc<Settings>,
     runtime: Handle,
-    // They belong to the session of the nodes.
+    // Both belong to the session of the nodes.
     lease: LeaseWriter,
     killed: CancellationToken,
     open: Mutex<Vec<Arc<Driver>>>,
-    // One at a time. Returns whether a session with budget exists.
     opening: SingleFlight<bool>,
     not_before: Mutex<Option<Moment>>,
 }
 
-/// It reserves the budget until the watch is armed, which then has its own.
+/// Reserves the budget until the watch is armed.
 pub(crate) struct Watcher<'a> {
     pub(super) own: &'a Driver,
     // `None`: the session of the node.
@@ -71,8 +67,8 @@ impl WatchSessions {
         })
     }
 
-    /// With budget for this number of bytes of paths. `None`: no session can be opened, or the session of the
-    /// nodes has ended.
+    /// With budget for `bytes` of paths. `None`: no session can be opened, or the session of the nodes has
+    /// ended.
     pub(super) async fn find_or_open(self: &Arc<Self>, bytes: usize) -> Option<(Arc<Driver>, WatchBudget)> {
         loop {
             if let Some(found) = self.find(bytes) {
@@ -87,11 +83,10 @@ impl WatchSessions {
             if !opened {
                 return None;
             }
-            // Other waiters may have used the budget.
         }
     }
 
-    /// Starts an opening unless one is under way. `None`: it is too early for another try.
+    /// Starts an opening unless one is under way. `None`: too early for another try.
     fn opening(self: &Arc<Self>, bytes: usize) -> Option<SharedTask<bool>> {
         self.opening.run_if(&self.runtime, || {
             let not_before = *self.not_before.lock();
@@ -106,9 +101,9 @@ impl WatchSessions {
     fn find(&self, bytes: usize) -> Option<(Arc<Driver>, WatchBudget)> {
         let mut open = self.open.lock();
         let mut connected = open.iter().filter(|driver| driver.is_connected());
-        // Now the session is not idle any more.
+        // Its budget is now reserved, so the session is not idle.
         let found = connected.find_map(|driver| Some((Arc::clone(driver), driver.wait_budget(bytes)?)));
-        // After breaks there may be more sessions than needed: one idle session is kept.
+        // After breaks there may be spare sessions: one idle session is kept.
         let mut spare = 0;
         open.retain(|driver| {
             let idle = driver.is_idle() && driver.is_connected();
@@ -118,7 +113,7 @@ impl WatchSessions {
         found
     }
 
-    /// Waits for sessions that reconnect, or opens another one. Returns whether a session with budget exists.
+    /// Waits for sessions that reconnect, or opens another one. Returns whether one has budget.
     async fn open_one(&self, bytes: usize) -> bool {
         let request_timeout = self.settings.request_timeout;
         let away: Vec<_> = self.open.lock().iter().filter(|driver| !driver.is_connected()).cloned().collect();

@@ -29,11 +29,11 @@ pub(super) enum QueueEvent {
     Ahead(Woken),
 }
 
-/// An event of the own node comes before an event of a node ahead that the server sent later.
+/// An event of the own node is reported before a later event of a node ahead.
 pub(super) async fn next_event(own: &mut Option<Armed>, ahead: &mut Ahead, clock: &Clock) -> QueueEvent {
     // Tokio's fairness must not hold back an event that has arrived.
     unconstrained(poll_fn(|context| {
-        // The event that must win is polled last: it has arrived if the other has.
+        // The event that must win is polled last: if the other has arrived, it has too.
         let ahead = ahead.poll(context, clock);
         match own.as_mut().map(|own| own.as_mut().poll(context)) {
             Some(Poll::Ready(event)) => Poll::Ready(QueueEvent::Own(event)),
@@ -68,7 +68,7 @@ mod tests {
         next_event(&mut { own }, ahead, &Clock::tokio()).await
     }
 
-    /// Another task dispatches the events, so they may arrive in the middle of a poll.
+    /// Another task dispatches the events, possibly in the middle of a poll.
     #[tokio::test]
     async fn own_node_event_is_first_when_both_arrive_together() {
         let (send, sent) = oneshot::channel();

@@ -1,4 +1,4 @@
-//! Any node ahead of the head may leave first (CHAIN-PERMITS-HEAD-AND-MARKS).
+//! The head of a queue of permits watches all nodes ahead (CHAIN-PERMITS-HEAD-AND-MARKS).
 
 use futures_util::future::{join_all, select_all};
 
@@ -25,7 +25,6 @@ pub(super) fn paths_ahead(node: &ZkNode, contenders: &Contenders, ahead: usize) 
     contenders.0[..ahead].iter().map(|contender| node.beside(&contender.name)).collect()
 }
 
-/// CHAIN-LIMIT-CHANGE-MARKS-HOLDERS. All are armed in one trip.
 pub(super) async fn arm(
     node: &ZkNode,
     watcher: &Watcher<'_>,
@@ -60,7 +59,7 @@ pub(super) async fn arm(
         }
         watches.push(watch);
     }
-    // Only leaves ahead matter, not joins.
+    // Joins do not matter.
     if let Some(now) = now.filter(|now| now.position(node.name()) != Some(ahead)) {
         // The listing that decides must be on the own session (CHAIN-OWN-NODE-AND-DEADLINE).
         return Ok(if watcher.is_own() { HeadWatch::Moved(now) } else { HeadWatch::Changed });

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-/// Times are of one clock, in the order of the calls.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Free {
     latest: Duration,

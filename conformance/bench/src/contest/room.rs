@@ -25,8 +25,6 @@ pub(super) struct Room {
     book: Mutex<Book>,
 }
 
-/// A thread that read the clock before it gets the lock could note an older instant than the one before. So only the holder of
-/// the lock reads the clock.
 #[derive(Default)]
 struct Book {
     free: Free,
@@ -68,7 +66,6 @@ impl Room {
         self.note(|book, now| book.free.waited(false, now));
     }
 
-    /// The recorded times in which the lock was free while a contender waited.
     pub(super) fn free(&self) -> Vec<Duration> {
         self.note(|book, _| book.was_free.clone())
     }
@@ -131,7 +128,6 @@ mod tests {
         assert_eq!(room.enter(2).1.map(|last| last.contender), Some(0));
         assert_eq!(room.overlaps(), 1);
     }
-    /// `Free` refuses an older instant.
     #[test]
     fn instants_are_noted_in_their_order() {
         let room = Room::new(4);

@@ -7,7 +7,6 @@ use latchwork_core::backend::NodeId;
 use super::{AtOnce, Pair, Result, SAME, SAME_OF_THREE, Subject, THREE, Target};
 use crate::target::NAMESPACE;
 
-/// Seconds. The lease is not renewed, so that nothing else is sent.
 const TTL: i64 = 600;
 
 pub(crate) async fn client(target: &Target) -> Result<Client> {

@@ -27,7 +27,7 @@ pub(super) struct Subject {
     pub(super) pair: Box<dyn Pair>,
 }
 
-/// Exactly the requests of a mutex.
+/// The requests of a mutex.
 pub(super) const SAME: &str = "raw-same";
 /// A MultiLock of three mutexes, sent at once.
 pub(super) const SAME_OF_THREE: &str = "raw-same-3";
@@ -36,7 +36,7 @@ pub(super) const PLAIN: &str = "raw-plain";
 /// To three or five coordinators at once.
 pub(super) const TO_THREE: &str = "raw-same-to-3";
 pub(super) const TO_FIVE: &str = "raw-same-to-5";
-/// ZooKeeper: with the listing of a client that has not used the queue before.
+/// ZooKeeper: with the listing of a client that is new to the queue.
 pub(super) const LISTED: &str = "raw-listed";
 
 #[cfg(any(feature = "redis", feature = "zookeeper", feature = "etcd"))]

@@ -61,7 +61,7 @@ async fn of_a_mutex(target: &Target, key: &str) -> Result<(Words, Words)> {
     Ok((join, leave))
 }
 
-/// Sends the join as it was recorded, and the leave with the sequence number of the join's answer.
+/// Sends the recorded join, and the leave with the sequence number of the join's answer.
 struct RedisMutex {
     connection: MultiplexedConnection,
     join: Cmd,

@@ -48,7 +48,6 @@ impl Node {
 impl Pair for Node {
     async fn once(&mut self) -> Result<()> {
         let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
-        // Both are queued before the first is awaited.
         let created = self.client.create(&self.node, b"raw", &options);
         let children = self.listed.as_ref().map(|queue| self.client.list_children(queue));
         let (_, counter) = created.await?;

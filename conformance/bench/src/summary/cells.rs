@@ -8,7 +8,8 @@ use crate::quorum::peer;
 use crate::raw::{PLAIN, SAME, TO_FIVE, TO_THREE};
 use crate::recipe::Recipe;
 
-/// Measure, parameter, and the budget of one round trip. On ZooKeeper the stat of the directory is in the trip of the write.
+/// Measure, parameter, and the budget of one round trip. On ZooKeeper the stat of the directory is in the
+/// trip of the write.
 const ALONE: [(&str, &str, f64); 3] =
     [("COUNTER", "add", 1.0), ("LATCH_count", "count", 1.0), ("VALUE_write", "write", 1.0)];
 const CACHED: &str = "cached read";
@@ -102,7 +103,6 @@ impl Summary {
         }))
     }
 
-    /// Returns the table of barriers of many members.
     pub(super) fn barriers(&self) -> Option<Table> {
         table(self.keys("BARRIER").into_iter().map(|key| {
             let figure = |of| self.spread("BARRIER", key, of);

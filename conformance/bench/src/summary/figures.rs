@@ -7,7 +7,6 @@ pub(super) fn in_millis(Spread { median, min, max }: Spread) -> Spread {
     Spread { median: median / 1e3, min: min / 1e3, max: max / 1e3 }
 }
 
-/// `None` without a row.
 pub(super) fn table<const COLUMNS: usize>(
     rows: impl IntoIterator<Item = [(&'static str, String); COLUMNS]>,
 ) -> Option<Table> {

@@ -18,7 +18,7 @@ fn made_of(phase: MovePhase) -> &'static [&'static str] {
     }
 }
 
-/// The requests of a read of the stage: ZooKeeper needs a `sync` and the stat of the directory.
+/// ZooKeeper needs a `sync` and the stat of the directory.
 fn a_read(server: &str) -> f64 {
     if server == "zookeeper" { 3.0 } else { 1.0 }
 }
@@ -63,8 +63,8 @@ impl Summary {
         let Some(budget) = plain.map(|plain| plain + if reads { a_read(key.0) } else { 0.0 }) else {
             return shown;
         };
-        // Fourteen clients renew their leases: as many additional requests are allowed as in `Line::asks_as`. Missing requests
-        // would mean that other requests were counted.
+        // As many additional requests are allowed as in `Line::asks_as`, for renewals of fourteen clients.
+        // Missing requests mean that other requests were counted.
         let stray = (budget / 20.0).max(BESIDE);
         format!("{shown}\n{budget:.2}: {}", verdict((figure.median - budget).abs() <= stray))
     }

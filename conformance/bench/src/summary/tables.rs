@@ -22,9 +22,10 @@ use crate::uncontended::MULTI;
 const SAME_BUDGET: f64 = 1.10;
 /// On Redis, relative to a plain `SET NX PX` and compare-and-delete.
 const PLAIN_BUDGET: f64 = 1.5;
-/// The requests of a hand-off. On Redis: a join and a leave, and none by the winner. On ZooKeeper: a create and a delete, a watch
-/// of each waiter, and one look of the winner. The winner of a mutex does not look; instead each waiter has a watch on its own
-/// node and one for the release. On etcd: a join and a leave, and one look of the winner; watches use an open stream.
+/// The requests of a hand-off. On Redis: a join and a leave, and none by the winner. On ZooKeeper: a create
+/// and a delete, a watch of each waiter, and one look of the winner; or for a mutex, instead of the look,
+/// each waiter's watches on its own node and on the release. On etcd: a join and a leave, and one look of the
+/// winner; watches use an open stream.
 const HANDOFF_BUDGETS: [(&str, f64); 3] = [("redis", 2.0), ("zookeeper", 4.0), ("etcd", 3.0)];
 /// For renewals, repeated looks, and requests in progress at the count.
 pub(super) const BESIDE: f64 = 0.1;
@@ -42,7 +43,6 @@ impl Summary {
     fn uncontended(&self) -> Option<Table> {
         let alone = self.keys("M1").into_iter().map(|key| {
             let other = match key.0 {
-                // Not judged: it sends more requests than the mutex.
                 "zookeeper" => spread(self.ratio(key, LISTED), 2),
                 _ => judged(self.ratio(key, PLAIN), 2, PLAIN_BUDGET, ""),
             };
@@ -71,7 +71,7 @@ impl Summary {
         table(alone.chain(again))
     }
 
-    /// The budget is for equal requests: with others the ratio is not judged.
+    /// The budget is for equal requests.
     fn beside_the_same(&self, key: Key<'_>) -> String {
         let raw = if key.1 == MULTI { SAME_OF_THREE } else { SAME };
         let ratio = self.ratio(key, raw);
@@ -136,7 +136,7 @@ impl Summary {
     fn contest(&self, measure: &str, key: Key<'_>) -> [(&'static str, String); 10] {
         let named = |what: &str| format!("{measure}_{what}");
         let grants = named("grants");
-        // There is no hand-off if several may hold at once.
+        // Without exclusion there is no hand-off.
         let (handed, times, requests) = match measure {
             "M3" => (
                 self.spread(&grants, key, handed_on),
@@ -219,7 +219,7 @@ impl Summary {
         table(self.keys("M5").into_iter().map(|key| {
             let figure = |of| self.spread("M5", key, of);
             let share = figure(|line| line.client_cpu_pct);
-            // On other servers one lease is renewed for all locks.
+            // Other servers renew one lease for all locks.
             let share =
                 if key.0 == "redis" { judged(share, 2, RENEWAL_BUDGET, " %") } else { spread(share, 2) };
             let memory = judged(figure(|line| line.client_bytes_per_lock), 0, MEMORY_BUDGET, "");

@@ -28,7 +28,6 @@ pub(super) async fn measure(target: &Target, terms: &Terms) -> Result<Vec<Line>>
             holder.wait().await?;
             waited
         }
-        // This process cannot be killed, so the client stops sending.
         None => {
             let holder = target.open_with(SHORT_TTL).await?;
             let _held = holder.mutex(KEY)?.acquire().await?;
@@ -66,7 +65,7 @@ async fn holder(target: &Target, url: &str, terms: &Terms) -> Result<Child> {
         terms.holder.split_first().ok_or("the terms name no program that holds the lock")?;
     let mut command = Command::new(program);
     command.args(arguments).args([&target.config().namespace, &SHORT_TTL.as_millis().to_string(), KEY]);
-    // A URL may contain a password, which a command line would show.
+    // A command line would show a password in the URL.
     command.env("LATCHWORK_URL", url).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
     let mut child = command.kill_on_drop(true).spawn()?;
     let out = child.stdout.take().ok_or("its output is a pipe")?;

@@ -10,7 +10,7 @@ use crate::plan::Plan;
 use crate::recipe::Recipe;
 use crate::target::Target;
 
-/// If the process has not grown, it had enough free memory before, and the memory is left out.
+/// If the process has not grown, it had enough free memory, and this figure is left out.
 pub(super) async fn measure(target: &Target, count: usize, plan: &Plan) -> Result<Vec<Line>> {
     let cost = || target.pid().and_then(Cost::of).ok_or("the server's process cannot be read");
     let client = target.open_with(LONG_TTL).await?;

@@ -10,10 +10,9 @@ use crate::recipe::{Ask, Recipe};
 use crate::stats::Timings;
 use crate::target::Target;
 
-/// Pairs that are always timed.
 pub(super) const LEAST: u32 = 5;
 
-/// `delay` is a round trip. A proxy delays this client, and not the server.
+/// `delay`: a round trip. The proxy delays only this client.
 pub(super) async fn measure(target: &Target, delay: Duration, plan: &Plan) -> Result<Vec<Line>> {
     let proxy = Proxy::start(target.addr().ok_or("the store of this process has no network link")?).await?;
     let client = target.open_at(proxy.addr(), LONG_TTL).await?;

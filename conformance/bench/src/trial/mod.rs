@@ -20,9 +20,9 @@ use crate::{Result, throughput, uncontended};
 const GIVEN_AT_ONCE: usize = 16;
 /// All servers grant it, also ZooKeeper with its default ticks.
 const SHORT_TTL: Duration = Duration::from_secs(4);
-/// Few renewals, for leases that must not end: a server counts pings and renewals as requests.
+/// Few renewals, because a server counts pings and renewals as requests.
 pub(super) const LONG_TTL: Duration = Duration::from_secs(30);
-/// A trial may need this in addition to its own waits.
+/// In addition to the trial's own waits.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A trial of a coordinator with a mutex.

@@ -12,7 +12,7 @@ use crate::target::Target;
 const TTL: Duration = Duration::from_secs(10);
 const AGAIN: Duration = Duration::from_millis(5);
 
-/// Times the way back of a connected client, and reports the fate of an existing hold.
+/// Times the way back of a connected client, and reports the fate of a hold.
 pub(super) async fn measure(target: &Target) -> Result<Vec<Line>> {
     let server = target.program().ok_or("only a server that was started here can be stopped")?;
     let (holder, other) = (target.open_with(TTL).await?, target.open_with(TTL).await?);

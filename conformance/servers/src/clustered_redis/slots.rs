@@ -17,7 +17,7 @@ impl ClusteredRedis {
         .await
     }
 
-    /// Waits until another server is the master of this key.
+    /// Waits until another server is the master of this key, and returns it.
     pub async fn wait_until_replaced(&self, key: &str, server: usize) -> Result<usize, ServerError> {
         until("did not replace a master", self.states(), async || {
             self.master_of(key).await.ok().filter(|master| *master != server)
@@ -64,8 +64,8 @@ impl ClusteredRedis {
         Ok(())
     }
 
-    /// Takes the first step of [`move_slot`](Self::move_slot). The old master redirects clients of missing keys to the new one
-    /// (`ASK`).
+    /// Makes the first step of [`move_slot`](Self::move_slot). The old master redirects clients of missing
+    /// keys to the new one (`ASK`).
     ///
     /// # Panics
     /// If a server refuses a step.
@@ -75,8 +75,8 @@ impl ClusteredRedis {
         Ok(())
     }
 
-    /// Makes a replica a master without slots, and waits until it serves and all servers know it: at least five seconds, if no
-    /// master is replaced earlier.
+    /// Makes a replica a master without slots, and waits until all servers know it: at least five seconds, if
+    /// no master is replaced.
     ///
     /// # Panics
     /// If a server refuses a step, for example because it is a master with keys.

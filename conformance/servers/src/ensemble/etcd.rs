@@ -1,5 +1,5 @@
-//! All members must name a member by one URL, although each link needs a separate proxy. So the URL is a socket (`unix://`),
-//! which each member opens in its own folder.
+//! All members must name a member by one URL, although each link needs a separate proxy. So the URL is a
+//! socket (`unix://`), which each member opens in its own folder.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::ports::ClaimedPorts;
 use crate::proxy::Proxy;
 use crate::{ServerError, probe};
 
-/// A busy machine elects leaders without a fault if this is shorter. The shortest lease exceeds a second if it is longer.
+/// If shorter, a busy machine elects leaders without a fault. If longer, the shortest lease exceeds a second.
 const ELECTION: Duration = Duration::from_millis(600);
 const HEARTBEAT: Duration = Duration::from_millis(50);
 
@@ -31,7 +31,6 @@ fn peer_url(member: usize) -> String {
 pub(super) async fn start(size: usize) -> Result<Started, ServerError> {
     let claimed = ClaimedPorts::take(2 * size)?;
     let ports: Vec<_> = claimed.numbers.as_chunks().0.iter().map(|&[client, peer]| (client, peer)).collect();
-    // The token shows servers of other clusters.
     let shared = [cluster(size), format!("--initial-cluster-token={}", rand::random::<u64>())];
     let mut binaries = Vec::new();
     for (id, &(client, peer)) in ports.iter().enumerate() {
@@ -54,7 +53,6 @@ pub(super) async fn start(size: usize) -> Result<Started, ServerError> {
 
 pub(super) async fn role(addr: &str) -> Option<Role> {
     let question = "POST /v3/maintenance/status HTTP/1.0\r\nContent-Length: 2\r\n\r\n{}";
-    // A server without an answer does not serve.
     let said = probe::ask_in_time(addr, question).await.ok()?;
     let field = |name: &str| {
         let (_, rest) = said.split_once(&format!("\"{name}\":\""))?;

@@ -13,7 +13,7 @@ use crate::proxy::{Manners, Proxy};
 use crate::tls::ServerTls;
 use crate::{ServerError, probe};
 
-/// For clients, for the quorum, for elections, and for clients with TLS.
+/// For clients, for the quorum, for elections, and for TLS.
 type MemberPorts = [u16; 4];
 
 pub(super) async fn start(size: usize, tls: Option<&ServerTls>) -> Result<Started, ServerError> {
@@ -43,7 +43,6 @@ pub(super) async fn start(size: usize, tls: Option<&ServerTls>) -> Result<Starte
 }
 
 pub(super) async fn role(addr: &str) -> Option<Role> {
-    // A server without an answer does not serve.
     let said = probe::ask_in_time(addr, "srvr").await.ok()?;
     if said.contains("Mode: leader") {
         Some(Role::Leader)
@@ -52,7 +51,7 @@ pub(super) async fn role(addr: &str) -> Option<Role> {
     }
 }
 
-/// A server logs this if it has read a transaction with another digest than its data.
+/// Logged by a server that has read a transaction with another digest than its data.
 pub(super) const DIVERGED: &str = "Digests are not matching";
 
 pub(super) async fn ephemerals(addr: &str) -> Option<BTreeSet<String>> {

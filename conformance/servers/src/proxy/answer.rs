@@ -1,7 +1,8 @@
 //! Finds the answer to a request.
 //!
-//! An HTTP/2 server also sends other frames: acknowledgements of pings, windows, messages of other streams. So the proxy reads
-//! the headers of the frames (RFC 9113, section 4.1). Other protocols answer in order: the next chunk is the answer.
+//! An HTTP/2 server also sends other frames: acknowledgements of pings, windows, messages of other streams.
+//! So the proxy reads the headers of the frames (RFC 9113, section 4.1). Other protocols answer in order: the
+//! next chunk is the answer.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +13,6 @@ const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
 
-/// The answers that a caught request waits for.
 #[derive(Debug)]
 pub(super) enum Awaited {
     NextChunk,
@@ -27,7 +27,6 @@ impl Awaited {
 
 #[derive(Debug, Default)]
 pub(super) struct Conversation {
-    /// `None` before the first chunk of the client.
     is_http2: Option<bool>,
     requests: Frames,
     replies: Frames,
@@ -40,7 +39,7 @@ impl Conversation {
             return Awaited::NextChunk;
         }
         let frames = self.requests.read(if is_first { &chunk[PREFACE.len()..] } else { chunk });
-        // The server answers no cancelled request, and no message that is not whole.
+        // The server answers no cancelled request, and no incomplete message.
         let cut = frames.last().filter(|_| self.requests.payload > 0).map(|frame| frame.stream);
         let cancelled = |stream| {
             Some(stream) == cut
@@ -97,7 +96,7 @@ struct Frames {
 }
 
 impl Frames {
-    /// Returns the frames whose header ends in this chunk.
+    /// The frames whose header ends in this chunk.
     fn read(&mut self, mut chunk: &[u8]) -> Vec<Frame> {
         let mut frames = Vec::new();
         while !chunk.is_empty() {

@@ -17,11 +17,10 @@ pub(super) struct Faults {
     pub(super) refuse: bool,
     pub(super) held: [bool; 2],
     pub(super) delay: [Duration; 2],
-    /// Bytes per second.
     pub(super) rate: [Option<u32>; 2],
-    /// A connection that is older than the last cut closes.
+    /// A connection from before the last cut closes.
     pub(super) cuts: u64,
-    /// A reply that is held on one connection continues when this grows.
+    /// A held reply continues when this grows.
     pub(super) resumes: u64,
 }
 
@@ -32,8 +31,8 @@ impl Faults {
     }
 }
 
-/// Waits until a chunk that came at `received` may pass: the direction is not held, the delay is over, and `resumes` is above
-/// `kept`, its value when this connection was held. Returns at once if the proxy is gone.
+/// Waits until a chunk that came at `received` may pass: the direction is not held, the delay is over, and
+/// `resumes` is above `kept`, its value when this connection was held.
 pub(super) async fn pass(
     faults: &mut watch::Receiver<Faults>,
     direction: Direction,
@@ -52,7 +51,7 @@ pub(super) async fn pass(
     }
 }
 
-/// Waits for the time of the bytes on a narrow link, or until it is not narrow any more.
+/// Waits for the time of the bytes on a narrow link, or until it is not narrow.
 pub(super) async fn squeeze(faults: &mut watch::Receiver<Faults>, direction: Direction, bytes: usize) {
     let begun = Instant::now();
     loop {
@@ -67,7 +66,7 @@ pub(super) async fn squeeze(faults: &mut watch::Receiver<Faults>, direction: Dir
 
 /// A new connection reaches the server only when neither direction is held.
 pub(super) async fn open(faults: &mut watch::Receiver<Faults>) {
-    // An error means that the proxy and this connection are gone.
+    // An error: the proxy and this connection are gone.
     let _ = faults.wait_for(|now| now.held == [false; 2]).await;
 }
 

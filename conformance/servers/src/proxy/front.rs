@@ -14,7 +14,8 @@ use super::shared::{Client, Manners, Shared};
 use super::trap::{Catch, Event, Parked, Traps};
 use crate::accepting::Accepting;
 
-/// A TCP proxy on a free loopback port, with faults; see the [module](super). A drop closes all connections and the port.
+/// A TCP proxy on a free loopback port, with faults; see the [module](super). A drop closes all connections
+/// and the port.
 #[derive(Debug)]
 pub struct Proxy {
     addr: SocketAddr,
@@ -62,8 +63,8 @@ impl Proxy {
         self.addr
     }
 
-    /// Replaces the ports that a server names, so that clients connect to proxies. It works for a Redis on loopback, with ports
-    /// of five digits.
+    /// Replaces the ports that a server names, so that clients connect to proxies. It works for a Redis on
+    /// loopback, with ports of five digits.
     ///
     /// # Panics
     /// If it is called twice, or with a port of fewer digits.
@@ -113,8 +114,8 @@ impl Proxy {
         self.change(|faults| faults.refuse = true);
     }
 
-    /// Stops this direction of all connections: bytes, ends of streams and new connections wait for [`resume`](Proxy::resume). A
-    /// hold of both directions is like a network partition.
+    /// Stops this direction of all connections: bytes, ends of streams and new connections wait for
+    /// [`resume`](Proxy::resume). Both directions held are like a network partition.
     pub fn hold(&self, direction: Direction) {
         self.change(|faults| faults.held[direction as usize] = true);
     }
@@ -144,17 +145,16 @@ impl Proxy {
         self.request(|_| true)
     }
 
-    /// Returns an event for the first chunk from the server (an answer or a push) that `matches`. It fires when the chunk is in
-    /// the proxy, which may [`hold`](Proxy::hold) it.
+    /// Returns an event for the first chunk from the server (an answer or a push) that `matches`. It fires
+    /// while the proxy can still [`hold`](Proxy::hold) the chunk.
     pub fn reply(&self, matches: impl Fn(&[u8]) -> bool + Send + 'static) -> Event {
         self.shared.replies.arm(matches, Catch::Tell)
     }
 
-    /// Drops the reply to the first request that `matches`: delivers the request, drops the next chunk from the server, closes
-    /// the client's connection, and fires the event.
+    /// Drops the reply to the first request that `matches`: delivers the request, drops the next chunk from
+    /// the server, closes the client's connection, and fires the event.
     ///
-    /// The chunk may be a push or an earlier reply: the right reply is lost too, with the connection. The server's side stays
-    /// open for one more second, so that the server executes the request.
+    /// The server's side stays open for another second, so that the server executes the request.
     pub fn drop_reply_to(&self, matches: impl Fn(&[u8]) -> bool + Send + 'static) -> Event {
         self.shared.traps.arm(matches, Catch::DropReply)
     }
@@ -164,8 +164,9 @@ impl Proxy {
         self.drop_reply_to(|_| true)
     }
 
-    /// Holds the bytes from the server on one connection, from the reply to the first request that `matches` until
-    /// [`resume`](Proxy::resume). The event fires when the reply is in the proxy: then the server has executed the request.
+    /// Holds the bytes from the server on one connection, from the reply to the first request that `matches`
+    /// until [`resume`](Proxy::resume). The event fires when the reply is in the proxy, so after the
+    /// execution.
     pub fn hold_reply_to(&self, matches: impl Fn(&[u8]) -> bool + Send + 'static) -> Event {
         self.shared.traps.arm(matches, Catch::HoldReply)
     }

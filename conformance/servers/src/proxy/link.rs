@@ -73,7 +73,7 @@ pub(super) async fn run(mut client: Client, shared: Arc<Shared>) {
         Err(Ended::Parked { request, awaited, caught, delivery: Delivery { asked, done } }) => {
             caught.send_replace(true);
             if asked.await.is_ok() && answered(&mut upstream, &request, conversation, awaited).await.is_ok() {
-                // The test may have dropped the receiver.
+                // An error: the test has dropped the receiver.
                 let _ = done.send(());
                 linger(&mut upstream).await;
             }
@@ -85,7 +85,6 @@ async fn linger(upstream: &mut TcpStream) {
     let _ = timeout(LINGER, tokio::io::copy(upstream, &mut tokio::io::sink())).await;
 }
 
-/// Waits for the answer, or for the end of the connection.
 async fn answered(
     upstream: &mut TcpStream,
     request: &[u8],
@@ -103,7 +102,6 @@ async fn answered(
     Ok(())
 }
 
-/// Both directions run in one task: a fault that is set directly after the write of a request is active before its reply is read.
 async fn forward(
     client: &mut TcpStream,
     upstream: &mut Option<TcpStream>,
@@ -185,8 +183,8 @@ fn strike(replies: &Mutex<Replies>, chunk: &[u8], faults: &watch::Sender<Faults>
     }
 }
 
-/// An executed request with a lost reply is another fault than a cut: no bytes pass after a cut, even before the connection's
-/// task has noticed it.
+/// No bytes pass after a cut, even before the connection's task has noticed it: an executed request with a
+/// lost reply is another fault.
 fn not_cut(faults: &watch::Receiver<Faults>, born: u64) -> Result<(), Ended> {
     if faults.borrow().cuts > born { Err(Ended::Broken) } else { Ok(()) }
 }

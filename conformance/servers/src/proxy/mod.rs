@@ -12,11 +12,11 @@
 //! | [`hold_reply_to`](Proxy::hold_reply_to) | the same, but the reply comes with [`resume`](Proxy::resume) |
 //! | [`park_request`](Proxy::park_request) | the client loses its connection, and its request reaches the server later |
 //!
-//! A stream protocol cannot lose one message and continue. So the client's connection breaks when a reply is lost.
+//! A stream protocol cannot lose one message and continue, so the client's connection breaks when a reply is
+//! lost.
 //!
-//! The proxy finds the answer to a request of HTTP/2 by its stream. It knows no other protocol. It sees chunks: the bytes of one
-//! read from a socket. A chunk can contain several requests of a pipelining client. So a matcher should look for a short, unique
-//! text, such as the key of the test.
+//! A chunk is the bytes of one read from a socket, which can contain several requests. So a matcher should
+//! look for a short, unique text, such as the key of the test.
 //!
 //! A fault that waits for a request returns an [`Event`], so that a test awaits the fault instead of a time.
 

@@ -12,8 +12,8 @@ use super::trap::Traps;
 pub(crate) struct Manners {
     /// Changes the first chunk of each client.
     pub(crate) introduce: Option<fn(&mut Vec<u8>)>,
-    /// Dials again while the server refuses. Some servers treat a connection that is accepted and closed as a failure, but retry
-    /// after a refusal.
+    /// Dials again while the server refuses: some servers retry after a refusal, but treat a connection that
+    /// is accepted and closed as a failure.
     pub(crate) patient: bool,
 }
 
@@ -24,16 +24,12 @@ pub(super) struct Shared {
     pub(super) readdress: OnceLock<Readdress>,
     pub(super) faults: watch::Sender<Faults>,
     pub(super) traps: Traps,
-    /// Traps for chunks from the server.
     pub(super) replies: Traps,
-    /// Bytes from clients.
     pub(super) asked: AtomicU64,
-    /// Bytes to clients.
     pub(super) answered: AtomicU64,
     pub(super) open: watch::Sender<usize>,
 }
 
-/// Counts as open until it ends in any way.
 pub(super) struct Client {
     pub(super) stream: TcpStream,
     /// The number of cuts before its accept.
@@ -42,7 +38,6 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// `None` if new connections are refused.
     pub(super) fn admit(stream: TcpStream, shared: Arc<Shared>) -> Option<Client> {
         let Faults { refuse, cuts, .. } = *shared.faults.borrow();
         (!refuse).then(|| {

@@ -19,10 +19,7 @@ impl Event {
         *self.0.borrow()
     }
 
-    /// Waits for the event.
-    ///
-    /// # Cancel safety
-    /// Cancel safe: a later call sees an earlier event.
+    /// Waits for the event. Cancel safe: a later call sees an earlier event.
     ///
     /// # Errors
     /// [`EventLost`] if the proxy was dropped first, or the connection broke between a request and its reply.
@@ -41,10 +38,7 @@ pub struct Parked {
 }
 
 impl Parked {
-    /// Waits until the request is caught and its client's connection is closed.
-    ///
-    /// # Cancel safety
-    /// Cancel safe.
+    /// Waits until the request is caught and its client's connection is closed. Cancel safe.
     ///
     /// # Errors
     /// [`EventLost`] if the proxy was dropped first.

@@ -8,7 +8,6 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// Only a wait without an end reaches this bound.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) struct Echo {
@@ -75,10 +74,9 @@ impl Client {
         self.receive(text).await;
     }
 
-    /// Asserts that nothing comes before the end of the stream.
     pub(crate) async fn is_closed(&mut self) {
         let mut rest = Vec::new();
-        // A reset is an end, too.
+        // A reset is an end too.
         let _ = timeout(PATIENCE, self.0.read_to_end(&mut rest)).await.expect("the connection stays open");
         assert_eq!(String::from_utf8_lossy(&rest), "");
     }

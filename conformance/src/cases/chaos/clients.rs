@@ -43,7 +43,6 @@ impl Chaos {
             crashes |= chance.random_ratio(1, 2);
             self.disturb(&*client.link, faults, ends).await;
             if ends < self.ends && std::mem::take(&mut crashes) {
-                // A crash: the client never returns.
                 client.link.cut();
                 self.crashes.fetch_add(1, Ordering::AcqRel);
                 tasks.abort_all();
@@ -68,14 +67,13 @@ impl Chaos {
             if Instant::now() >= self.ends {
                 return client;
             }
-            // Earlier requests may be in progress: then the close is not confirmed.
+            // Requests in progress prevent the confirmation of the close.
             if let Err(error) = soon("the close", client.coordinator.close()).await {
                 self.expected(&error);
             }
         }
     }
 
-    /// A missing answer counts as a node.
     async fn is_nowhere(&self, context: &Context, well: &Client, label: &str) -> bool {
         let kind = match self.kind {
             SoakKind::Exclusive => Kind::Mutex,

@@ -11,7 +11,6 @@ pub(crate) struct PublicFuture {
     pub(crate) prepare: for<'a> fn(&'a Site<'_>) -> BoxFuture<'a, Prepared>,
 }
 
-/// With its preparation done.
 pub(crate) struct Prepared(pub(crate) BoxFuture<'static, ()>);
 
 macro_rules! future {

@@ -39,7 +39,7 @@ impl<'a> Site<'a> {
         MultiLock::new([self.mutex()]).expect("a member")
     }
 
-    /// It holds the other key, which is first, while it waits.
+    /// While it waits, it holds the other key, which is first.
     pub(super) fn multi_of_two(&self) -> MultiLock {
         let first = self.client.coordinator.mutex("0").expect("a good key");
         MultiLock::new([self.mutex(), first]).expect("good members")

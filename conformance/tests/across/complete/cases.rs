@@ -2,7 +2,6 @@ use std::collections::BTreeSet;
 
 use latchwork_conformance::{Adapter, Case, cases};
 
-/// No adapter plays the cases of these clauses.
 const OF_ITS_OWN: &[&str] = &[
     "RWLOCK-",
     "SEMAPHORE-",
@@ -26,7 +25,6 @@ const OF_ITS_OWN: &[&str] = &[
     "CAPABILITIES",
 ];
 
-/// Not every adapter plays these cases.
 const PLAYED_ONCE: &[(&str, &str)] = &[
     ("node_order_rises_in_join_order", BELOW),
     ("node_admit_exclusive", BELOW),
@@ -98,7 +96,7 @@ fn each_mutex_case_runs_with_every_adapter() {
     let cases = cases::all();
     let names: BTreeSet<_> = cases.iter().map(|case| case.name).collect();
     for (name, why) in PLAYED_ONCE {
-        // Cases of the long tier exist in the long tier only.
+        // Cases of the long tier exist only there.
         assert!(
             names.contains(name) || name.starts_with("soak_") && !cases::is_long(),
             "the case {name} does not exist"
@@ -121,7 +119,6 @@ fn each_mutex_case_runs_with_every_adapter() {
     }
 }
 
-/// A failure names the broken promise by its clause. A case with separate processes takes longer, and is named after them.
 #[test]
 fn names_begin_with_the_clause() {
     for case in cases::all() {

@@ -4,7 +4,6 @@ use latchwork_conformance::cases;
 
 use super::places::sources;
 
-/// The suite does not drop these futures at every await point.
 const NOT_DROPPED: &[(&str, &str)] = &[
     ("Ask::of", "makes the requests of the verbs, which are in the table"),
     ("crash", "for tests: it leaves all holds to the lease, dropped or not"),
@@ -72,10 +71,8 @@ const DIAL: &str = "of backends: it holds a connection, which ends with it";
 
 const FLIGHT: &str = "of backends: it waits for another task, and its unit tests drop it";
 
-/// Futures in the table that are not declared with `async`.
 const NOT_ASYNC: &[&str] = &["Hold::lost", "Hold::run", "Hold::states", "connect_lazy"];
 
-/// A new future belongs to the table of `cases/futures.rs`, or gets a reason here.
 #[test]
 fn every_public_future_of_core_is_dropped_at_every_await_point() {
     let mut declared = declared_in("core/src");
@@ -112,7 +109,8 @@ fn implemented(rest: &str) -> String {
     behind.map_or_else(String::new, |at| name(&rest[at + 1..]))
 }
 
-/// Verbs, `pub async fn`s and `async fn`s of public traits, as `Type::function`, without memory's controls for tests.
+/// Verbs, `pub async fn`s and `async fn`s of public traits, as `Type::function`, without memory's controls
+/// for tests.
 pub(crate) fn declared_in(folder: &str) -> BTreeSet<String> {
     let mut declared = BTreeSet::new();
     let mut sources = sources(folder);

@@ -41,7 +41,6 @@ fn every_option_is_read_from_urls_and_files_and_is_in_the_guide() {
 
 #[test]
 fn options_of_backends_are_in_the_guide() {
-    // The scheme of a URL sets these options.
     let in_schemes = ["cluster", "sentinel_service"];
     let connectors = connectors();
     let options = connectors.iter().flat_map(|connector| connector.options());

@@ -32,7 +32,7 @@ fn collect(folder: &Path, into: &mut Vec<(PathBuf, String)>) {
 pub(crate) struct Place {
     file: String,
     from: String,
-    /// The place ends at the file's end if this is empty.
+    /// Empty: the place ends at the file's end.
     to: String,
     names: String,
 }

@@ -31,7 +31,6 @@ const REQUEST: &str = "a part of a request";
 /// No coordinator makes these.
 const OVER_OTHERS: [&str; 2] = ["MultiLock", "QuorumLock"];
 
-/// No adapter plays these as a mutex.
 const WITHOUT_ADAPTER: [(&str, &str); 8] = [
     ("Barrier", NOBODY_HOLDS),
     ("CountDownLatch", NOBODY_HOLDS),
@@ -112,7 +111,6 @@ fn a_recipe_that_is_only_exported_is_missed_in_all_places() {
     assert!(places.iter().any(|place| place.to_string().starts_with("src/guide/recipes.md: ")));
 }
 
-/// Each verb has its try, and no other method with such a name.
 #[test]
 fn every_verb_of_every_recipe_has_a_try() {
     let declared = declared_in("core/src/recipes");
@@ -124,7 +122,7 @@ fn every_verb_of_every_recipe_has_a_try() {
         "a new recipe is in one of these lists"
     );
     assert_eq!(ungrammatical(&declared, &recipes), Vec::<String>::new());
-    // The check finds a missing method, an additional one, and a recipe without a verb.
+    // A missing method, an additional one, and a recipe without a verb.
     for (without, with) in
         [("Mutex::try_acquire", "Mutex::queue"), ("Mutex::force_release", "RwLock::read_within")]
     {

@@ -22,7 +22,6 @@ pub(super) async fn writing(target: &Target, key: &str, write: Write) -> Result<
 struct EtcdWriter {
     client: Client,
     key: String,
-    /// Of the last write.
     revision: Option<i64>,
 }
 

@@ -11,14 +11,12 @@ use super::{Pair, Result, Target};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Write {
-    /// With the current version, or as a change of a count on the server.
     OnVersion,
     Anyhow,
 }
 
 #[async_trait]
 pub(crate) trait Hear: Send {
-    /// Returns when it is notified of this round.
     async fn hear(&mut self, round: u64) -> Result<()>;
 }
 

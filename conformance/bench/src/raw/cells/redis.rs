@@ -8,10 +8,10 @@ use super::super::redis::client;
 use super::{Hear, Pair, Result, Target, Write};
 use crate::target::NAMESPACE;
 
-/// Positions in `EVALSHA`; a read has no value.
 const CELL: usize = 3;
 const VALUE: usize = 7;
-/// In a change of a count: its number, the next number, and the most writes at which a missing record is a proof.
+/// In a change of a count: its number, the next number, and the most writes at which a missing record is a
+/// proof.
 const NUMBER: usize = 8;
 const FENCE: usize = 9;
 const UNTIL: usize = 10;
@@ -96,7 +96,6 @@ pub(super) async fn watching(target: &Target, key: &str, write: Write) -> Result
     let read = sent.await?.pop().filter(|words| words.len() <= VALUE).ok_or("a cell was read otherwise")?;
     let client = client(target)?;
     let mut events = client.get_async_pubsub().await?;
-    // A cell's name is its channel too.
     events.subscribe(&read[CELL]).await?;
     let connection = client.get_multiplexed_async_connection().await?;
     Ok(Box::new(RedisWatcher { events, connection, read: cmd(&read) }))

@@ -68,7 +68,6 @@ impl Pair for Anyhow {
     async fn once(&mut self) -> Result<()> {
         let mut transaction = self.client.new_multi_writer();
         transaction.add_set_data(&self.path, VALUE, None)?;
-        // Both are queued before the first is awaited.
         let generation = self.client.check_stat(&self.directory);
         let written = transaction.commit();
         generation.await?;
