@@ -58,7 +58,7 @@ impl RegistrationBound {
         }
     }
 
-    /// Adds this end to what the client knows of a node's lease. The first end counts.
+    /// Adds this end to the knowledge of a node's lease. The earlier end counts.
     pub(super) fn add_to(&self, seen: Seen) -> Seen {
         let ended = self.end_of(&self.lease.read()).map(|at| (LostReason::Expired, at));
         let lease = match (seen.lease, ended) {

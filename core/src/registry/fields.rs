@@ -8,7 +8,7 @@ use url::form_urlencoded;
 pub(crate) struct Fields(Vec<(String, String)>);
 
 impl Fields {
-    /// Reads any bytes: text that was written otherwise has no known fields.
+    /// Reads any bytes: text of another format has no known fields.
     pub(crate) fn read(text: &[u8]) -> Self {
         Self(form_urlencoded::parse(text).into_owned().collect())
     }
@@ -17,7 +17,7 @@ impl Fields {
         self.0.iter().find(|(field, _)| field == name).map(|(_, value)| value.as_str())
     }
 
-    /// Sets a field, or takes it out.
+    /// Sets or removes a field.
     pub(crate) fn set(&mut self, name: &str, value: Option<String>) {
         let place = self.0.iter().position(|(field, _)| field == name);
         match (place, value) {

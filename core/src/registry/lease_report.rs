@@ -1,4 +1,4 @@
-//! How a client's lease fares, reported to logs and metrics.
+//! Reports the state of a client's lease to logs and metrics.
 
 use crate::clock::Moment;
 use crate::contracts::{Lease, LeaseState, Node};
@@ -11,7 +11,7 @@ use crate::shown::in_millis;
 pub(super) struct LeaseReport {
     backend: &'static str,
     meter: ClientMeter,
-    // Since when the lease is.
+    // The beginning of the lease.
     suspended: Option<Moment>,
 }
 
@@ -61,7 +61,7 @@ impl LeaseReport {
         }
     }
 
-    /// The node is, and perhaps all of its lease.
+    /// The node is lost, and perhaps its lease.
     fn lost(&mut self, lease: &Lease) {
         self.end();
         if let Some(reason) = lease.lost().filter(|reason| *reason != LostReason::Closed) {
