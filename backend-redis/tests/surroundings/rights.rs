@@ -21,7 +21,8 @@ async fn rights_that_are_taken_away_are_reported_and_the_hold_ends_in_time() {
     uses(&client, "a").await;
 }
 
-/// One script renews all, and the server refuses it for any forbidden key.
+/// One script renews all, and the server refuses it for any forbidden key. The client keeps the rights to its
+/// registration, without which all its holds end.
 #[tokio::test]
 async fn rights_to_one_queue_that_are_taken_away_cost_nothing_else() {
     let (server, mut operator) = operated().await;
@@ -30,7 +31,7 @@ async fn rights_to_one_queue_that_are_taken_away_cost_nothing_else() {
     let hold = async |key: &str| client.mutex(key).unwrap().acquire().await.unwrap();
     let kept = [hold("kept-1").await, hold("kept-2").await, hold("kept-3").await];
     let taken = hold("taken").await;
-    operator.tell("ACL SETUSER app resetkeys ~latchwork:*kept*").await;
+    operator.tell("ACL SETUSER app resetkeys ~latchwork:*kept* ~latchwork:clients:*").await;
     assert_eq!(soon(taken.lost()).await, Ended::Lost(LostReason::Expired));
     outlive(&client).await;
     for hold in kept {
