@@ -24,7 +24,7 @@ use latchwork_core::backend::decide::moving::evidence::{
 };
 use latchwork_core::backend::decide::moving::gate::{Course, GateMarker, Who};
 use latchwork_core::backend::decide::moving::obstacles::{
-    Found, MarkerStanding, MemberSays, Obstacle, Stored, TakesPart, Wanted,
+    Found, MarkerStanding, MemberSays, Obstacle, Repair, Stored, TakesPart, Wanted,
 };
 use latchwork_core::backend::decide::moving::values::{ValuesAt, WholeStage, WholeStep};
 use latchwork_core::backend::decide::moving::{
@@ -124,7 +124,7 @@ fn every_public_type_is_send_sync_unpin_and_debug() {
         Scheme Hosts
         AcquireNext Course GateMarker Holding MovePhase Side Sides Stage Step ValuesAt Way WholeStage WholeStep Who
         Contradiction MoveId MoveRecord MoveVerdict StageRead
-        Found MarkerStanding MemberSays MemoryCopy Obstacle Stored TakesPart Wanted
+        Found MarkerStanding MemberSays MemoryCopy Obstacle Repair Stored TakesPart Wanted
     );
     let traits =
         each!(travels_unsized dyn: Backend SequentialNodes Cells Node Connector Take CredentialsProvider);

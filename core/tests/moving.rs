@@ -181,7 +181,7 @@ async fn values_that_the_other_side_cannot_have_are_named_before_they_are_frozen
     assert!(stays, "{:?}", plan.blockers);
     let advanced = timeout(PATIENCE, moved.operator.advance(|_| {})).await.expect("it ends");
     let error = fails(advanced, ErrorKind::Conflict, "they would be usable on neither side");
-    assert!(error.to_string().contains("held_writes"), "{error}");
+    assert!(error.to_string().contains("held_writes: counter \"visits\""), "{error}");
     assert_eq!(counter.add(1).await.expect("it is used still"), 2);
     assert!(counter.delete().await.expect("deleted"));
     moved.steps("both-by-new").await;

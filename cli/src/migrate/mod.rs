@@ -6,7 +6,7 @@ mod status;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use latchwork::operator::{Move, MoveStatus};
+use latchwork::operator::{Move, MoveState, MoveStatus};
 use latchwork::{Error, ErrorKind};
 use serde::Serialize;
 
@@ -88,7 +88,8 @@ impl MigrateOrder {
             Step::Status { watch: false, .. } => {
                 let status = of.status().await.map_err(failed)?;
                 self.show(&status, status::text)?;
-                Ok(Ended::WELL)
+                let is_other = status.state == MoveState::Elsewhere;
+                Ok(if is_other { Ended::With(exit::NOT_ACQUIRED) } else { Ended::WELL })
             }
             Step::Status { watch: true, every } => self.watch(of, every).await,
             Step::Repair => {

@@ -3,6 +3,9 @@ use std::fmt::Write;
 use latchwork::operator::MoveProgress;
 use serde_json::json;
 
+/// The number of members that one line of progress names.
+const NAMED: usize = 5;
+
 pub(super) fn line(progress: &MoveProgress<'_>, json: bool) -> String {
     match json {
         true => format!("{}\n", as_json(progress)),
@@ -24,10 +27,13 @@ fn as_text(progress: &MoveProgress<'_>) -> String {
         MoveProgress::Waits(status) => {
             let waits = status.waits_for.len();
             let mut text =
-                format!("{:<5} waits for {waits} of {} members:\n", status.phase.word(), status.members);
-            for late in &status.waits_for {
+                format!("{:<5} waits for {waits} of {} members:\n", status.phase.word(), status.asked());
+            for late in status.waits_for.iter().take(NAMED) {
                 let lacks = late.lacks.map(|lacks| format!("  ({lacks})")).unwrap_or_default();
                 let _ = writeln!(text, "        {} on {}{lacks}", late.label, late.host);
+            }
+            if waits > NAMED {
+                let _ = writeln!(text, "        and {} more: see `latchwork migrate status`", waits - NAMED);
             }
             text
         }

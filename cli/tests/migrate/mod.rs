@@ -94,6 +94,15 @@ async fn a_move_is_planned_made_and_finished(sides: Sides) {
             "both URLs are reported: {said}"
         );
     }
+    // With a mistyped name, or exchanged URLs.
+    for (from, to, name) in [(&sides.from, &sides.to, "their"), (&sides.to, &sides.from, "there")] {
+        let (from, to, name) = (from.clone(), to.clone(), name.to_owned());
+        let wrong = Sides { from, to, name, _servers: Vec::new() };
+        let (code, shown, said) = wrong.ran(&["status"]).await;
+        assert!(code == Some(120) && shown.contains("another move"), "{shown}{said}");
+        let (code, _, said) = wrong.ran(&["abort"]).await;
+        assert!(code == Some(120) && said.contains("the move \"there\""), "{said}");
+    }
     let (code, shown, said) = ran(program(&sides.url(), ["inspect"])).await;
     assert!(code == Some(0) && shown.contains("the move \"there\""), "{shown}{said}");
     sides.well(&["abort"]).await;

@@ -8,7 +8,7 @@ use super::node::MovingNode;
 use super::staged::Staged;
 use super::values::usage::KnownStage;
 use crate::contracts::{Node, Version};
-use crate::decide::moving::evidence::{Contradiction, MoveVerdict, continues};
+use crate::decide::moving::evidence::{Contradiction, MoveId, MoveVerdict, StageRead, continues};
 use crate::decide::moving::obstacles::MemberSays;
 use crate::decide::moving::values::{ValuesAt, WholeStage};
 use crate::decide::moving::{MovePhase, Stage};
@@ -31,8 +31,8 @@ pub(super) struct Known {
     // (MIGRATE-REGISTER-THEN-READ).
     pub(super) member: Option<Arc<dyn Node>>,
     pub(super) is_read: bool,
-    // The stage that its membership has acknowledged: its version and its phase.
-    pub(super) acknowledged: Option<(Version, MovePhase)>,
+    // The stage that its membership has acknowledged.
+    acknowledged: Option<StageRead>,
     // The report of its membership, as it was written last.
     pub(super) said: MemberSays,
     // `None`: no move has begun, or it was given up.
@@ -115,12 +115,24 @@ impl Known {
         matches!(self.verdict, MoveVerdict::Awaits | MoveVerdict::Stops(_))
     }
 
-    /// The report of its membership, as it is to be.
-    pub(super) fn says(&self) -> MemberSays {
-        let (acknowledged, stopped) =
-            (self.acknowledged.map(|(version, _)| version.number()), self.stopped());
+    /// The report of its membership, as it is to be, and the identity of the move that it is about.
+    pub(super) fn says(&self) -> (Option<MoveId>, MemberSays) {
+        let id = self.staged.as_ref().map(|staged| staged.id);
+        let acknowledged = self.acknowledged.filter(|stage| Some(stage.id) == id).map(|stage| stage.version);
+        let stopped = self.stopped();
         let knows = stopped.and(self.version()).map(Version::number);
-        MemberSays { acknowledged, knows, stopped }
+        (id, MemberSays { acknowledged, knows, stopped })
+    }
+
+    /// It has acknowledged this stage. Returns the stage that it had acknowledged before.
+    pub(super) fn acknowledges(&mut self, stage: StageRead) -> Option<StageRead> {
+        self.said = MemberSays { acknowledged: Some(stage.version), ..MemberSays::default() };
+        self.acknowledged.replace(stage)
+    }
+
+    /// Whether it has acknowledged the stage that it knows, if it knows one.
+    pub(super) fn has_acknowledged(&self) -> bool {
+        self.staged.is_some() && self.staged.as_ref().map(Staged::read_as) == self.acknowledged
     }
 
     /// Whether a stage that was read can be followed without the record on the new side: it is the known one, or
@@ -160,11 +172,7 @@ impl Known {
 
     /// Whether it is a member that knows a stage which it has not acknowledged.
     pub(super) fn is_late(&self) -> bool {
-        let version = self.version();
-        self.member.is_some()
-            && self.is_read
-            && version.is_some()
-            && version != self.acknowledged.map(|(version, _)| version)
+        self.member.is_some() && self.is_read && self.staged.is_some() && !self.has_acknowledged()
     }
 
     /// Records a read of the stage that began during this membership, and its verdict: with the record of the

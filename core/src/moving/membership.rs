@@ -151,17 +151,11 @@ impl Participant {
 
     /// Says in its node whether it has stopped, if it does not say so yet.
     async fn reports(&self, member: &HeldNode) -> Result<()> {
-        let (says, said) = self.look(|known| (known.says(), known.said));
+        let ((id, says), said) = self.look(|known| (known.says(), known.said));
         if (says.knows, says.stopped) != (said.knows, said.stopped) {
-            self.says(member, says).await?;
+            member.node.write_data(&MemberRecord::own(&self.as_client.client, id, says)).await?;
+            self.change(|known| known.said = says);
         }
-        Ok(())
-    }
-
-    async fn says(&self, member: &HeldNode, says: MemberSays) -> Result<()> {
-        let id = self.look(|known| known.staged().map(|staged| staged.id));
-        member.node.write_data(&MemberRecord::own(&self.as_client.client, id, says)).await?;
-        self.change(|known| known.said = says);
         Ok(())
     }
 
@@ -172,11 +166,9 @@ impl Participant {
             if self.look(Known::is_unsettled) {
                 return Ok(None);
             }
-            let (staged, acknowledged) = self.look(|known| (known.staged().cloned(), known.acknowledged));
+            let unknown = |known: &Known| (!known.has_acknowledged()).then(|| known.staged().cloned());
+            let Some(staged) = self.look(unknown) else { return Ok(None) };
             let version = staged.as_ref().map(|staged| staged.version);
-            if version.is_some() && version == acknowledged.map(|(version, _)| version) {
-                return Ok(None);
-            }
             let phase = staged.as_ref().map_or(MovePhase::Old, |staged| staged.stage.phase);
             self.bring_all(phase).await;
             let held = self.look(Known::held);
@@ -266,15 +258,15 @@ impl Participant {
         }
     }
 
-    /// Says that the stage was brought about here, by its version (MIGRATE-ACK-NAMES-VERSION).
+    /// Says that the stage was brought about here, by its identity and version (MIGRATE-ACK-NAMES-VERSION).
     async fn acknowledge(&self, member: &HeldNode, staged: &Staged, begun: Moment) -> Result<()> {
-        let acknowledged = Some(staged.version.number());
-        self.says(member, MemberSays { acknowledged, ..MemberSays::default() }).await?;
-        let phase = staged.stage.phase;
-        let before = self.change(|known| known.acknowledged.replace((staged.version, phase)));
+        let says = MemberSays { acknowledged: Some(staged.version.number()), ..MemberSays::default() };
+        member.node.write_data(&MemberRecord::own(&self.as_client.client, Some(staged.id), says)).await?;
+        let before = self.change(|known| known.acknowledges(staged.read_as()));
         self.seen.acknowledged();
+        let phase = staged.stage.phase;
         // A stage that is written again while values are copied is not reported.
-        if before.is_none_or(|(_, before)| before != phase) {
+        if before.is_none_or(|before| before.stage.phase != phase) {
             seen::phase_reached(phase, staged.stage.epoch, self.clock().now().since(begun));
         }
         Ok(())

@@ -33,26 +33,15 @@ impl Participant {
     async fn reads(&self, to_acknowledge: bool) -> Result<()> {
         let number = self.begun.fetch_add(1, Ordering::AcqRel) + 1;
         let member = self.member();
-        let mut staged = self.staged().await?;
-        let read = loop {
-            if self.look(|known| known.follows(staged.as_ref(), to_acknowledge)) {
-                break Read { epoch: self.epoch_beside(staged.as_ref()).await?, staged, verdict: None };
-            }
-            let (verdict, epoch) = self.judged(staged.as_ref()).await?;
-            let epoch = match verdict {
-                MoveVerdict::Done => epoch,
-                _ => self.epoch_beside(staged.as_ref()).await?,
-            };
-            if !matches!(verdict, MoveVerdict::Stops(_)) {
-                break Read { staged, epoch, verdict: Some(verdict) };
-            }
+        let mut read = self.judged(self.staged().await?, to_acknowledge).await?;
+        while matches!(read.verdict, Some(MoveVerdict::Stops(_))) {
             // An operator may have taken a step between the two reads.
             let again = self.staged().await?;
-            if again == staged {
-                break Read { staged, epoch, verdict: Some(verdict) };
+            if again == read.staged {
+                break;
             }
-            staged = again;
-        };
+            read = self.judged(again, to_acknowledge).await?;
+        }
         self.change(|known| known.read(read, member.as_ref()));
         self.answered.store(number, Ordering::Release);
         Ok(())
@@ -63,30 +52,31 @@ impl Participant {
         client.serve(Staged::read(&*client.backend, &self.place)).await
     }
 
-    /// The epoch of the old side's stamp, if that may be later than the one of the stage. It is read after the
-    /// stage: a move that was given up in between has left its epoch there, and a move that begins later asks this
-    /// member. A cell that was made late may have a lower epoch.
-    async fn epoch_beside(&self, staged: Option<&Staged>) -> Result<u16> {
-        match staged {
-            Some(staged) if staged.stage.phase != MovePhase::Old => Ok(staged.stage.epoch),
-            _ => Ok(self.stamped(Side::Old).await?.map_or(0, |stamped| stamped.epoch)),
-        }
-    }
-
     async fn stamped(&self, side: Side) -> Result<Option<Stamped>> {
         let client = &self.side(side).client;
         client.serve(Stamped::read(&*client.backend, &self.stamps[side as usize])).await
     }
 
-    /// The verdict about a stage by the record of the new side, which is read after it (MIGRATE-SAME-SIDES), and
-    /// the epoch of that side.
-    async fn judged(&self, staged: Option<&Staged>) -> Result<(MoveVerdict, u16)> {
-        let stamped = self.stamped(Side::New).await?;
-        let epoch = stamped.as_ref().map_or(0, |stamped| stamped.epoch);
-        let arrival = stamped.and_then(|stamped| stamped.arrival);
-        let record = arrival.filter(|of| *of.name == *self.as_client.name).map(|of| of.record);
-        let known = self.look(|known| known.staged().map(Staged::read_as));
-        Ok((judge(known, staged.map(Staged::read_as), record), epoch))
+    /// The verdict about a stage by the record of the new side, which is read after it (MIGRATE-SAME-SIDES), unless
+    /// the stage can be [followed](Known::follows) without it; and the epoch of its tokens.
+    async fn judged(&self, staged: Option<Staged>, to_acknowledge: bool) -> Result<Read> {
+        let (mut verdict, mut epoch) = (None, 0);
+        if !self.look(|known| known.follows(staged.as_ref(), to_acknowledge)) {
+            let stamped = self.stamped(Side::New).await?;
+            epoch = stamped.as_ref().map_or(0, |stamped| stamped.epoch);
+            let arrival = stamped.and_then(|stamped| stamped.arrival);
+            let record = arrival.filter(|of| *of.name == *self.as_client.name).map(|of| of.record);
+            let known = self.look(|known| known.staged().map(Staged::read_as));
+            verdict = Some(judge(known, staged.as_ref().map(Staged::read_as), record));
+        }
+        epoch = match &staged {
+            _ if verdict == Some(MoveVerdict::Done) => epoch,
+            Some(staged) if staged.stage.phase != MovePhase::Old => staged.stage.epoch,
+            // The stamp is read after the stage: a move that was given up in between has left its epoch there, and a
+            // move that begins later asks this member. A cell that was made late may have a lower epoch.
+            _ => self.stamped(Side::Old).await?.map_or(0, |stamped| stamped.epoch),
+        };
+        Ok(Read { staged, epoch, verdict })
     }
 
     /// The stamp of the new side, with the record.

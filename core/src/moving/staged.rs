@@ -67,19 +67,20 @@ impl Staged {
 
     /// Writes a stage over the one that was read, or over none, if that is still the current one
     /// (MIGRATE-COMPARE-AND-SET). Returns `None` if it is not. A stage of another move keeps nothing of the
-    /// one that was read.
+    /// one that was read. `copies`: the new side may have copies, also if the stage that was read does not say so.
     pub(crate) async fn write(
         backend: &dyn Backend,
         place: &MovePlace,
         read: Option<&Self>,
         id: MoveId,
         whole: WholeStage,
+        copies: bool,
     ) -> Result<Option<Self>> {
         let WholeStage { stage, values } = whole;
         let fields = read.filter(|read| read.id == id).map(|read| read.fields.clone()).unwrap_or_default();
         let fields = fields.with(ID, id).with(PHASE, stage.phase).with(EPOCH, stage.epoch);
         let mut fields = fields.with(VALUES, values.as_str()).with(BY, OWN_VERSION);
-        if values == ValuesAt::LeavingOld {
+        if values == ValuesAt::LeavingOld || copies {
             fields.set(COPIES, Some("made".to_owned()));
         }
         // A stage that is written again unchanged keeps its age.
@@ -108,7 +109,7 @@ impl Staged {
 
     /// Its identity, version and stage.
     pub(crate) fn read_as(&self) -> StageRead {
-        StageRead { id: self.id, version: self.version.number(), stage: self.stage }
+        StageRead { id: self.id, version: self.version.number(), stage: self.stage, values: self.values }
     }
 
     /// When it was written first, by its operator's clock.

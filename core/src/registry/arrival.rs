@@ -4,6 +4,7 @@ use super::fields::Fields;
 use super::place::Place;
 use crate::decide::moving::MovePhase;
 use crate::decide::moving::evidence::{MoveId, MoveRecord};
+use crate::decide::moving::values::ValuesAt;
 use crate::error::{Error, ErrorKind, Result};
 use crate::shown::shown;
 
@@ -11,10 +12,11 @@ const NAME: &str = "record";
 const ID: &str = "record_id";
 const FROM: &str = "record_from";
 const TO: &str = "record_to";
+const VALUES: &str = "record_values";
 const OVER: &str = "record_over";
 const EPOCH: &str = "record_epoch";
 const URL: &str = "record_url";
-const ALL: [&str; 7] = [NAME, ID, FROM, TO, OVER, EPOCH, URL];
+const ALL: [&str; 8] = [NAME, ID, FROM, TO, VALUES, OVER, EPOCH, URL];
 /// The next phase of a move that is given up.
 const GIVEN_UP: &str = "given-up";
 
@@ -36,9 +38,11 @@ pub(super) fn read(fields: &Fields, place: &Place) -> Result<Option<Arrival>> {
             GIVEN_UP => None,
             to => Some(MovePhase::parse(to)?),
         };
+        let values = ValuesAt::parse(fields.get(VALUES)?)?;
         let (over, epoch) = (fields.get(OVER)?.parse().ok()?, fields.get(EPOCH)?.parse().ok()?);
         let url = fields.get(URL).unwrap_or_default().to_owned();
-        Some(Arrival { name: name.to_owned(), url, record: MoveRecord { id, from, to, over, epoch } })
+        let record = MoveRecord { id, from, to, values, over, epoch };
+        Some(Arrival { name: name.to_owned(), url, record })
     };
     parsed().map(Some).ok_or_else(|| {
         let why = format!(
@@ -58,7 +62,8 @@ pub(super) fn set(fields: &mut Fields, arrival: Option<&Arrival>) {
     let to = record.to.map_or(GIVEN_UP, MovePhase::as_str).to_owned();
     let (over, epoch) = (record.over.to_string(), record.epoch.to_string());
     let (id, from) = (record.id.to_string(), record.from.as_str().to_owned());
-    let values = [name.clone(), id, from, to, over, epoch, url.clone()];
+    let values = record.values.as_str().to_owned();
+    let values = [name.clone(), id, from, to, values, over, epoch, url.clone()];
     ALL.iter().zip(values).for_each(|(field, value)| fields.set(field, Some(value)));
 }
 
@@ -72,7 +77,7 @@ mod tests {
         let place = Place::of(&Namespace::new("n")).expect("a good namespace");
         for to in [None, Some(MovePhase::BothByNew)] {
             let (id, from) = (MoveId::new(7), MovePhase::BothByOld);
-            let record = MoveRecord { id, from, to, over: 12, epoch: 3 };
+            let record = MoveRecord { id, from, to, values: ValuesAt::New, over: 12, epoch: 3 };
             let (name, url) = ("to etcd & back".to_owned(), "redis://old/2".to_owned());
             let arrival = Arrival { name, url, record };
             let mut fields = Fields::read(b"layout=2&later=x");

@@ -48,6 +48,8 @@ pub struct ClientRecord {
     pub age: Option<Duration>,
     /// Further fields of the record, such as the fields of a later version.
     pub others: BTreeMap<String, String>,
+    #[serde(skip)]
+    id: String,
 }
 
 impl ClientRecord {
@@ -70,6 +72,11 @@ impl ClientRecord {
         Who::of(operator, self.others.get(MOVE).map(String::as_str))
     }
 
+    /// Its random id, which no other record has.
+    pub(crate) fn id(&self) -> Option<&str> {
+        Some(&*self.id).filter(|id| !id.is_empty())
+    }
+
     /// The number of a participant, which its record on each side and its node as a member have.
     pub(crate) fn client(&self) -> Option<&str> {
         self.others.get(CLIENT).map(String::as_str)
@@ -81,11 +88,20 @@ impl From<QueueEntry> for ClientRecord {
         let fields = Fields::read(&entry.data);
         let text = |text: &str| shown(text, MAX_LABEL_BYTES).into_owned();
         let field = |name| fields.get(name).map(text).unwrap_or_default();
-        let (host, version) = (field(HOST), field(VERSION));
+        let (host, version, id) = (field(HOST), field(VERSION), field(ID));
         let layout = fields.get(LAYOUT).and_then(|layout| layout.parse().ok());
         let others = fields.into_others(&[HOST, VERSION, LAYOUT, ID]);
         let others = others.map(|(name, value)| (text(&name), text(&value))).collect();
-        Self { sequence: entry.sequence, label: entry.label, host, version, layout, age: entry.age, others }
+        Self {
+            sequence: entry.sequence,
+            label: entry.label,
+            host,
+            version,
+            layout,
+            age: entry.age,
+            others,
+            id,
+        }
     }
 }
 
@@ -113,7 +129,7 @@ mod tests {
         let record = read(&ClientRecord::own(3, Who::Plain, ""));
         assert_eq!((record.sequence, record.label.as_str(), record.layout), (7, "l", Some(3)));
         assert_eq!((record.host.as_str(), record.version.as_str()), (&*host(), OWN_VERSION));
-        assert!(record.others.is_empty());
+        assert!(record.others.is_empty() && record.id().is_some());
     }
 
     #[test]

@@ -45,7 +45,8 @@ pub(crate) async fn retire(
     }
 }
 
-/// Removes the marker of [`retire`]. Returns whether there was one.
+/// Removes the marker of [`retire`], and the record of a move to this namespace: the next move may have the same
+/// name. Returns whether there was a marker.
 pub(crate) async fn reopen(backend: &dyn Backend, place: &Place) -> Result<bool> {
     loop {
         let read = Stamped::standing(backend, place).await?;
@@ -54,7 +55,7 @@ pub(crate) async fn reopen(backend: &dyn Backend, place: &Place) -> Result<bool>
             Some(GateMarker { course: Course::Leaves, name: None, .. }) => {}
             marker => return Err(another(marker.as_ref(), place)),
         }
-        if read.mark(backend, place, None).await?.is_some() {
+        if (Stamped { marker: None, arrival: None, ..read }).changed(backend, place).await?.is_some() {
             seen::reopened(backend.name(), &place.namespace);
             return Ok(true);
         }

@@ -8,7 +8,7 @@ use super::marker;
 use super::record::OWN_VERSION;
 use crate::contracts::{Backend, CellLife, CellWrite, CellWritten, Expected, Version, VersionedValue};
 use crate::decide::layout::{Admission, RECORDS, Stamp};
-use crate::decide::moving::gate::{Course, GateMarker, Who};
+use crate::decide::moving::gate::{GateMarker, Who};
 use crate::error::{Error, ErrorKind, Result};
 use crate::seen;
 use crate::shown::shown;
@@ -93,11 +93,8 @@ impl Stamped {
     }
 
     /// Writes this stamp, whose marker, epoch or record were changed, over the stamp that was read, if that is
-    /// still the current one. Returns the new stamp then. A namespace whose content leaves keeps no record.
+    /// still the current one. Returns the new stamp then.
     pub(crate) async fn changed(mut self, backend: &dyn Backend, place: &Place) -> Result<Option<Self>> {
-        if self.marker.as_ref().is_some_and(|marker| marker.course == Course::Leaves) {
-            self.arrival = None;
-        }
         marker::set(&mut self.fields, self.marker.as_ref());
         arrival::set(&mut self.fields, self.arrival.as_ref());
         if self.epoch > 0 {

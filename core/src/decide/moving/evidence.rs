@@ -7,6 +7,7 @@
 
 use std::fmt;
 
+use super::values::{ValuesAt, WholeStage};
 use super::{MovePhase, Stage};
 
 /// The identity of a move: a random number of the operator that prepares it.
@@ -41,9 +42,18 @@ pub struct StageRead {
     pub version: u64,
     /// The stage.
     pub stage: Stage,
+    /// The side of the values.
+    pub values: ValuesAt,
 }
 
-/// The durable record of a move, in the stamp of its new side: the last change of the phase that an operator
+impl StageRead {
+    /// Returns the stage with the side of the values.
+    pub fn whole(self) -> WholeStage {
+        WholeStage { stage: self.stage, values: self.values }
+    }
+}
+
+/// The durable record of a move, in the stamp of its new side: the last change of the stage that an operator
 /// announced there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MoveRecord {
@@ -53,6 +63,8 @@ pub struct MoveRecord {
     pub from: MovePhase,
     /// The next phase; `None` if the move is given up.
     pub to: Option<MovePhase>,
+    /// The side of the values in the next stage.
+    pub values: ValuesAt,
     /// The version number of the stage that is replaced.
     pub over: u64,
     /// The epoch of the next stage.
@@ -63,12 +75,25 @@ impl MoveRecord {
     /// Returns the record of a move that is prepared, and in its first phase.
     pub fn prepared(id: MoveId, epoch: u16) -> Self {
         let from = MovePhase::Old;
-        Self { id, from, to: Some(from), over: 0, epoch }
+        Self { id, from, to: Some(from), values: ValuesAt::Old, over: 0, epoch }
+    }
+
+    /// Returns the stage that this record announces; its phase is the latest known one if the move is given up.
+    pub fn whole(self) -> WholeStage {
+        let phase = self.to.unwrap_or(self.from);
+        WholeStage { stage: Stage { phase, epoch: self.epoch }, values: self.values }
     }
 
     /// Returns the latest phase that a client may know by this record.
     pub fn reached(self) -> MovePhase {
         self.to.map_or(MovePhase::Old, |to| to.max(self.from))
+    }
+
+    /// Returns the phase of a stage that is restored by this record: the latest one that a client may know, and that
+    /// has the values where they were used last.
+    pub fn restores(self) -> MovePhase {
+        let phases = [Some(self.from), self.to].into_iter().flatten();
+        phases.filter(|phase| phase.token() == self.values.side()).max().unwrap_or(MovePhase::Old)
     }
 
     /// Returns whether this record belongs to a move that has begun and has not ended.
@@ -80,7 +105,8 @@ impl MoveRecord {
     /// completed before any other change (MIGRATE-RECORD-COMPLETED): otherwise a stage that the old side has
     /// lost would be replaced by one that its clients do not expect.
     pub fn is_pending(self, read: StageRead) -> bool {
-        self.id == read.id && self.over == read.version && self.to != Some(read.stage.phase)
+        let is_made = self.to == Some(read.stage.phase) && self.values == read.values;
+        self.id == read.id && self.over == read.version && !is_made
     }
 }
 

@@ -28,6 +28,9 @@ pub enum Side {
 }
 
 impl Side {
+    /// Both sides, the old one first.
+    pub const BOTH: [Self; 2] = [Self::Old, Self::New];
+
     /// Returns the other side.
     #[must_use]
     pub fn other(self) -> Self {

@@ -1,8 +1,8 @@
 //! The obstacles of a move, as one function of the reads of an operator. A plan shows the
 //! list, and each call asks it before its first write (MIGRATE-ONE-LIST).
 
-use super::evidence::{Contradiction, MoveRecord, StageRead, agree};
-use super::values::{ValuesAt, WholeStage};
+use super::evidence::{Contradiction, MoveId, MoveRecord, StageRead, agree};
+use super::values::ValuesAt;
 use super::{MovePhase, Side, Stage, Way};
 
 /// The marker that an operator finds on a side, compared with the marker of its move.
@@ -34,9 +34,14 @@ pub struct TakesPart {
 }
 
 impl TakesPart {
-    /// Returns whether it is connected to both sides, and a member.
-    pub fn is_whole(self) -> bool {
-        self.on_old && self.on_new && self.member
+    /// Returns what keeps it from taking part on both sides, if anything does.
+    pub fn lacks(self) -> Option<&'static str> {
+        match (self.on_old, self.on_new, self.member) {
+            (true, true, true) => None,
+            (true, true, false) => Some("no member yet"),
+            (false, _, _) => Some("not connected to the old side"),
+            (_, false, _) => Some("not connected to the new side"),
+        }
     }
 }
 
@@ -55,6 +60,11 @@ impl MemberSays {
     /// Returns whether this member may know a later stage than the one of this version.
     pub fn is_ahead(self, version: Option<u64>) -> bool {
         self.acknowledged.max(self.knows) > version && version.is_some()
+    }
+
+    /// Returns whether this member keeps an operator from each step from the stage of this version.
+    pub fn is_in_the_way(&self, version: Option<u64>) -> bool {
+        self.stopped.is_some() || self.is_ahead(version)
     }
 }
 
@@ -76,8 +86,6 @@ pub struct Stored {
 pub struct Found {
     /// The stage.
     pub stage: Option<StageRead>,
-    /// The side of the values.
-    pub values: ValuesAt,
     /// Whether the values of the new side are copies of the old side's.
     pub copies: bool,
     /// The record of this move's name on the new side.
@@ -88,6 +96,8 @@ pub struct Found {
     pub epochs: [u16; 2],
     /// Whether the stamps have a layout with records.
     pub layouts: [bool; 2],
+    /// Whether both sides list the same client: they are one place.
+    pub one_place: bool,
     /// Whether plain clients are connected to a side that is shut in this phase.
     pub outsiders: bool,
     /// Whether clients other than operators are connected to the old side.
@@ -116,6 +126,8 @@ pub enum Obstacle {
     Contradicts(Contradiction),
     /// A member has stopped at a contradiction, or knows a later stage than the current one.
     MemberAhead,
+    /// Both sides are one place.
+    OnePlace,
     /// Plain clients are connected.
     Outsiders,
     /// Clients are connected to the old side.
@@ -140,6 +152,21 @@ pub enum Obstacle {
     ValuesStay(Side, &'static str),
 }
 
+/// The restoration of a side that has lost data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Repair {
+    /// Nothing is to be restored.
+    Nothing,
+    /// Write this record, and then the [stage](MoveRecord::whole) that it names, with or without copies on the new
+    /// side.
+    Stage(MoveRecord, bool),
+    /// Write this record.
+    Record(MoveRecord),
+    /// The new side has lost the values, and the old side may have the only copy: nothing is written
+    /// (MIGRATE-REPAIR-KEEPS).
+    OnlyCopy(Contradiction),
+}
+
 /// Returns the sides that are shut for plain clients in this phase, the new side first.
 pub fn shut_in(phase: MovePhase) -> &'static [Side] {
     match phase {
@@ -148,17 +175,20 @@ pub fn shut_in(phase: MovePhase) -> &'static [Side] {
     }
 }
 
-const SIDES: [Side; 2] = [Side::Old, Side::New];
-
 impl Found {
     /// Returns the phase of the stage; *Old* without one.
     pub fn phase(&self) -> MovePhase {
         self.stage.map_or(MovePhase::Old, |read| read.stage.phase)
     }
 
-    /// Returns the stage with the side of the values.
-    pub fn whole(&self) -> Option<WholeStage> {
-        self.stage.map(|read| WholeStage { stage: read.stage, values: self.values })
+    /// Returns the side of the values.
+    pub fn values(&self) -> ValuesAt {
+        self.stage.map_or(ValuesAt::Old, |read| read.values)
+    }
+
+    /// Returns the record of an announced change of the stage that was not made yet.
+    pub fn announced(&self) -> Option<MoveRecord> {
+        self.record.filter(|record| self.stage.is_some_and(|read| record.is_pending(read)))
     }
 
     /// Returns the contradiction between stage and record, if there is one.
@@ -167,12 +197,6 @@ impl Found {
             // A move that is done, whose old side is not retired, has its stage.
             (None, Some(MoveRecord { to: Some(MovePhase::Done), .. })) => {
                 (self.markers[0] != MarkerStanding::Retired).then_some(Contradiction::StageLost)
-            }
-            // The next move from the new side has removed the record.
-            (Some(_), None)
-                if self.phase() == MovePhase::Done && self.markers[1] == MarkerStanding::MovedOn =>
-            {
-                None
             }
             _ => agree(self.stage, self.record).err(),
         }
@@ -183,7 +207,45 @@ impl Found {
         use Contradiction::{RecordLost, RecordWentBack};
         let is_new_side = matches!(self.contradiction(), Some(RecordLost | RecordWentBack));
         let has_copies = self.stored.is_some_and(|stored| stored[Side::Old as usize].any);
-        is_new_side && self.values.side() == Side::New && has_copies
+        is_new_side && self.values().side() == Side::New && has_copies
+    }
+
+    /// Returns the restoration that the move needs. `id`: the identity that a restored stage gets, unless another
+    /// repair has written one into the record. The values were listed.
+    pub fn repair(&self, id: MoveId) -> Repair {
+        use Contradiction::{StageLost, StageWentBack};
+        let is_ahead = |says: &MemberSays| says.is_ahead(self.version());
+        match (self.contradiction(), self.record, self.stage) {
+            (Some(StageLost | StageWentBack), Some(record), _) => {
+                self.restored_stage(record, record.restores(), id)
+            }
+            (Some(contradiction), ..) if self.has_only_copy() => Repair::OnlyCopy(contradiction),
+            (Some(_), _, Some(read)) => {
+                let StageRead { id, version: over, stage: Stage { phase, epoch }, values } = read;
+                Repair::Record(MoveRecord { id, from: phase, to: Some(phase), values, over, epoch })
+            }
+            // Members know a later stage, which the old side has lost.
+            (None, Some(record), Some(read)) if self.members.iter().any(is_ahead) => {
+                let phase = self.announced().map_or(read.stage.phase, MoveRecord::restores);
+                let epoch = record.epoch.max(read.stage.epoch);
+                self.restored_stage(MoveRecord { epoch, ..record }, phase, id)
+            }
+            _ => Repair::Nothing,
+        }
+    }
+
+    fn restored_stage(&self, record: MoveRecord, phase: MovePhase, id: MoveId) -> Repair {
+        // The record of a repair that has not written the stage yet.
+        let is_repaired = record.over == 0
+            && Some(record.from) == record.to
+            && self.stage.is_none_or(|read| read.id != record.id);
+        let id = if is_repaired { record.id } else { id };
+        let epoch = record.epoch.max(self.epochs[phase.token() as usize]);
+        let values = phase.token().into();
+        // An old side without values may have lost them: then the new side may have the only copy.
+        let has_values = self.stored.is_some_and(|stored| stored[Side::Old as usize].any);
+        let copies = self.copies || phase != MovePhase::Old && has_values;
+        Repair::Stage(MoveRecord { id, from: phase, to: Some(phase), values, over: 0, epoch }, copies)
     }
 
     /// Returns the obstacles of a call, the first one first. An empty list lets it write.
@@ -196,7 +258,7 @@ impl Found {
             (Wanted::Step(way), _) => self.against_step(way, &mut list),
             (Wanted::Finish, _) => {
                 self.against_opening(&mut list);
-                list.extend(self.left.then_some(Obstacle::StillConnected));
+                list.extend((self.left && self.stage.is_some()).then_some(Obstacle::StillConnected));
             }
         }
         list
@@ -207,8 +269,8 @@ impl Found {
     }
 
     fn member_ahead(&self) -> Option<Obstacle> {
-        let ahead = |member: &MemberSays| member.stopped.is_some() || member.is_ahead(self.version());
-        self.members.iter().any(ahead).then_some(Obstacle::MemberAhead)
+        let is_in_the_way = self.members.iter().any(|member| member.is_in_the_way(self.version()));
+        is_in_the_way.then_some(Obstacle::MemberAhead)
     }
 
     fn nobody(&self) -> Option<Obstacle> {
@@ -216,7 +278,8 @@ impl Found {
     }
 
     fn against_begin(&self, list: &mut Vec<Obstacle>) {
-        for side in SIDES {
+        list.extend(self.one_place.then_some(Obstacle::OnePlace));
+        for side in Side::BOTH {
             let at = side as usize;
             let may_follow = matches!(self.markers[at], MarkerStanding::Missing | MarkerStanding::Own);
             list.extend((!may_follow).then_some(Obstacle::Marked(side)));
@@ -226,14 +289,14 @@ impl Found {
         list.extend(self.member_ahead());
         list.extend(self.nobody());
         // From the first stage on, the step waits for them.
-        let apart = self.stage.is_none() && self.participants.iter().any(|of| !of.is_whole());
+        let apart = self.stage.is_none() && self.participants.iter().any(|of| of.lacks().is_some());
         list.extend(apart.then_some(Obstacle::Apart));
         list.extend((!Stage::has_epochs(self.epochs[0], self.epochs[1])).then_some(Obstacle::NoEpochs));
         self.against_values(Side::Old, list);
     }
 
     fn against_give_up(&self, list: &mut Vec<Obstacle>) {
-        for side in SIDES {
+        for side in Side::BOTH {
             let is_other = match self.markers[side as usize] {
                 MarkerStanding::Namesake => true,
                 // Otherwise a call with other sides or another name would report that nothing is left.
@@ -249,7 +312,7 @@ impl Found {
     }
 
     fn against_step(&self, way: Way, list: &mut Vec<Obstacle>) {
-        for side in SIDES {
+        for side in Side::BOTH {
             match self.markers[side as usize] {
                 MarkerStanding::Own => {}
                 // Its server has lost it together with the record.
@@ -262,15 +325,16 @@ impl Found {
         list.extend(self.member_ahead());
         let forward = way == Way::Forward;
         list.extend(self.nobody().filter(|_| forward));
-        if self.whole().is_some_and(|whole| whole.values_leave(way)) && self.values.open().is_some() {
-            self.against_values(self.values.side(), list);
+        let leave = self.stage.is_some_and(|read| read.whole().values_leave(way));
+        if let Some(from) = self.values().open().filter(|_| leave) {
+            self.against_values(from, list);
         }
     }
 
     fn against_opening(&self, list: &mut Vec<Obstacle>) {
         match self.markers[0] {
-            MarkerStanding::Missing => list.push(Obstacle::MarkerLost(Side::Old)),
-            MarkerStanding::Own | MarkerStanding::Retired => {}
+            MarkerStanding::Missing if self.stage.is_some() => list.push(Obstacle::MarkerLost(Side::Old)),
+            MarkerStanding::Missing | MarkerStanding::Own | MarkerStanding::Retired => {}
             _ => list.push(Obstacle::Marked(Side::Old)),
         }
         match self.markers[1] {

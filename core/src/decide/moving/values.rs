@@ -154,6 +154,17 @@ impl WholeStage {
         }
     }
 
+    /// Returns the direction of the one step to this stage, if there is one. The epoch does not count.
+    pub fn way_to(self, next: Self) -> Option<Way> {
+        let leads = |way: &Way| match self.step(&(), [], *way) {
+            WholeStep::Write(then) | WholeStep::Mirror { then, .. } => {
+                (then.stage.phase, then.values) == (next.stage.phase, next.values)
+            }
+            _ => false,
+        };
+        [Way::Forward, Way::Back].into_iter().find(leads)
+    }
+
     /// Returns whether the values leave their side before the next phase that way.
     pub fn values_leave(self, way: Way) -> bool {
         match self.step(&(), [], way) {
@@ -227,6 +238,18 @@ mod tests {
         let is_copy =
             matches!(whole.step(&2, [Some(2)], Way::Forward), WholeStep::Mirror { from: Side::Old, .. });
         assert!(is_copy);
+    }
+
+    #[test]
+    fn each_step_is_found_again_by_the_stage_to_which_it_leads() {
+        let forward = stages(WholeStage::before(0), Way::Forward);
+        for (way, stages) in [(Way::Forward, &forward), (Way::Back, &stages(forward[4], Way::Back))] {
+            for pair in stages.windows(2) {
+                assert_eq!(pair[0].way_to(pair[1]), Some(way), "{pair:?}");
+            }
+        }
+        assert_eq!(forward[0].way_to(forward[0]), None);
+        assert_eq!(forward[0].way_to(forward[2]), None);
     }
 
     #[test]

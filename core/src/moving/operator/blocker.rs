@@ -10,8 +10,8 @@ use crate::decide::moving::evidence::Contradiction;
 use crate::error::{Error, ErrorKind};
 use crate::shown::shown;
 
-/// The number of clients that an error names.
-const NAMED: usize = 5;
+/// The number of clients that a message names.
+pub(super) const NAMED: usize = 5;
 
 /// A reason why a move cannot begin, go on, or finish.
 ///
@@ -58,7 +58,11 @@ pub enum MoveBlocker {
         side: Side,
         /// The [capability](crate::Capabilities) that the values need and the side lacks.
         lacks: &'static str,
+        /// The values, each with its kind; only the first ones, if there are very many.
+        values: Vec<String>,
     },
+    /// Both URLs are spellings of one namespace of one server.
+    OnePlace,
     /// The tokens have no epochs left for another move and its way back.
     NoEpochs,
 }
@@ -108,6 +112,7 @@ impl MoveBlocker {
             MoveBlocker::ValuesThere(_) => {
                 "the values of the old side would replace these values: delete these values, or move to another namespace"
             }
+            MoveBlocker::OnePlace => "give another server or namespace as one of the sides",
             MoveBlocker::ValuesStay { .. } => {
                 "move to a server that has the capability (`plan` shows the capabilities), or keep the values in another namespace"
             }
@@ -180,13 +185,12 @@ impl fmt::Display for MoveBlocker {
                 let named = values.iter().flat_map(|of| of.keys.iter().map(|key| (of.kind, key)));
                 named.take(NAMED).try_for_each(|(kind, key)| write!(f, " {kind} {:?}", shown(key, 255)))
             }
-            MoveBlocker::ValuesStay { side, lacks } => {
-                write!(
-                    f,
-                    "the {} side cannot store some of the values: it lacks the capability {lacks}",
-                    side.as_str()
-                )
+            MoveBlocker::ValuesStay { side, lacks, values } => {
+                let (side, count) = (side.as_str(), values.len());
+                write!(f, "the {side} side cannot store values ({count}): it lacks the capability {lacks}:")?;
+                values.iter().take(NAMED).try_for_each(|value| write!(f, " {value}"))
             }
+            MoveBlocker::OnePlace => f.write_str("both URLs name one namespace of one server"),
             MoveBlocker::NoEpochs => {
                 f.write_str("the tokens have no epochs left for a move and its way back")
             }

@@ -36,7 +36,7 @@ impl Move {
             let staged = match &looked.staged {
                 None if read.marker.as_ref() == Some(&retired) => return Ok(()),
                 Some(_) if !is_done => {
-                    let phase = self.found(&looked).phase();
+                    let phase = looked.found.phase();
                     return Err(not_done(&format!("the move is in the phase {:?}", phase.as_str())));
                 }
                 staged => staged.clone(),

@@ -21,8 +21,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::registry::{Arrival, Stamped};
 use crate::seen;
 
-const SIDES: [Side; 2] = [Side::Old, Side::New];
-
 /// The result of shutting the gate.
 pub(super) enum Shut {
     /// No client is outside of the move at this stage.
@@ -35,8 +33,8 @@ impl Move {
     /// Makes the first stage of a move that begins, with a new identity. It has the epoch of the old side,
     /// because plain clients still give tokens by it.
     pub(super) async fn first_stage(&self, looked: &Looked) -> Result<Option<Staged>> {
-        let (id, first) = (MoveId::new(Uuid::new_v4().as_u128()), WholeStage::before(looked.stamps[0].epoch));
-        let made = Staged::write(self.old.backend(), &self.place, None, id, first).await;
+        let (id, first) = (new_id(), WholeStage::before(looked.stamps[0].epoch));
+        let made = Staged::write(self.old.backend(), &self.place, None, id, first, false).await;
         made.map_err(on(Side::Old))
     }
 
@@ -146,7 +144,7 @@ impl Move {
             }
         }
         let (mut stood, mut lifted) = (staged.is_some(), true);
-        for (side, stamped) in SIDES.into_iter().zip([old, new]) {
+        for (side, stamped) in Side::BOTH.into_iter().zip([old, new]) {
             let is_own = self.standing(side, stamped.marker.as_ref()) == MarkerStanding::Own;
             let record = self.record_in(&stamped).filter(|_| side == Side::New);
             let ends = record.is_some_and(|record| record.reached() == MovePhase::Old || record.to.is_none());
@@ -185,4 +183,9 @@ impl Move {
             }
         }
     }
+}
+
+/// An identity that no move has.
+pub(super) fn new_id() -> MoveId {
+    MoveId::new(Uuid::new_v4().as_u128())
 }

@@ -11,7 +11,7 @@ use super::super::staged::Staged;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct MoveLate {
-    /// The number of its node on the old side.
+    /// The number of its node on the old side; 0 if it is not a member.
     pub number: u64,
     /// The label of the client.
     pub label: String,
@@ -19,7 +19,7 @@ pub struct MoveLate {
     pub host: String,
     /// Whether the member has acknowledged an earlier phase.
     pub knows_the_move: bool,
-    /// What keeps it from taking part on both sides, if anything does; its number is 0 then.
+    /// What keeps it from taking part on both sides, if anything does.
     pub lacks: Option<&'static str>,
 }
 

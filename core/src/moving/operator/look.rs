@@ -3,7 +3,7 @@
 //! The stage is read first, then the members, the stamps and the clients: a client that registers later reads
 //! this stage or a later one, and a plain client that connects later reads the markers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::future::try_join;
 use serde::{Serialize, Serializer};
@@ -11,19 +11,16 @@ use serde::{Serialize, Serializer};
 use super::super::member::MemberRecord;
 use super::super::staged::Staged;
 use super::late::{is_late, late};
+use super::side::OperatorSide;
 use super::{Move, MoveBlocker, MoveClient, ValuesInUse};
 use crate::ClientRecord;
 use crate::decide::moving::evidence::MoveRecord;
 use crate::decide::moving::gate::{Course, GateMarker, Who};
-use crate::decide::moving::obstacles::{
-    Found, MarkerStanding, MemberSays, Obstacle, Stored, TakesPart, Wanted, shut_in,
-};
-use crate::decide::moving::values::ValuesAt;
+use crate::decide::moving::obstacles::{Found, MarkerStanding, Obstacle, Stored, Wanted, shut_in};
 use crate::decide::moving::{MovePhase, Side};
 use crate::error::Result;
 use crate::registry::{Arrival, Stamped};
-
-const SIDES: [Side; 2] = [Side::Old, Side::New];
+use crate::shown::shown;
 
 /// A client that is connected to a side of a move and does not take part in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -56,29 +53,77 @@ pub(super) struct Looked {
     pub(super) members: Vec<MemberRecord>,
     /// The stamps of the old side and of the new side.
     pub(super) stamps: [Stamped; 2],
-    clients: [Vec<ClientRecord>; 2],
+    /// The participants, ordered by label.
+    pub(super) participants: Vec<MoveClient>,
+    /// The plain clients of the sides that are shut in the phase that was read.
+    pub(super) outsiders: Vec<MoveOutsider>,
+    /// The clients of the old side except operators.
+    left: Vec<MoveOutsider>,
     /// The values of both sides, if they were listed.
     pub(super) values: Option<[Vec<ValuesInUse>; 2]>,
+    /// The reads as the decision takes them.
+    pub(super) found: Found,
 }
 
 impl Move {
-    /// Reads everything else at a stage that was read before.
+    /// Reads everything else at a stage that was read before. Lists the values also if the sides contradict each
+    /// other: the old side may have the only copy (MIGRATE-REPAIR-KEEPS).
     pub(super) async fn look(&self, staged: Option<Staged>, values: ListValues) -> Result<Looked> {
         let members = self.members().await?;
         let stamps = [self.old.stamped().await?, self.new.stamped().await?];
         let (on_old, on_new) = try_join(self.old.clients(), self.new.clients()).await?;
+        let mut looked = self.compared(staged, members, stamps, &[on_old, on_new]);
         let are_listed = match values {
             ListValues::Never => false,
             ListValues::Always => true,
             ListValues::WhenAcknowledged => {
-                !staged.iter().any(|staged| members.iter().any(|member| is_late(member, staged)))
+                let is_late = |member| looked.staged.as_ref().is_some_and(|staged| is_late(member, staged));
+                !looked.members.iter().any(is_late)
             }
         };
-        let values = match are_listed {
-            true => Some([self.old.values_in_use().await?, self.new.values_in_use().await?]),
-            false => None,
+        if are_listed || looked.found.contradiction().is_some() {
+            let values = [self.old.values_in_use().await?, self.new.values_in_use().await?];
+            let stored = |side: &OperatorSide, values: &[ValuesInUse]| Stored {
+                any: !values.is_empty(),
+                idle: values.iter().any(|of| of.go_idle),
+                takes: side.takes_values(),
+                takes_idle: side.coordinator.capabilities().idle_cells,
+            };
+            looked.found.stored = Some([stored(&self.old, &values[0]), stored(&self.new, &values[1])]);
+            looked.values = Some(values);
+        }
+        Ok(looked)
+    }
+
+    fn compared(
+        &self,
+        staged: Option<Staged>,
+        members: Vec<MemberRecord>,
+        stamps: [Stamped; 2],
+        clients: &[Vec<ClientRecord>; 2],
+    ) -> Looked {
+        let participants = self.participants(&members, clients);
+        let phase = staged.as_ref().map_or(MovePhase::Old, |staged| staged.stage.phase);
+        let shut = Side::BOTH.into_iter().filter(|side| shut_in(phase).contains(side));
+        let outsiders: Vec<_> = shut.flat_map(|side| outside(clients, side, &self.marker(side))).collect();
+        let left = outside(clients, Side::Old, &self.retired());
+        let id = staged.as_ref().map(|staged| staged.id);
+        let [old, new] = &stamps;
+        let found = Found {
+            stage: staged.as_ref().map(Staged::read_as),
+            copies: staged.as_ref().is_some_and(Staged::has_copies),
+            record: self.record_in(new),
+            markers: [self.standing(Side::Old, old.marker.as_ref()), self.standing_of_new(new)],
+            epochs: [old.epoch, new.epoch],
+            layouts: [old.has_records(), new.has_records()],
+            one_place: are_one(clients),
+            outsiders: !outsiders.is_empty(),
+            left: !left.is_empty(),
+            participants: participants.iter().map(MoveClient::takes_part).collect(),
+            members: members.iter().map(|member| member.says_of(id)).collect(),
+            stored: None,
         };
-        Ok(Looked { staged, members, stamps, clients: [on_old, on_new], values })
+        Looked { staged, members, stamps, participants, outsiders, left, values: None, found }
     }
 
     /// The record of this move's name in a stamp of the new side.
@@ -113,14 +158,13 @@ impl Move {
         }
     }
 
-    /// The participants, ordered by label.
-    pub(super) fn participants(&self, looked: &Looked) -> Vec<MoveClient> {
+    fn participants(&self, members: &[MemberRecord], clients: &[Vec<ClientRecord>; 2]) -> Vec<MoveClient> {
         let mut found: BTreeMap<String, MoveClient> = BTreeMap::new();
         let named = |record: &ClientRecord, side: Side| match record.client() {
             Some(client) => client.to_owned(),
             None => format!("{} {}", side.as_str(), record.sequence),
         };
-        for (side, clients) in SIDES.into_iter().zip(&looked.clients) {
+        for (side, clients) in Side::BOTH.into_iter().zip(clients) {
             for record in clients.iter().filter(|record| record.who() == Who::Participant(&self.name)) {
                 let of = found.entry(named(record, side)).or_default();
                 of.label.clone_from(&record.label);
@@ -132,74 +176,22 @@ impl Move {
                 }
             }
         }
-        for member in &looked.members {
+        for member in members {
             let of = found.entry(member.client.clone()).or_default();
             of.member = true;
             if of.label.is_empty() {
                 (of.label, of.host) = (member.label.clone(), member.host.clone());
             }
         }
-        let mut participants: Vec<_> = found.into_values().collect();
+        let mut participants: Vec<_> =
+            found.into_iter().map(|(client, of)| MoveClient { client, ..of }).collect();
         participants.sort_by(|one, other| one.label.cmp(&other.label));
         participants
     }
 
-    /// The participants that are connected to one side only, or have not joined the members.
-    pub(super) fn apart(&self, looked: &Looked) -> Vec<MoveClient> {
-        let mut participants = self.participants(looked);
-        participants.retain(|of| !(of.on_old && of.on_new && of.member));
-        participants
-    }
-
-    /// The plain clients of the sides that are shut in the phase that was read.
-    pub(super) fn outsiders(&self, looked: &Looked) -> Vec<MoveOutsider> {
-        let shut = shut_in(looked.phase());
-        let sides = SIDES.into_iter().filter(|side| shut.contains(side));
-        sides.flat_map(|side| outside(looked, side, &self.marker(side))).collect()
-    }
-
-    /// The clients of the old side except operators.
-    pub(super) fn left(&self, looked: &Looked) -> Vec<MoveOutsider> {
-        outside(looked, Side::Old, &self.retired())
-    }
-
-    /// The reads as the decision takes them.
-    pub(super) fn found(&self, looked: &Looked) -> Found {
-        let [old, new] = &looked.stamps;
-        let takes_part = self.participants(looked).into_iter().map(|of| TakesPart {
-            on_old: of.on_old,
-            on_new: of.on_new,
-            member: of.member,
-        });
-        let stored = looked.values.as_ref().map(|[of_old, of_new]| {
-            [(&self.old, of_old), (&self.new, of_new)].map(|(side, values)| Stored {
-                any: !values.is_empty(),
-                idle: values.iter().any(|of| of.go_idle),
-                takes: side.takes_values(),
-                takes_idle: side.coordinator.capabilities().idle_cells,
-            })
-        });
-        Found {
-            stage: looked.staged.as_ref().map(Staged::read_as),
-            values: looked.staged.as_ref().map_or(ValuesAt::Old, |staged| staged.values),
-            copies: looked.staged.as_ref().is_some_and(Staged::has_copies),
-            record: self.record_in(new),
-            markers: [self.standing(Side::Old, old.marker.as_ref()), self.standing_of_new(new)],
-            epochs: [old.epoch, new.epoch],
-            layouts: [old.has_records(), new.has_records()],
-            outsiders: !self.outsiders(looked).is_empty(),
-            left: !self.left(looked).is_empty(),
-            participants: takes_part.collect(),
-            members: looked.members.iter().map(|member| looked.says(member)).collect(),
-            stored,
-        }
-    }
-
     /// The blockers of a call, after these reads.
     pub(super) fn blockers(&self, looked: &Looked, wanted: Wanted) -> Vec<MoveBlocker> {
-        let found = self.found(looked);
-        let obstacles = found.obstacles(wanted);
-        obstacles.into_iter().map(|obstacle| self.blocker(looked, &found, obstacle)).collect()
+        looked.found.obstacles(wanted).into_iter().map(|obstacle| looked.blocker(obstacle)).collect()
     }
 
     /// Refuses a call if anything is in its way.
@@ -212,23 +204,31 @@ impl Move {
             None => Ok(()),
         }
     }
+}
 
-    fn blocker(&self, looked: &Looked, found: &Found, obstacle: Obstacle) -> MoveBlocker {
+impl Looked {
+    /// The participants that are connected to one side only, or have not joined the members.
+    pub(super) fn apart(&self) -> Vec<MoveClient> {
+        self.participants.iter().filter(|of| of.lacks().is_some()).cloned().collect()
+    }
+
+    fn blocker(&self, obstacle: Obstacle) -> MoveBlocker {
         match obstacle {
-            Obstacle::Contradicts(contradiction) if found.has_only_copy() => {
+            Obstacle::Contradicts(contradiction) if self.found.has_only_copy() => {
                 MoveBlocker::OnlyCopy(contradiction)
             }
             Obstacle::Contradicts(contradiction) => MoveBlocker::Contradicts(contradiction),
             Obstacle::MemberAhead => {
-                let version = looked.staged.as_ref().map(|staged| staged.version.number());
-                let ahead = |says: MemberSays| says.stopped.is_some() || says.is_ahead(version);
-                let members = looked.members.iter().filter(|member| ahead(looked.says(member)));
-                MoveBlocker::MembersAhead(members.map(late).collect())
+                let version = self.found.stage.map(|read| read.version);
+                let members = self.members.iter().zip(&self.found.members);
+                let members = members.filter(|(_, says)| says.is_in_the_way(version));
+                MoveBlocker::MembersAhead(members.map(|(member, _)| late(member)).collect())
             }
-            Obstacle::Outsiders => MoveBlocker::Outsiders(self.outsiders(looked)),
-            Obstacle::StillConnected => MoveBlocker::StillConnected(self.left(looked)),
+            Obstacle::OnePlace => MoveBlocker::OnePlace,
+            Obstacle::Outsiders => MoveBlocker::Outsiders(self.outsiders.clone()),
+            Obstacle::StillConnected => MoveBlocker::StillConnected(self.left.clone()),
             Obstacle::Marked(side) => {
-                let stamp = &looked.stamps[side as usize];
+                let stamp = &self.stamps[side as usize];
                 let of_record = |arrival: &Arrival| (Some(arrival.name.clone()), arrival.url.clone());
                 let of_marker = |marker: &GateMarker| (marker.name.clone(), marker.url.clone());
                 let named = stamp.marker.as_ref().map(of_marker);
@@ -240,29 +240,31 @@ impl Move {
             Obstacle::Layout(side) => MoveBlocker::Layout(side),
             Obstacle::NoEpochs => MoveBlocker::NoEpochs,
             Obstacle::NobodyTakesPart => MoveBlocker::NobodyTakesPart,
-            Obstacle::Apart => MoveBlocker::Apart(self.apart(looked)),
+            Obstacle::Apart => MoveBlocker::Apart(self.apart()),
             Obstacle::ValuesThere => {
-                MoveBlocker::ValuesThere(looked.values.as_ref().map_or_else(Vec::new, |of| of[1].clone()))
+                MoveBlocker::ValuesThere(self.values.as_ref().map_or_else(Vec::new, |of| of[1].clone()))
             }
-            Obstacle::ValuesStay(side, lacks) => MoveBlocker::ValuesStay { side, lacks },
+            Obstacle::ValuesStay(side, lacks) => {
+                let from = self.values.iter().flat_map(|of| &of[self.found.values().side() as usize]);
+                let keys = |of: &ValuesInUse| {
+                    let keys = if lacks == "idle_cells" { &of.idle } else { &of.keys };
+                    keys.iter().map(|key| format!("{} {:?}", of.kind, shown(key, 255))).collect::<Vec<_>>()
+                };
+                MoveBlocker::ValuesStay { side, lacks, values: from.flat_map(keys).collect() }
+            }
         }
     }
 }
 
-impl Looked {
-    /// The report of a member about the move of the stage.
-    pub(super) fn says(&self, member: &MemberRecord) -> MemberSays {
-        member.says_of(self.staged.as_ref().map(|staged| staged.id))
-    }
-
-    fn phase(&self) -> MovePhase {
-        self.staged.as_ref().map_or(MovePhase::Old, |staged| staged.stage.phase)
-    }
+/// Whether two lists have a client in common: each side lists the operator's own client.
+fn are_one([old, new]: &[Vec<ClientRecord>; 2]) -> bool {
+    let ids: BTreeSet<_> = old.iter().filter_map(ClientRecord::id).collect();
+    new.iter().filter_map(ClientRecord::id).any(|id| ids.contains(id))
 }
 
 /// The clients of a side that a marker does not admit.
-fn outside(looked: &Looked, side: Side, marker: &GateMarker) -> Vec<MoveOutsider> {
-    let clients = looked.clients[side as usize].iter();
-    let outside = clients.filter(|client| !GateMarker::admits(Some(marker), client.who()));
+fn outside(clients: &[Vec<ClientRecord>; 2], side: Side, marker: &GateMarker) -> Vec<MoveOutsider> {
+    let outside =
+        clients[side as usize].iter().filter(|client| !GateMarker::admits(Some(marker), client.who()));
     outside.map(|client| MoveOutsider { side, client: client.clone() }).collect()
 }

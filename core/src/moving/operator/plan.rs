@@ -6,7 +6,7 @@ use super::super::staged::Staged;
 use super::look::ListValues;
 use super::{Move, MoveBlocker, MoveOutsider, MoveState, MoveStatus, QueuesInUse, ValuesInUse};
 use crate::capabilities::Capabilities;
-use crate::decide::moving::obstacles::Wanted;
+use crate::decide::moving::obstacles::{TakesPart, Wanted};
 use crate::decide::moving::{MovePhase, Stage, Way};
 use crate::error::Result;
 
@@ -71,17 +71,19 @@ pub struct MoveClient {
     /// Whether the client is a member: registered on the old side, and asked at each step. A client that is
     /// not a member yet holds nothing.
     pub member: bool,
+    /// Its number, as its records on both sides and its membership have it.
+    #[serde(skip)]
+    pub(super) client: String,
 }
 
 impl MoveClient {
     /// Returns what keeps this participant from taking part on both sides, if anything does.
     pub fn lacks(&self) -> Option<&'static str> {
-        match (self.on_old, self.on_new, self.member) {
-            (true, true, true) => None,
-            (true, true, false) => Some("no member yet"),
-            (false, _, _) => Some("not connected to the old side"),
-            (_, false, _) => Some("not connected to the new side"),
-        }
+        self.takes_part().lacks()
+    }
+
+    pub(super) fn takes_part(&self) -> TakesPart {
+        TakesPart { on_old: self.on_old, on_new: self.on_new, member: self.member }
     }
 }
 
@@ -127,11 +129,11 @@ impl Move {
         Ok(MovePlan {
             from: self.old.url.clone(),
             to: self.new.url.clone(),
-            participants: self.participants(&looked),
+            participants: looked.participants,
             in_use: self.in_use().await?,
             epochs_left: Stage::epochs_left(old.epoch, new.epoch),
             status,
-            outsiders: self.outsiders(&looked),
+            outsiders: looked.outsiders,
             promises: MovePromises { old: old_promises, new: new_promises, both },
             blockers,
             values: looked.values.into_iter().flatten().flatten().collect(),

@@ -9,6 +9,8 @@
 //! * The record, from the stage, unless the new side had the values and the old side still has values: they may
 //!   be the only copy (MIGRATE-REPAIR-KEEPS).
 //!
+//! It decides and writes by one look: over the stamp and the stage of the look in which it has decided.
+//!
 //! At the end it writes the epoch if the stamp of the tokens' side has a lower one. If the move has ended before
 //! that, it removes the markers that it wrote, over their versions.
 //!
@@ -20,15 +22,12 @@
 //! (MIGRATE-EPOCH-RECORDED). Members know the phase of the restored stage or a neighbour of it, since each phase is
 //! announced in the record after all members have acknowledged the one before.
 
-use uuid::Uuid;
-
 use super::super::staged::Staged;
+use super::gate::new_id;
 use super::look::{ListValues, Looked};
 use super::side::{OperatorSide, on};
 use super::{Move, MoveBlocker};
-use crate::decide::moving::evidence::{Contradiction, MoveId, MoveRecord};
-use crate::decide::moving::obstacles::{MarkerStanding, MemberSays, shut_in};
-use crate::decide::moving::values::{ValuesAt, WholeStage};
+use crate::decide::moving::obstacles::{MarkerStanding, Repair, shut_in};
 use crate::decide::moving::{MovePhase, Side, Stage};
 use crate::error::{Error, ErrorKind, Result};
 use crate::registry::Stamped;
@@ -57,17 +56,14 @@ impl Move {
 
     async fn repairs(&self) -> Result<Vec<Side>> {
         let looked = self.look(self.stage().await?, ListValues::Always).await?;
-        let found = self.found(&looked);
-        let contradiction = found.contradiction();
         let of_stage = looked.staged.as_ref().map(|staged| staged.stage.phase);
-        let phase = match (contradiction, found.record) {
-            (Some(Contradiction::StageLost | Contradiction::StageWentBack), Some(record)) => record.reached(),
-            (Some(contradiction), _) if found.has_only_copy() => {
-                return Err(MoveBlocker::OnlyCopy(contradiction).into());
-            }
+        let phase = match looked.found.repair(new_id()) {
+            Repair::OnlyCopy(contradiction) => return Err(MoveBlocker::OnlyCopy(contradiction).into()),
+            Repair::Stage(record, _) => record.from,
             _ => of_stage.ok_or_else(nothing_to_repair)?,
         };
-        for (side, standing) in [(Side::Old, found.markers[0]), (Side::New, found.markers[1])] {
+        let markers = looked.found.markers;
+        for (side, standing) in Side::BOTH.into_iter().zip(markers) {
             if matches!(standing, MarkerStanding::Namesake)
                 || standing == MarkerStanding::Other && shut_in(phase).contains(&side)
             {
@@ -95,10 +91,9 @@ impl Move {
                 self.open().await?;
             }
             let version = staged.as_ref().map(|staged| staged.version);
-            let looked = self.look(staged, ListValues::Never).await?;
-            let outsiders = self.outsiders(&looked);
-            if !outsiders.is_empty() {
-                self.unless_overtaken(version, MoveBlocker::Outsiders(outsiders).into()).await?;
+            let looked = self.look(staged, ListValues::Always).await?;
+            if !looked.outsiders.is_empty() {
+                self.unless_overtaken(version, MoveBlocker::Outsiders(looked.outsiders).into()).await?;
                 continue;
             }
             match self.restores(&looked).await? {
@@ -118,75 +113,38 @@ impl Move {
         }
     }
 
-    /// Restores the stage or the record. The gate is shut, and no plain client is connected.
+    /// Restores the stage or the record, over the stamp and the stage of this look. The gate is shut, and no plain
+    /// client is connected.
     async fn restores(&self, looked: &Looked) -> Result<Restored> {
-        let found = self.found(looked);
-        let ahead = |says: &MemberSays| says.is_ahead(found.stage.map(|read| read.version));
-        match (found.contradiction(), found.record, &looked.staged) {
-            (Some(Contradiction::StageLost | Contradiction::StageWentBack), Some(record), staged) => {
-                self.restores_stage(record, staged.as_ref()).await
-            }
-            (Some(_), _, Some(staged)) => {
-                let (from, to) = (staged.stage.phase, Some(staged.stage.phase));
-                let (over, epoch) = (staged.version.number(), staged.stage.epoch);
-                let record = MoveRecord { id: staged.id, from, to, over, epoch };
-                let changed = Stamped { arrival: Some(self.arrival(record)), ..looked.stamps[1].clone() };
-                Ok(match self.new.write(changed).await? {
-                    Some(_) => Restored::On(Side::New),
-                    None => Restored::Changed,
-                })
-            }
-            // Members know a later stage, which the old side has lost.
-            (None, Some(record), Some(staged)) if found.members.iter().any(ahead) => {
-                let announced = record.is_pending(staged.read_as());
-                let (phase, epoch) = match record.to.filter(|_| announced) {
-                    Some(to) => (to.max(staged.stage.phase), record.epoch.max(staged.stage.epoch)),
-                    None => (staged.stage.phase, staged.stage.epoch),
-                };
-                let record = MoveRecord { from: phase, to: Some(phase), epoch, ..record };
-                self.restores_stage(record, Some(staged)).await
-            }
-            _ => Ok(Restored::Nothing),
-        }
-    }
-
-    /// Writes the stage of the latest phase that the record shows, with another identity, which the record has first.
-    async fn restores_stage(&self, record: MoveRecord, over: Option<&Staged>) -> Result<Restored> {
-        let (phase, stamped) = (record.reached(), self.new.stamped().await?);
-        // The record of a repair that has not written the stage yet.
-        let is_repaired = record.over == 0
-            && Some(record.from) == record.to
-            && over.is_none_or(|over| over.id != record.id);
-        let id = if is_repaired { record.id } else { MoveId::new(Uuid::new_v4().as_u128()) };
-        let of_tokens = self.side(phase.token()).stamped().await?.epoch;
-        let stage = Stage { phase, epoch: record.epoch.max(of_tokens) };
-        let repaired = MoveRecord { id, from: phase, to: Some(phase), over: 0, epoch: stage.epoch };
-        let changed = Stamped { arrival: Some(self.arrival(repaired)), ..stamped };
+        let (record, restored) = match looked.found.repair(new_id()) {
+            Repair::Nothing => return Ok(Restored::Nothing),
+            Repair::OnlyCopy(contradiction) => return Err(MoveBlocker::OnlyCopy(contradiction).into()),
+            Repair::Stage(record, copies) => (record, Some(copies)),
+            Repair::Record(record) => (record, None),
+        };
+        let changed = Stamped { arrival: Some(self.arrival(record)), ..looked.stamps[1].clone() };
         if self.new.write(changed).await?.is_none() {
             return Ok(Restored::Changed);
         }
-        let whole = WholeStage { stage, values: ValuesAt::from(phase.token()) };
-        let written = Staged::write(self.old.backend(), &self.place, over, id, whole).await;
-        Ok(match written.map_err(on(Side::Old))? {
-            Some(_) => Restored::On(Side::Old),
-            None => Restored::Changed,
-        })
+        let Some(copies) = restored else { return Ok(Restored::On(Side::New)) };
+        let (backend, over) = (self.old.backend(), looked.staged.as_ref());
+        let written = Staged::write(backend, &self.place, over, record.id, record.whole(), copies).await;
+        let written = written.map_err(on(Side::Old))?;
+        Ok(written.map_or(Restored::Changed, |_| Restored::On(Side::Old)))
     }
 
     /// Writes the marker of a side that has none. Returns the new stamp if it wrote one.
     async fn mark_where_none_is(&self, side: &OperatorSide) -> Result<Option<Stamped>> {
         loop {
             let read = side.stamped().await?;
-            let own = self.marker(side.side);
-            match &read.marker {
-                None => {}
-                Some(stands) if *stands == own => return Ok(None),
-                // `finish` was begun.
-                Some(stands) if *stands == self.retired() => return Ok(None),
-                Some(stands) => return Err(side.marked_otherwise(Some(stands))),
+            match self.standing(side.side, read.marker.as_ref()) {
+                MarkerStanding::Missing => {}
+                // It is retired if `finish` was begun.
+                MarkerStanding::Own | MarkerStanding::Retired => return Ok(None),
+                _ => return Err(side.marked_otherwise(read.marker.as_ref())),
             }
             // Otherwise another client has written the stamp since it was read.
-            if let Some(written) = side.mark(&read, Some(&own)).await? {
+            if let Some(written) = side.mark(&read, Some(&self.marker(side.side))).await? {
                 return Ok(Some(written));
             }
         }

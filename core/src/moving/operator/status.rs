@@ -1,5 +1,6 @@
 //! The state of a move, and the members that it waits for.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
@@ -7,6 +8,7 @@ use serde::{Serialize, Serializer};
 
 use super::super::member::MemberRecord;
 use super::super::staged::Staged;
+use super::blocker::NAMED;
 use super::late::{is_late, late};
 use super::look::{ListValues, Looked};
 use super::{Move, MoveClient, MoveLate};
@@ -30,7 +32,7 @@ pub enum MoveState {
     /// The old side has no stage, but the new side has the record of the move: the old side has lost data. Call
     /// [`plan`](Move::plan), and then [`repair`](Move::repair).
     Lost,
-    /// No stage of this move is here, but a side has the marker of another one: compare the URLs and the name with
+    /// A side has the marker of another move, or of this one with another URL: compare the URLs and the name with
     /// those of the services.
     Elsewhere,
     /// It is done, but the new side still refuses clients with its URL alone: call [`run`](Move::run), which
@@ -68,7 +70,8 @@ pub struct MoveStatus {
     pub since: Option<SystemTime>,
     /// The number of members: participants that are registered on the old side.
     pub members: usize,
-    /// The members that have not acknowledged the phase yet. The next step waits for them.
+    /// The clients that the next step forward waits for: members that have not acknowledged the phase yet, and
+    /// participants that are connected to one side only, or are no members.
     pub waits_for: Vec<MoveLate>,
 }
 
@@ -114,6 +117,12 @@ impl MoveStatus {
         SystemTime::now().duration_since(self.since?).ok()
     }
 
+    /// Returns the number of clients that the next step asks: the members, and the participants that are no members
+    /// yet.
+    pub fn asked(&self) -> usize {
+        self.members + self.waits_for.iter().filter(|late| late.number == 0).count()
+    }
+
     /// Returns the state in words: *not begun*, *given up*, *lost*, *another move*, *old*, *both*, *new*, *done*,
     /// *finished*.
     pub fn word(&self) -> &'static str {
@@ -130,37 +139,21 @@ impl MoveStatus {
     }
 }
 
-impl MoveStatus {
-    /// Waits for these participants too.
-    pub(super) fn with(mut self, apart: Vec<MoveClient>) -> Self {
-        self.waits_for.extend(apart.into_iter().map(|of| MoveLate {
-            number: 0,
-            lacks: of.lacks(),
-            label: of.label,
-            host: of.host,
-            knows_the_move: false,
-        }));
-        self
-    }
-}
-
 impl fmt::Display for MoveProgress<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             MoveProgress::Reached(phase) => write!(f, "{} ({phase})", phase.word()),
             MoveProgress::Waits(status) => {
-                write!(
-                    f,
-                    "{} ({}) waits for {} of {} members:",
-                    status.phase.word(),
-                    status.phase,
-                    status.waits_for.len(),
-                    status.members
-                )?;
-                status.waits_for.iter().try_for_each(|late| {
+                let (word, phase, waits_for) = (status.phase.word(), status.phase, status.waits_for.len());
+                write!(f, "{word} ({phase}) waits for {waits_for} of {} members:", status.asked())?;
+                status.waits_for.iter().take(NAMED).try_for_each(|late| {
                     write!(f, " {:?} on {:?}", late.label, late.host)?;
                     late.lacks.map_or(Ok(()), |lacks| write!(f, " ({lacks})"))
-                })
+                })?;
+                match waits_for.saturating_sub(NAMED) {
+                    0 => Ok(()),
+                    more => write!(f, " and {more} more"),
+                }
             }
             MoveProgress::ValuesWait => f.write_str("values: the copy to the other side begins or ends"),
             MoveProgress::ValuesMoved(values) => write!(f, "values: {values} were copied to the other side"),
@@ -182,12 +175,13 @@ impl Move {
     }
 
     async fn reads_status(&self) -> Result<MoveStatus> {
-        match self.stage().await? {
+        let staged = self.stage().await?;
+        match (self.look(staged.clone(), ListValues::Never).await, staged) {
             // Until the move is done the stage is enough, and the new side need not answer.
-            Some(staged) if staged.stage.phase != MovePhase::Done => {
-                Ok(self.status_at(&staged, &self.members().await?))
+            (Err(error), Some(staged)) if error.may_pass() && staged.stage.phase != MovePhase::Done => {
+                Ok(self.status_at(&staged, &self.members().await?, &[]))
             }
-            staged => Ok(self.status_by(&self.look(staged, ListValues::Never).await?)),
+            (looked, _) => Ok(self.status_by(&looked?)),
         }
     }
 
@@ -199,15 +193,18 @@ impl Move {
 
     /// The state of the move by everything that was read.
     pub(super) fn status_by(&self, looked: &Looked) -> MoveStatus {
-        let found = self.found(looked);
-        let Some(staged) = &looked.staged else { return self.status_without_stage(&found) };
-        let mut status = self.status_at(staged, &looked.members);
+        let Some(staged) = &looked.staged else { return self.status_without_stage(&looked.found) };
+        let mut status = self.status_at(staged, &looked.members, &looked.participants);
         if status.state == MoveState::Done {
-            match found.markers {
+            match looked.found.markers {
                 [_, MarkerStanding::Own] => status.state = MoveState::Opening,
                 [MarkerStanding::Retired, _] => status.state = MoveState::Finishing,
                 _ => {}
             }
+        }
+        // The stage is found by the name of the move, and the markers name the URLs.
+        if looked.found.markers.contains(&MarkerStanding::Namesake) {
+            status.state = MoveState::Elsewhere;
         }
         status
     }
@@ -232,8 +229,30 @@ impl Move {
         MoveStatus { name, state, phase, epoch, values, since: None, members, waits_for }
     }
 
-    /// The state of the move by the stage and the members that were read.
-    pub(super) fn status_at(&self, staged: &Staged, members: &[MemberRecord]) -> MoveStatus {
+    /// The state of the move by the stage and the members that were read. A participant that is late and
+    /// apart is named once.
+    pub(super) fn status_at(
+        &self,
+        staged: &Staged,
+        members: &[MemberRecord],
+        participants: &[MoveClient],
+    ) -> MoveStatus {
+        let mut waits_for: Vec<MoveLate> = Vec::new();
+        let mut apart: BTreeMap<_, _> = participants.iter().map(|of| (&*of.client, of)).collect();
+        apart.retain(|_, of| of.lacks().is_some());
+        for member in members {
+            let of = apart.get(&*member.client);
+            if of.is_some() || is_late(member, staged) {
+                waits_for.push(MoveLate { lacks: of.and_then(|of| of.lacks()), ..late(member) });
+            }
+        }
+        waits_for.extend(apart.into_values().filter(|of| !of.member).map(|of| MoveLate {
+            number: 0,
+            label: of.label.clone(),
+            host: of.host.clone(),
+            knows_the_move: false,
+            lacks: of.lacks(),
+        }));
         let state = match staged.stage.phase {
             MovePhase::Done => MoveState::Done,
             _ => MoveState::Begun,
@@ -249,7 +268,7 @@ impl Move {
             // No phase follows the last one.
             waits_for: match state {
                 MoveState::Done => Vec::new(),
-                _ => members.iter().filter(|member| is_late(member, staged)).map(late).collect(),
+                _ => waits_for,
             },
         }
     }

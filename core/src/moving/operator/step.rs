@@ -9,6 +9,7 @@ use super::late::is_late;
 use super::look::{ListValues, Looked};
 use super::side::on;
 use super::{Move, MoveBlocker, MoveStatus};
+use crate::clock::Moment;
 use crate::contracts::Version;
 use crate::decide::moving::evidence::{Contradiction, MoveRecord};
 use crate::decide::moving::obstacles::Wanted;
@@ -44,6 +45,8 @@ pub(super) struct Checked {
     cleared: Option<Version>,
     /// This operator has created this stage.
     made: Option<Version>,
+    /// At this stage members were late, and nothing else was in the way. It is looked at again at this time.
+    waits: Option<(Version, Moment)>,
 }
 
 impl Move {
@@ -69,6 +72,9 @@ impl Move {
             }
             _ => {}
         }
+        if let Some(status) = self.still_waits(read.as_ref(), checked).await? {
+            return Ok(Stepped::Waits(status));
+        }
         let begins = way == Way::Forward && phase == MovePhase::Old;
         let freezes = read.as_ref().is_some_and(|staged| {
             staged.values.open().is_some() && staged.whole().values_leave(way) && phase != MovePhase::Old
@@ -80,15 +86,34 @@ impl Move {
         };
         let looked = self.look(read, values).await?;
         self.refuse(&looked, Wanted::Step(way))?;
-        match way {
+        let version = looked.staged.as_ref().map(|staged| staged.version);
+        let stepped = match way {
             Way::Forward if begins => self.begins(looked, checked).await,
             Way::Back if phase == MovePhase::Old => self.ends(looked, checked).await,
             _ => self.next(looked, way).await,
+        }?;
+        let lease = self.old.coordinator.lease();
+        let waits = matches!(&stepped, Stepped::Waits(status) if status.waits_for.iter().all(|late| late.lacks.is_none()));
+        checked.waits = version.filter(|_| waits).map(|version| (version, lease.clock().now() + lease.ttl()));
+        Ok(stepped)
+    }
+
+    /// Waits on, if a member is still late at a stage at which nothing else was in the way a short time ago. Most
+    /// events are acknowledgements of other members: they need no list of all clients.
+    async fn still_waits(&self, read: Option<&Staged>, checked: &Checked) -> Result<Option<MoveStatus>> {
+        let (Some(staged), Some((version, until))) = (read, checked.waits) else { return Ok(None) };
+        if staged.version != version || self.old.coordinator.lease().clock().now() >= until {
+            return Ok(None);
         }
+        let members = self.members().await?;
+        let says = |member: &MemberRecord| member.says_of(Some(staged.id));
+        let is_in_the_way = members.iter().any(|member| says(member).is_in_the_way(Some(version.number())));
+        let is_late = members.iter().any(|member| is_late(member, staged));
+        Ok((is_late && !is_in_the_way).then(|| self.status_at(staged, &members, &[])))
     }
 
     async fn begins(&self, looked: Looked, checked: &mut Checked) -> Result<Stepped> {
-        if self.is_given_up(&looked) {
+        if is_given_up(&looked) {
             return self.ends(looked, checked).await;
         }
         let staged = match &looked.staged {
@@ -111,23 +136,12 @@ impl Move {
         }
     }
 
-    /// Whether another operator has announced that it gives up the stage that was read.
-    fn is_given_up(&self, looked: &Looked) -> bool {
-        let pending = looked.staged.as_ref().and_then(|staged| self.pending(looked, staged));
-        pending.is_some_and(|record| record.to.is_none())
-    }
-
-    /// The announced change of the stage, if it was not made.
-    fn pending(&self, looked: &Looked, staged: &Staged) -> Option<MoveRecord> {
-        self.record_in(&looked.stamps[1]).filter(|record| record.is_pending(staged.read_as()))
-    }
-
     /// Gives the move up, once its members know that it is back in the first phase. An announced end needs no
     /// other answer.
     async fn ends(&self, looked: Looked, checked: &mut Checked) -> Result<Stepped> {
-        if let Some(staged) = looked.staged.as_ref().filter(|_| !self.is_given_up(&looked)) {
+        if let Some(staged) = looked.staged.as_ref().filter(|_| !is_given_up(&looked)) {
             if looked.members.iter().any(|member| is_late(member, staged)) {
-                return Ok(Stepped::Waits(self.status_at(staged, &looked.members)));
+                return Ok(Stepped::Waits(self.status_at(staged, &looked.members, &[])));
             }
             // Clearing more than once does no harm: another operator's deletion may still arrive.
             if staged.has_copies() && checked.cleared != Some(staged.version) {
@@ -143,24 +157,22 @@ impl Move {
     /// Takes the next step, or completes the one that was announced (MIGRATE-RECORD-COMPLETED).
     async fn next(&self, looked: Looked, way: Way) -> Result<Stepped> {
         let Some(staged) = &looked.staged else { return Ok(Stepped::Changed) };
-        let announced = self.pending(&looked, staged).and_then(|record| record.to);
-        let way = match announced {
-            Some(to) if to > staged.stage.phase => Way::Forward,
-            Some(_) => Way::Back,
-            None => way,
-        };
-        let acknowledged = looked.members.iter().map(|member| looked.says(member).acknowledged);
+        let announced = looked.found.announced();
+        let way = announced.and_then(|record| staged.whole().way_to(record.whole())).unwrap_or(way);
+        let acknowledged = looked.found.members.iter().map(|says| says.acknowledged);
         let step = staged.whole().step(&staged.version.number(), acknowledged, way);
-        let apart = if way == Way::Forward { self.apart(&looked) } else { Vec::new() };
-        if !apart.is_empty() && !matches!(step, WholeStep::Ends | WholeStep::NoEpoch) {
-            return Ok(Stepped::Waits(self.status_at(staged, &looked.members).with(apart)));
+        let participants = if way == Way::Forward { &looked.participants[..] } else { &[] };
+        let waits = || Ok(Stepped::Waits(self.status_at(staged, &looked.members, participants)));
+        let is_apart = participants.iter().any(|of| of.lacks().is_some());
+        if is_apart && !matches!(step, WholeStep::Ends | WholeStep::NoEpoch) {
+            return waits();
         }
         match step {
             WholeStep::Write(next) => self.takes(staged, next).await,
             // The copy was compared before the step was announced, and is unchanged since: the values are frozen.
             WholeStep::Mirror { then, .. } if announced.is_some() => self.takes(staged, then).await,
             WholeStep::Mirror { from, .. } => Ok(Stepped::Mirrors(from)),
-            WholeStep::Waits => Ok(Stepped::Waits(self.status_at(staged, &looked.members))),
+            WholeStep::Waits => waits(),
             WholeStep::Ends => Ok(Stepped::Ends),
             WholeStep::NoEpoch => Err(MoveBlocker::NoEpochs.into()),
         }
@@ -178,7 +190,8 @@ impl Move {
     /// refused. Returns `None` if that is not the current version. Its epoch was recorded before the stage
     /// was first written.
     pub(super) async fn write_anew(&self, read: &Staged) -> Result<Option<Staged>> {
-        let written = Staged::write(self.old.backend(), &self.place, Some(read), read.id, read.whole()).await;
+        let written =
+            Staged::write(self.old.backend(), &self.place, Some(read), read.id, read.whole(), false).await;
         written.map_err(on(Side::Old))
     }
 
@@ -195,11 +208,12 @@ impl Move {
             }
         }
         let mut next = next;
-        if next.stage.phase != checked.stage.phase {
-            let Some(stage) = self.announce(checked, next.stage).await? else { return Ok(None) };
-            next.stage = stage;
+        if next != checked.whole() {
+            let Some(announced) = self.announce(checked, next).await? else { return Ok(None) };
+            next = announced;
         }
-        let written = Staged::write(self.old.backend(), &self.place, Some(checked), checked.id, next).await;
+        let written =
+            Staged::write(self.old.backend(), &self.place, Some(checked), checked.id, next, false).await;
         let written = written.map_err(on(Side::Old))?;
         if let Some(written) = written.as_ref().filter(|written| written.stage.phase != checked.stage.phase) {
             self.seen.step(written.stage.phase);
@@ -215,36 +229,38 @@ impl Move {
     /// It reads the stamps, then the stage again, and writes over those stamps. So at most one change of a stage
     /// is announced, and the epoch is never raised under a connected plain client: the gate was shut at the
     /// checked stage, and opening it writes the stamp.
-    async fn announce(&self, checked: &Staged, next: Stage) -> Result<Option<Stage>> {
+    async fn announce(&self, checked: &Staged, next: WholeStage) -> Result<Option<WholeStage>> {
         loop {
             let [old, new] = [self.old.stamped().await?, self.new.stamped().await?];
             let record = self.record_in(&new).filter(|record| record.id == checked.id);
             let record = record.ok_or(MoveBlocker::Contradicts(Contradiction::RecordLost))?;
-            if record.is_pending(checked.read_as()) && record.to != Some(next.phase) {
+            let WholeStage { stage, values } = next;
+            let announces = (record.to, record.values) == (Some(stage.phase), values);
+            if record.is_pending(checked.read_as()) && !announces {
                 return Ok(None);
             }
-            let by_old = next.phase.token() == Side::Old;
-            let next = next.above(if by_old { old.epoch } else { new.epoch });
+            let by_old = stage.phase.token() == Side::Old;
+            let stage = stage.above(if by_old { old.epoch } else { new.epoch });
             if self.version().await? != Some(checked.version) {
                 return Ok(None);
             }
             // Otherwise another client has written the stamp since it was read.
-            if by_old && old.epoch < next.epoch {
-                let raised = Stamped { epoch: next.epoch, ..old };
+            if by_old && old.epoch < stage.epoch {
+                let raised = Stamped { epoch: stage.epoch, ..old };
                 if self.old.write(raised).await?.is_none() {
                     continue;
                 }
             }
-            let (from, to) = (checked.stage.phase, Some(next.phase));
-            let (over, epoch) = (checked.version.number(), next.epoch);
-            let announced = MoveRecord { id: checked.id, from, to, over, epoch };
+            let (from, to) = (checked.stage.phase, Some(stage.phase));
+            let (over, epoch) = (checked.version.number(), stage.epoch);
+            let announced = MoveRecord { id: checked.id, from, to, values, over, epoch };
             let raised = if by_old { new.epoch } else { new.epoch.max(epoch) };
             if announced == record && raised == new.epoch {
-                return Ok(Some(next));
+                return Ok(Some(WholeStage { stage, values }));
             }
             let changed = Stamped { epoch: raised, arrival: Some(self.arrival(announced)), ..new };
             if self.new.write(changed).await?.is_some() {
-                return Ok(Some(next));
+                return Ok(Some(WholeStage { stage, values }));
             }
         }
     }
@@ -268,4 +284,9 @@ impl Move {
         let listed = list_all(self.old.backend(), &self.place.members).await;
         Ok(listed.map_err(on(Side::Old))?.into_iter().map(MemberRecord::from).collect())
     }
+}
+
+/// Whether another operator has announced that it gives up the stage that was read.
+fn is_given_up(looked: &Looked) -> bool {
+    looked.found.announced().is_some_and(|record| record.to.is_none())
 }

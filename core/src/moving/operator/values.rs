@@ -25,7 +25,7 @@ use super::side::{OperatorSide, on};
 use super::step::Stepped;
 use super::wait::News;
 use super::{Move, MoveProgress, MoveStatus};
-use crate::contracts::{CellLife, Node};
+use crate::contracts::{CellLife, ListedKey, Node};
 use crate::decide::Claim;
 use crate::decide::moving::obstacles::Wanted;
 use crate::decide::moving::values::WholeStage;
@@ -47,6 +47,9 @@ pub struct ValuesInUse {
     pub keys: Vec<String>,
     /// Whether some of the values expire when they are unused for a time.
     pub go_idle: bool,
+    /// The keys of these.
+    #[serde(skip)]
+    pub(super) idle: Vec<String>,
 }
 
 impl OperatorSide {
@@ -63,11 +66,17 @@ impl OperatorSide {
     /// Lists the values on this side.
     pub(super) async fn values_in_use(&self) -> Result<Vec<ValuesInUse>> {
         let found = self.values().some().await.map_err(on(self.side))?;
-        let in_use = found.into_iter().map(|(kind, cells)| ValuesInUse {
-            side: self.side.as_str(),
-            kind: kind.as_str(),
-            keys: cells.iter().map(|cell| cell.address.name().to_owned()).collect(),
-            go_idle: cells.iter().any(|cell| matches!(cell.life, CellLife::Idle(_))),
+        let in_use = found.into_iter().map(|(kind, cells)| {
+            let key = |cell: &ListedKey| cell.address.name().to_owned();
+            let goes_idle = |cell: &&ListedKey| matches!(cell.life, CellLife::Idle(_));
+            let idle: Vec<_> = cells.iter().filter(goes_idle).map(key).collect();
+            ValuesInUse {
+                side: self.side.as_str(),
+                kind: kind.as_str(),
+                keys: cells.iter().map(key).collect(),
+                go_idle: !idle.is_empty(),
+                idle,
+            }
         });
         Ok(in_use.collect())
     }
@@ -207,7 +216,7 @@ impl Operates for WritesValues<'_> {
         let late = |staged: &Staged| members.iter().any(|member: &MemberRecord| is_late(member, staged));
         if let Some(staged) = staged.filter(late) {
             // The receiver is gone if the call was dropped.
-            let _ = self.tells.send(self.of.status_at(&staged, &members));
+            let _ = self.tells.send(self.of.status_at(&staged, &members, &[]));
             self.news.lock().await.changed().await?;
         }
         Ok(())

@@ -8,7 +8,7 @@ use crate::config::{Config, MoveConfig};
 use crate::connect::take_part;
 use crate::contracts::{Backend, CellLife, CellWrite, EntryPage, Expected};
 use crate::decide::moving::evidence::{MoveId, MoveRecord};
-use crate::decide::moving::values::WholeStage;
+use crate::decide::moving::values::{ValuesAt, WholeStage};
 use crate::decide::moving::{MovePhase, Side, Stage, Step, Way};
 use crate::memory::{Link, Memory};
 use crate::moving::member::MemberRecord;
@@ -130,7 +130,7 @@ impl Stores {
     /// Writes the first stage, and prepares the new side.
     pub(super) async fn begins(&self) -> Option<Staged> {
         let backend: &dyn Backend = &**self.operator.backend();
-        let first = Staged::write(backend, &self.place, None, ID, WholeStage::before(0)).await;
+        let first = Staged::write(backend, &self.place, None, ID, WholeStage::before(0), false).await;
         let first = first.expect("memory")?;
         self.records(Some(MoveRecord::prepared(ID, 0))).await;
         Some(first)
@@ -148,19 +148,20 @@ impl Stores {
     /// Writes the record on the new side, and then the stage, without values.
     async fn announces(&self, read: &Staged, stage: Stage) -> Option<Staged> {
         let (from, over) = (read.stage.phase, read.version.number());
-        let record = MoveRecord { id: ID, from, to: Some(stage.phase), over, epoch: stage.epoch };
-        self.records(Some(record)).await;
-        let whole = WholeStage { stage, values: stage.phase.token().into() };
+        let (to, values) = (Some(stage.phase), stage.phase.token().into());
+        self.records(Some(MoveRecord { id: ID, from, to, values, over, epoch: stage.epoch })).await;
+        let whole = WholeStage { stage, values };
         let backend: &dyn Backend = &**self.operator.backend();
-        Staged::write(backend, &self.place, Some(read), ID, whole).await.expect("memory")
+        Staged::write(backend, &self.place, Some(read), ID, whole, false).await.expect("memory")
     }
 
     /// Writes the stamp of the new side, with this record.
     pub(super) async fn records(&self, record: Option<MoveRecord>) {
-        let record = record.map_or_else(String::new, |MoveRecord { id, from, to, over, epoch }| {
-            let to = to.map_or("given-up", MovePhase::as_str);
+        let record = record.map_or_else(String::new, |MoveRecord { id, from, to, values, over, epoch }| {
+            let (to, values) = (to.map_or("given-up", MovePhase::as_str), values.as_str());
             format!(
-                "&record=m&record_id={id}&record_from={from}&record_to={to}&record_over={over}&record_epoch={epoch}"
+                "&record=m&record_id={id}&record_from={from}&record_to={to}&record_values={values}&record_over={over}\
+                 &record_epoch={epoch}"
             )
         });
         let backend: &dyn Backend = &**self.operator_of_new.backend();
@@ -175,7 +176,8 @@ impl Stores {
         let epoch = staged.stage.epoch;
         stamps(backend, &self.sides.from.namespace, &format!("layout=2&epoch={epoch}")).await;
         let (from, over) = (MovePhase::Old, staged.version.number());
-        self.records(Some(MoveRecord { id: ID, from, to: None, over, epoch })).await;
+        let values = ValuesAt::Old;
+        self.records(Some(MoveRecord { id: ID, from, to: None, values, over, epoch })).await;
         assert!(staged.delete(backend, &self.place).await.expect("memory"));
         self.records(None).await;
     }

@@ -5,6 +5,7 @@ mod delays;
 mod driver;
 mod guards;
 mod holds;
+mod known;
 mod listing;
 mod patience;
 mod requests;

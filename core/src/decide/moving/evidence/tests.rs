@@ -6,11 +6,12 @@ use super::*;
 const ID: MoveId = MoveId(7);
 
 fn read(phase: MovePhase, version: u64) -> StageRead {
-    StageRead { id: ID, version, stage: Stage { phase, epoch: 0 } }
+    StageRead { id: ID, version, stage: Stage { phase, epoch: 0 }, values: phase.token().into() }
 }
 
 fn record(from: MovePhase, to: impl Into<Option<MovePhase>>, over: u64) -> MoveRecord {
-    MoveRecord { id: ID, from, to: to.into(), over, epoch: 0 }
+    let to = to.into();
+    MoveRecord { id: ID, from, to, values: to.unwrap_or(from).token().into(), over, epoch: 0 }
 }
 
 #[test]
@@ -86,6 +87,20 @@ fn a_change_is_pending_until_the_stage_shows_it_or_is_written_again() {
     assert!(!change.is_pending(read(Old, 5)) && !change.is_pending(read(BothByOld, 5)));
     assert!(!MoveRecord::prepared(ID, 0).is_pending(read(Old, 4)));
     assert!(record(Old, None, 4).is_pending(read(Old, 4)));
+    let opened = record(BothByNew, BothByNew, 4);
+    let frozen = |version| StageRead { values: ValuesAt::LeavingNew, ..read(BothByNew, version) };
+    assert!(opened.is_pending(frozen(4)) && !opened.is_pending(frozen(5)));
+    assert!(!opened.is_pending(read(BothByNew, 4)));
+}
+
+#[test]
+fn a_stage_of_the_known_version_with_other_values_is_an_earlier_one() {
+    let known = read(BothByNew, 6);
+    let frozen = StageRead { values: ValuesAt::LeavingNew, ..known };
+    let record = record(BothByNew, BothByNew, 5);
+    let back = MoveVerdict::Stops(Contradiction::StageWentBack);
+    assert_eq!(judge(Some(known), Some(frozen), Some(record)), back);
+    assert_eq!(judge(Some(known), Some(known), Some(record)), MoveVerdict::Follows);
 }
 
 #[test]

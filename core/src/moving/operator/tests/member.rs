@@ -89,6 +89,11 @@ impl Member {
         Willing(follows, self)
     }
 
+    /// Stays on the old side alone.
+    pub(super) async fn loses_the_new_side(&self) {
+        self.new.close().await.expect("closed");
+    }
+
     pub(super) async fn leaves(self) {
         try_join(self.old.close(), self.new.close()).await.expect("closed");
     }

@@ -5,6 +5,7 @@ mod gate;
 mod held;
 mod killed;
 mod limits;
+mod losses;
 mod lost;
 mod markers;
 mod member;

@@ -75,6 +75,11 @@ impl Life {
         }
     }
 
+    /// The number of requests of a client that had no last one.
+    pub(super) fn spent(&self) -> i64 {
+        i64::MAX - self.left.load(Ordering::Acquire)
+    }
+
     /// Whether the last request was sent.
     pub(super) fn has_ended(&self) -> bool {
         self.left.load(Ordering::Acquire) < 0

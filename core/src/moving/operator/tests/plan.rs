@@ -1,9 +1,9 @@
 //! The content of a plan.
 
-use super::{Bed, ignored};
-use crate::config::Config;
-use crate::decide::moving::Side;
-use crate::moving::operator::MoveBlocker;
+use super::{Bed, ignored, state};
+use crate::config::{Config, MoveConfig};
+use crate::decide::moving::{MovePhase, Side};
+use crate::moving::operator::{MoveBlocker, MoveState};
 use crate::registry::Stamped;
 
 #[tokio::test(start_paused = true)]
@@ -67,4 +67,17 @@ async fn a_move_whose_tokens_have_no_room_does_not_begin() {
     let error = operator.start(ignored).await.expect_err("no room");
     assert!(error.to_string().contains("epochs"), "{error}");
     one.leaves().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_spellings_of_one_place_are_refused() {
+    let at = |url| Config::from_url(url).expect("a good URL");
+    let config = MoveConfig::new(at("memory://old?namespace=a"), at("memory://old-too?namespace=a"), "m");
+    let bed = Bed { config, ..Bed::new() };
+    let operator = bed.operator().await;
+    let blockers = operator.plan().await.expect("read").blockers;
+    assert_eq!(blockers.first(), Some(&MoveBlocker::OnePlace), "{blockers:?}");
+    let error = operator.run(ignored).await.expect_err("one place");
+    assert!(error.to_string().contains("one namespace of one server"), "{error}");
+    assert_eq!(state(&operator).await, (MoveState::NotBegun, MovePhase::Old));
 }

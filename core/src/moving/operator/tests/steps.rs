@@ -2,8 +2,10 @@
 
 use std::time::{Duration, SystemTime};
 
+use futures_util::future::{join, join_all};
 use tokio::time::timeout;
 
+use super::mortal::{Last, Life};
 use super::{Bed, ignored, state};
 use crate::contracts::{CellLife, CellWrite, Expected};
 use crate::decide::moving::MovePhase::{BothByNew, BothByOld, Done, New, Old};
@@ -81,6 +83,31 @@ async fn a_step_waits_for_the_member_that_is_late_and_goes_on_at_its_acknowledge
     late.leaves().await;
     assert_eq!(operator.advance(ignored).await.expect("it has left"), BothByNew);
     willing.leaves().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn operator_that_waits_for_many_members_lists_all_clients_for_none_of_them() {
+    let bed = Bed::new();
+    let life = Life::new(Last::Lost);
+    let operator = bed.mortal(&life, i64::MAX).await;
+    let members = join_all((0..20).map(|of| {
+        let (bed, label) = (&bed, format!("member-{of}"));
+        async move { bed.member(&label).await }
+    }));
+    let members = members.await;
+    let acknowledges = async {
+        for member in &members {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            member.acknowledges().await;
+        }
+    };
+    let (phase, ()) = join(operator.advance(ignored), acknowledges).await;
+    assert_eq!(phase.expect("acknowledged"), BothByOld);
+    // A look at all clients costs five requests more.
+    assert!(life.spent() < 4 * 20 + 50, "{}", life.spent());
+    for member in members {
+        member.leaves().await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -55,7 +55,7 @@ impl World {
         let world = Self { old: Memory::new(Clock::tokio()), new: Memory::new(Clock::tokio()) };
         let client = world.client();
         let written =
-            Staged::write(&*client.old.0, &place(), None, MoveId::new(1), WholeStage::before(0)).await;
+            Staged::write(&*client.old.0, &place(), None, MoveId::new(1), WholeStage::before(0), false).await;
         written.expect("written").expect("the first");
         world
     }

@@ -75,7 +75,7 @@ impl Operates for Operator {
     }
 
     async fn write_stage(&self, over: &Staged, whole: WholeStage) -> Result<Option<Staged>> {
-        Staged::write(&*self.both.old.0, &place(), Some(over), over.id, whole).await
+        Staged::write(&*self.both.old.0, &place(), Some(over), over.id, whole, false).await
     }
 
     async fn acknowledged(&self) -> Result<Vec<Option<u64>>> {

@@ -86,7 +86,8 @@ impl Ends {
 }
 
 fn record(id: u8, from: MovePhase, to: Option<MovePhase>, over: u8) -> MoveRecord {
-    MoveRecord { id: MoveId::new(id.into()), from, to, over: over.into(), epoch: 0 }
+    let values = to.unwrap_or(from).token().into();
+    MoveRecord { id: MoveId::new(id.into()), from, to, values, over: over.into(), epoch: 0 }
 }
 
 impl Protocol for Ends {
@@ -95,14 +96,17 @@ impl Protocol for Ends {
 
     fn init_states(&self) -> Vec<State> {
         let stage = |phase: MovePhase| Stage { phase, epoch: u16::from(phase.token() == Side::New) };
-        let (now, knew) = (
-            self.from.map(stage),
-            self.knew.map(|phase| StageRead { id: MoveId::new(1), version: 0, stage: stage(phase) }),
-        );
+        let read = |version, stage: Stage| StageRead {
+            id: MoveId::new(1),
+            version,
+            stage,
+            values: stage.phase.token().into(),
+        };
+        let (now, knew) = (self.from.map(stage), self.knew.map(|phase| read(0, stage(phase))));
         let client = Client {
             entry: Entry::In,
             live: true,
-            known: now.map(|stage| StageRead { id: MoveId::new(1), version: 1, stage }),
+            known: now.map(|stage| read(1, stage)),
             awaits: false,
             stopped: false,
             done: self.from == Some(MovePhase::Done),

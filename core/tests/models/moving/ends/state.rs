@@ -112,7 +112,7 @@ pub(crate) struct State {
 impl Cell {
     pub(super) fn read(self) -> Option<StageRead> {
         let (id, version) = (MoveId::new(self.id.into()), self.version.into());
-        self.stage.map(|stage| StageRead { id, version, stage })
+        self.stage.map(|stage| StageRead { id, version, stage, values: stage.phase.token().into() })
     }
 }
 

@@ -5,18 +5,18 @@
 //! Each participant and each operator names two of three servers. A server has the stage of a move from it
 //! and the record of a move to it. It loses both when it is wiped, and their last write when it returns to an
 //! earlier copy. A hold is a set of servers on which no other client has a node, and a value is on the
-//! servers that have its latest change. A participant reads stage and record in one step; an operator writes
-//! in separate steps. A state is broken if two clients hold, if a token's epoch goes back, if a client uses
-//! an old value, or if an operator deletes the latest one. Losses of a server itself do not count. Markers,
-//! plain clients and epochs of stamps are in the model of the gate.
+//! servers that have its latest change. A participant reads stage and record in one step. The writes of an
+//! operator are separate steps, and so are the two looks of a repair. A state is broken if two clients hold,
+//! if a token's epoch goes back, if a client uses an old value, or if an operator deletes the latest one.
+//! Losses of a server itself do not count. Markers, plain clients and epochs of stamps are in the model of
+//! the gate.
 
 mod operator;
 mod participant;
 mod rules;
 
-use latchwork_core::backend::decide::moving::evidence::{Contradiction, MoveRecord, StageRead};
+use latchwork_core::backend::decide::moving::evidence::{Contradiction, MoveId, MoveRecord, StageRead};
 use latchwork_core::backend::decide::moving::obstacles::MemberSays;
-use latchwork_core::backend::decide::moving::values::ValuesAt;
 use latchwork_core::backend::decide::moving::{MovePhase, Side, Sides, Way};
 
 use self::operator::Doing;
@@ -29,10 +29,14 @@ pub(super) enum Fault {
     /// MIGRATE-RECORD-FIRST: no phase is announced, and participants look at the record only if there is no
     /// stage.
     RecordsNothing,
+    /// MIGRATE-RECORD-FIRST: only changes of the phase are announced, and no change of the values alone.
+    RecordsPhasesOnly,
     /// MIGRATE-RECORD-COMPLETED: an operator takes another step than the announced one.
     CompletesNothing,
     /// MIGRATE-REPAIR-KEEPS: the record of a new side that had the values is restored.
     RepairsOverLoss,
+    /// MIGRATE-REPAIR-KEEPS: only the first look of a repair asks for the only copy.
+    KeepsByTheFirstLook,
 }
 
 pub(super) type Ends = (usize, usize);
@@ -53,8 +57,14 @@ pub(super) struct Places {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Staged {
     read: StageRead,
-    values: ValuesAt,
     copies: bool,
+}
+
+/// The report of a member, and the identity of the move that it is about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct Member {
+    id: Option<MoveId>,
+    says: MemberSays,
 }
 
 /// The data that a server may lose.
@@ -65,7 +75,7 @@ struct Data {
     record: Option<MoveRecord>,
     /// The other side of the move from here.
     leaves_to: Option<usize>,
-    members: Vec<Option<MemberSays>>,
+    members: Vec<Option<Member>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

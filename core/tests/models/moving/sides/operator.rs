@@ -1,11 +1,11 @@
-use latchwork_core::backend::decide::moving::evidence::{Contradiction, MoveId, MoveRecord, StageRead};
+use latchwork_core::backend::decide::moving::evidence::{MoveId, MoveRecord, StageRead};
 use latchwork_core::backend::decide::moving::obstacles::{
-    Found, MarkerStanding, MemberSays, Obstacle, Stored, TakesPart, Wanted,
+    Found, MarkerStanding, MemberSays, Obstacle, Repair, Stored, TakesPart, Wanted,
 };
 use latchwork_core::backend::decide::moving::values::{ValuesAt, WholeStage, WholeStep};
 use latchwork_core::backend::decide::moving::{MovePhase, Side, Stage, Way};
 
-use super::{Ends, Fault, Places, Staged, State, at};
+use super::{Data, Ends, Fault, Member, Places, Staged, State, at};
 
 /// The next request of an operator, which may stop before any of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -17,13 +17,14 @@ pub(super) enum Doing {
     /// It writes the record over the record that it has read, and then the stage over this one.
     Announces(Staged, WholeStage, Option<MoveRecord>),
     Writes(Staged, WholeStage),
+    /// It repairs, and looks again after its first look.
+    Looks,
+    /// It writes this record over the one that it has read, and then a restored stage over this one.
+    Restores(Option<Staged>, Option<MoveRecord>, Repair),
+    RestoresStage(Option<Staged>, MoveRecord, bool),
     /// It marks the record as given up, and deletes the stage.
     Deletes(Staged),
     Clears(Staged),
-}
-
-fn whole(staged: Staged) -> WholeStage {
-    WholeStage { stage: staged.read.stage, values: staged.values }
 }
 
 impl Places {
@@ -51,16 +52,16 @@ impl Places {
         let stored = |any| Stored { any, idle: false, takes: true, takes_idle: true };
         Found {
             stage: stage.map(|staged| staged.read),
-            values: stage.map_or(ValuesAt::Old, |staged| staged.values),
             copies: stage.is_some_and(|staged| staged.copies),
             record: new.record,
             markers,
-            epochs: [0; 2],
+            epochs: [state.epoch; 2],
             layouts: [true; 2],
+            one_place: false,
             outsiders: false,
             left: false,
             participants: participants.collect(),
-            members: old.members.iter().flatten().copied().collect(),
+            members: old.members.iter().flatten().map(|member| says_of(member, stage)).collect(),
             stored: Some([stored(has(ends.0)), stored(has(ends.1) && !has(ends.0))]),
         }
     }
@@ -94,13 +95,11 @@ impl Places {
             }
             return;
         }
-        let pending = record.filter(|record| record.is_pending(staged.read));
+        let pending = found.announced().filter(|_| !self.has(Fault::CompletesNothing));
         let way = match pending {
-            Some(record) if !self.has(Fault::CompletesNothing) => match record.to {
-                Some(to) if to > staged.read.stage.phase => Way::Forward,
-                _ => Way::Back,
-            },
-            _ => way,
+            Some(MoveRecord { to: None, .. }) => Way::Back,
+            Some(record) => staged.read.whole().way_to(record.whole()).unwrap_or(way),
+            None => way,
         };
         let version = staged.read.version;
         let acknowledged: Vec<_> = found.members.iter().map(|member| member.acknowledged).collect();
@@ -113,14 +112,16 @@ impl Places {
             }
             return;
         }
-        state.operators[who] = match whole(staged).step(&version, acknowledged, way) {
-            WholeStep::Write(next) if next.stage.phase == staged.read.stage.phase => {
+        state.operators[who] = match staged.read.whole().step(&version, acknowledged, way) {
+            WholeStep::Write(next)
+                if next.stage.phase == staged.read.stage.phase && self.has(Fault::RecordsPhasesOnly) =>
+            {
                 Doing::Writes(staged, next)
             }
             WholeStep::Write(next) => Doing::Announces(staged, next, found.record),
             WholeStep::Mirror { from, then } => {
                 // An announced switch was copied before.
-                if pending.is_none() || self.has(Fault::CompletesNothing) {
+                if pending.is_none() {
                     self.copies(state, ends, from);
                 }
                 Doing::Announces(staged, then, found.record)
@@ -148,6 +149,12 @@ impl Places {
                 writes(state, ends.0, staged, next);
                 Doing::Idle
             }
+            Doing::Looks => self.looks(state, who),
+            Doing::Restores(over, read, repair) => restores(state, ends, over, read, repair),
+            Doing::RestoresStage(over, record, copies) => {
+                restores_stage(state, ends, over, record, copies);
+                Doing::Idle
+            }
             Doing::Deletes(staged) => {
                 if state.servers[ends.0].now.stage == Some(staged) {
                     state.write(ends.1, |data| data.record = data.record.map(given_up));
@@ -158,7 +165,7 @@ impl Places {
             }
             Doing::Clears(staged) => {
                 if state.servers[ends.0].now.stage == Some(staged) {
-                    writes(state, ends.0, staged, whole(staged));
+                    writes(state, ends.0, staged, staged.read.whole());
                     if let Some(latest) = &mut state.latest {
                         latest[ends.1] = false;
                         state.lost_value |= *latest == [false; 3];
@@ -180,8 +187,8 @@ impl Places {
         state.writes += 1;
         let (id, stage) = (MoveId::new(state.ids), Stage::before(state.epoch));
         let version = state.servers[ends.0].now.versions + 1;
-        let read = StageRead { id, version, stage };
-        let staged = Staged { read, values: ValuesAt::Old, copies: false };
+        let staged = Staged { read: StageRead { id, version, stage, values: ValuesAt::Old }, copies: false };
+        let read = staged.read;
         state.write(ends.0, |data| (data.stage, data.versions) = (Some(staged), version));
         Doing::Prepares(read)
     }
@@ -211,63 +218,82 @@ impl Places {
         if !stands || state.servers[ends.1].now.record != read {
             return Doing::Idle;
         }
-        let StageRead { id, version, stage } = staged.read;
+        let StageRead { id, version: over, stage, .. } = staged.read;
         let (from, to) = (stage.phase, Some(next.stage.phase));
-        let record = MoveRecord { id, from, to, over: version, epoch: next.stage.epoch };
+        let record = MoveRecord { id, from, to, values: next.values, over, epoch: next.stage.epoch };
         if !self.has(Fault::RecordsNothing) && read != Some(record) {
             state.write(ends.1, |data| data.record = Some(record));
         }
         Doing::Writes(staged, next)
     }
 
-    /// Restores the side that contradicts the other one. All writes are one step.
+    /// The first look of a repair, which refuses if the old side may have the only copy. The markers are in the
+    /// model of the gate.
     pub(super) fn repairs(&self, state: &mut State, who: usize) {
+        let mut found = self.found(state, self.operators[who]);
+        found.stored = found.stored.filter(|_| !self.has(Fault::RepairsOverLoss));
+        if !matches!(found.repair(MoveId::new(state.ids + 1)), Repair::OnlyCopy(_)) {
+            state.operators[who] = Doing::Looks;
+        }
+    }
+
+    /// The look by which a repair decides and writes.
+    fn looks(&self, state: &State, who: usize) -> Doing {
         let ends = self.operators[who];
-        let found = self.found(state, ends);
-        let ahead = found.members.iter().filter_map(|member| member.acknowledged.max(member.knows)).max();
-        match (found.contradiction(), found.record, state.servers[ends.0].now.stage) {
-            (Some(Contradiction::StageLost | Contradiction::StageWentBack), Some(record), _) => {
-                restores(state, ends, record);
-            }
-            (Some(_), _, Some(staged)) => {
-                let has_values = found.stored.is_some_and(|stored| stored[0].any) || state.latest.is_none();
-                let keeps = staged.values.side() == Side::Old || !has_values;
-                if keeps || self.has(Fault::RepairsOverLoss) {
-                    let StageRead { id, version, stage } = staged.read;
-                    let (from, to) = (stage.phase, Some(stage.phase));
-                    let record = MoveRecord { id, from, to, over: version, epoch: stage.epoch };
-                    state.write(ends.1, |data| data.record = Some(record));
-                }
-            }
-            // Members know a later stage, which the old side has lost.
-            (None, Some(record), Some(staged)) if ahead > Some(staged.read.version) => {
-                let phase = staged.read.stage.phase;
-                let announced = record.to.filter(|_| record.is_pending(staged.read));
-                let phase = announced.map_or(phase, |to| to.max(phase));
-                let epoch = record.epoch.max(staged.read.stage.epoch);
-                restores(state, ends, MoveRecord { from: phase, to: Some(phase), epoch, ..record });
-            }
-            _ => {}
+        let mut found = self.found(state, ends);
+        let asks = !self.has(Fault::RepairsOverLoss) && !self.has(Fault::KeepsByTheFirstLook);
+        found.stored = found.stored.filter(|_| asks);
+        // Another operator that looks now takes another identity.
+        match found.repair(MoveId::new(state.ids + 1 + ((who as u128) << 64))) {
+            Repair::Nothing | Repair::OnlyCopy(_) => Doing::Idle,
+            repair => Doing::Restores(state.servers[ends.0].now.stage, found.record, repair),
         }
     }
 }
 
-/// Writes the stage of the latest phase of a record, with another identity. The members report again.
-fn restores(state: &mut State, ends: Ends, record: MoveRecord) {
-    state.ids += 1;
-    let (reached, id) = (record.reached(), MoveId::new(state.ids));
-    let epoch = record.epoch.max(state.epoch);
-    state.write(ends.1, |data| {
-        data.record = Some(MoveRecord { id, from: reached, to: Some(reached), over: 0, epoch });
-    });
-    let version = state.servers[ends.0].now.versions + 1;
-    let read = StageRead { id, version, stage: Stage { phase: reached, epoch } };
-    let staged = Staged { read, values: reached.token().into(), copies: false };
+/// Writes the record over the one that was read.
+fn restores(
+    state: &mut State,
+    ends: Ends,
+    over: Option<Staged>,
+    read: Option<MoveRecord>,
+    repair: Repair,
+) -> Doing {
+    let (Repair::Stage(record, _) | Repair::Record(record)) = repair else { return Doing::Idle };
+    if state.servers[ends.1].now.record != read {
+        return Doing::Idle;
+    }
+    state.write(ends.1, |data| data.record = Some(record));
+    match repair {
+        Repair::Stage(_, copies) => {
+            state.ids += 1;
+            Doing::RestoresStage(over, record, copies)
+        }
+        _ => Doing::Idle,
+    }
+}
+
+/// Writes the stage of a record over the one that was read.
+fn restores_stage(state: &mut State, ends: Ends, over: Option<Staged>, record: MoveRecord, copies: bool) {
+    let Data { stage, versions, .. } = &state.servers[ends.0].now;
+    if *stage != over {
+        return;
+    }
+    let (version, WholeStage { stage, values }) = (versions + 1, record.whole());
+    let read = StageRead { id: record.id, version, stage, values };
+    let staged = Staged { read, copies };
     state.write(ends.0, |data| {
         (data.stage, data.versions, data.leaves_to) = (Some(staged), version, Some(ends.1));
-        data.members.iter_mut().flatten().for_each(|member| *member = MemberSays::default());
     });
     state.writes += 1;
+}
+
+/// The report of a member about the move of this stage.
+fn says_of(member: &Member, stage: Option<Staged>) -> MemberSays {
+    match member.id == stage.map(|staged| staged.read.id) {
+        true => member.says,
+        false => MemberSays { stopped: member.says.stopped, ..MemberSays::default() },
+    }
 }
 
 fn given_up(record: MoveRecord) -> MoveRecord {
@@ -279,9 +305,9 @@ fn writes(state: &mut State, server: usize, over: Staged, next: WholeStage) {
         return;
     }
     let version = state.servers[server].now.versions + 1;
-    let read = StageRead { id: over.read.id, version, stage: next.stage };
+    let read = StageRead { id: over.read.id, version, stage: next.stage, values: next.values };
     let copies = over.copies || next.values == ValuesAt::LeavingOld;
-    let staged = Staged { read, values: next.values, copies };
+    let staged = Staged { read, copies };
     state.write(server, |data| (data.stage, data.versions) = (Some(staged), version));
     state.writes += 1;
 }

@@ -3,7 +3,7 @@ use latchwork_core::backend::decide::moving::obstacles::MemberSays;
 use latchwork_core::backend::decide::moving::values::ValuesAt;
 use latchwork_core::backend::decide::moving::{Holding, MovePhase, Side, Sides, may_acknowledge};
 
-use super::{Fault, Places, State, Step, at};
+use super::{Fault, Member, Places, State, Step, at};
 
 impl Places {
     pub(super) fn steps_of(&self, state: &State, who: usize, steps: &mut Vec<Step>) {
@@ -42,7 +42,7 @@ impl Places {
             return;
         }
         if state.servers[old].now.members[who].is_none() {
-            state.servers[old].now.members[who] = Some(MemberSays::default());
+            state.servers[old].now.members[who] = Some(Member::default());
         }
         state.clients[who].came = true;
         let staged = state.servers[old].now.stage;
@@ -62,7 +62,7 @@ impl Places {
         };
         let client = &mut state.clients[who];
         (client.is_read, client.stopped, client.awaits) = (true, None, false);
-        let mut says = MemberSays { stopped: None, knows: None, ..MemberSays::default() };
+        let mut says = MemberSays::default();
         match verdict {
             MoveVerdict::NoMove => client.known = None,
             MoveVerdict::Done => client.done = true,
@@ -74,8 +74,12 @@ impl Places {
                 says.stopped = Some(found);
             }
         }
-        if let Some(Some(member)) = state.servers[old].now.members.get_mut(who) {
-            (member.knows, member.stopped) = (says.knows, says.stopped);
+        let id = client.known.map(|known| known.read.id);
+        if let Some(Some(member)) = state.servers[old].now.members.get_mut(who)
+            && (member.says.knows, member.says.stopped) != (says.knows, says.stopped)
+        {
+            says.acknowledged = member.says.acknowledged.filter(|_| member.id == id);
+            *member = Member { id, says };
         }
     }
 
@@ -91,7 +95,8 @@ impl Places {
         }
         let old = self.participants[who].0;
         if let Some(Some(member)) = state.servers[old].now.members.get_mut(who) {
-            member.acknowledged = Some(staged.read.version);
+            let says = MemberSays { acknowledged: Some(staged.read.version), ..MemberSays::default() };
+            *member = Member { id: Some(staged.read.id), says };
         }
         if staged.read.stage.phase == MovePhase::Done {
             state.clients[who].done = true;
@@ -162,7 +167,7 @@ impl Places {
         let client = state.clients[who];
         let values = match client.known {
             _ if client.done => ValuesAt::New,
-            Some(staged) if !client.awaits => staged.values,
+            Some(staged) if !client.awaits => staged.read.values,
             _ => ValuesAt::Old,
         };
         let Some(side) = values.open() else { return };

@@ -47,11 +47,16 @@ fn a_side_that_loses_all_data_harms_no_client() {
     assert_sound("sides: two hold, a side is wiped", Places { wipes: 1, writes: 6, ..two() });
 }
 
-/// Without values: a client that does not know yet that its old side has lost the end of a freeze may change
-/// a value after the copy.
 #[test]
-fn a_side_that_loses_its_last_write_makes_no_two_holders() {
+fn a_side_that_loses_its_last_write_harms_no_client() {
     assert_sound("sides: two hold, a side goes back", Places { backs: 1, writes: 6, ..two() });
+    assert_sound("sides: values, a side goes back", Places { backs: 1, ..one() });
+    if long() {
+        let more = Places { backs: 1, writes: 10, uses: 3, ..one() };
+        assert_sound("sides: values, a side goes back, more writes", more.clone());
+        let operators = vec![(0, 1); 2];
+        assert_sound("sides: two operators, a side goes back", Places { operators, writes: 6, ..more });
+    }
 }
 
 #[test]
@@ -63,6 +68,8 @@ fn migrate_same_sides() {
 fn migrate_record_first() {
     let bounds = Places { wipes: 1, ..two() };
     planted("sides: records nothing", bounds, Fault::RecordsNothing, Broken::TokenBack);
+    let bounds = Places { backs: 1, ..one() };
+    planted("sides: records phases only", bounds, Fault::RecordsPhasesOnly, Broken::ReadBack);
 }
 
 #[test]
@@ -74,5 +81,6 @@ fn migrate_record_completed() {
 #[test]
 fn migrate_repair_keeps() {
     let bounds = Places { wipes: 1, writes: 9, ..one() };
-    planted("sides: repairs over a loss", bounds, Fault::RepairsOverLoss, Broken::ReadBack);
+    planted("sides: repairs over a loss", bounds.clone(), Fault::RepairsOverLoss, Broken::ReadBack);
+    planted("sides: keeps by the first look", bounds, Fault::KeepsByTheFirstLook, Broken::ReadBack);
 }
