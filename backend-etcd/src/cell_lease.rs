@@ -17,8 +17,8 @@ use latchwork_core::{Clock, Error, ErrorKind, Moment, Result, TimeToIdle};
 use parking_lot::Mutex;
 use tokio::time::timeout;
 
-use crate::driver::{Driver, Renewal, Txn, TxnResult};
-use crate::error::{Answer, Failure, as_read, late};
+use crate::driver::{Driver, Txn, TxnResult};
+use crate::error::{Answer, Failure, as_harmless, late};
 
 /// The bits of an id for the lease's seconds: up to two years.
 const TIME_BITS: u32 = 26;
@@ -87,7 +87,7 @@ impl CellLeases {
             return Ok(true);
         }
         let renewed = timeout(self.driver.request_timeout, self.renew(lease)).await;
-        match renewed.unwrap_or_else(|_| Err(late())).map_err(as_read) {
+        match renewed.unwrap_or_else(|_| Err(late())).map_err(as_harmless) {
             Ok(()) => Ok(true),
             Err(Failure::LeaseGone) => {
                 self.forget(lease);
@@ -104,7 +104,6 @@ impl CellLeases {
             let sent = self.clock.now();
             stream.send().await?;
             match stream.answer().await? {
-                Some(Renewal { ttl: Duration::ZERO, .. }) => return Err(Failure::LeaseGone),
                 Some(renewal) if self.driver.confirms(renewal).await? => {
                     self.note(lease, sent);
                     return Ok(());
@@ -162,7 +161,7 @@ impl CellLeases {
             let sent = self.clock.now();
             // If the answer is lost, the lease expires.
             let granted = self.driver.grant_as(lease.0, lease.runs()).await;
-            if granted.map_err(|failure| Error::from(as_read(failure)))? {
+            if granted.map_err(|failure| Error::from(as_harmless(failure)))? {
                 self.note(lease, sent);
             } else {
                 // If the lease has just expired, the next round grants it again.

@@ -264,13 +264,15 @@ impl std::error::Error for NotConnected {
     }
 }
 
-/// An unanswered read changes nothing, so its outcome is not unknown.
-pub(crate) fn as_read(failure: Failure) -> Failure {
+/// Changes an unknown outcome to an unavailable server, because the request is harmless to repeat: a read, the grant of
+/// a lease without keys, a renewal, a log-in.
+pub(crate) fn as_harmless(failure: Failure) -> Failure {
     match failure {
-        Failure::Other(error) => Failure::Other(error.of_harmless("a read was not answered")),
-        // Older full servers also refuse transactions that only read.
+        Failure::Other(error) => Failure::Other(error.of_harmless("the request was not answered")),
+        // Older servers that are full also refuse transactions that only read.
         Failure::Full(error) => {
-            Failure::Other(Error::new(ErrorKind::Unavailable, "a read was refused").because(error))
+            let refused = Error::new(ErrorKind::Unavailable, "the request was refused");
+            Failure::Other(refused.of_refusal().because(error))
         }
         other => other,
     }

@@ -112,12 +112,15 @@ async fn renew(
 
 /// The first stream that proves contact. A failed stream is ignored while there are others.
 async fn open(driver: &Driver, session: &Arc<Session>, silent: Option<Renewals>) -> Answer<Renewals> {
-    let (lease, clock) = (&session.lease, session.lease.clock());
-    let sent = clock.now();
-    lease.awaiting(sent, sent + renewal_period(lease.ttl()));
+    let lease = &session.lease;
     let mut streams = InTurn::default();
-    if let Some(mut stream) = silent {
-        streams.add(async move { stream.proven().await.map(|()| stream) });
+    match silent {
+        // Its renewal is awaited already.
+        Some(mut stream) => streams.add(async move { stream.proven().await.map(|()| stream) }),
+        None => {
+            let now = lease.clock().now();
+            lease.awaiting(now, now + renewal_period(lease.ttl()));
+        }
     }
     streams.first(lease, || Renewals::open(driver.clone(), Arc::clone(session))).await
 }

@@ -150,7 +150,8 @@ fn warn_of(eviction: Eviction, at: &str) {
             "this server may evict locks when its memory is full: set maxmemory-policy noeviction"
         }
         Eviction::Unknown => {
-            "the login may not use INFO, so it is unknown whether this server evicts locks or is a replica: grant +info"
+            "the client cannot use INFO, so it is unknown whether this server evicts locks or is a replica: grant +info, \
+             or give INFO its name again"
         }
     };
     seen::advice(NAME, at, &what);
@@ -167,7 +168,18 @@ async fn refusal(host: &Host) -> Option<Failure> {
     refusal_of(&timeout(TO_REFUSE, reading).await.ok()?.ok()?)
 }
 
-/// Names another kind of server if one is at the address.
+/// Asks a host without an answer for its refusal and for its kind, at the same time. A refusal shows the kind too.
+async fn unknown_server(host: &Host, settings: &Settings) -> (Option<Failure>, Option<Stranger>) {
+    let is_tls = settings.transport.is_tls();
+    let refusing = async { if is_tls { None } else { refusal(host).await } };
+    let address = host.to_string();
+    match tokio::join!(refusing, stranger(&address, settings.servers.scheme(is_tls))) {
+        (Some(refused), _) => (Some(refused), None),
+        silent => silent,
+    }
+}
+
+/// Explains a failed connect, and names another kind of server if one is at the address.
 async fn explain(settings: &Settings, failure: Failure) -> Error {
     let silent = failure.silent.as_deref().and_then(|address| Host::parse(address).ok());
     let (at, host, expected) = match (&silent, &settings.servers) {
@@ -179,15 +191,14 @@ async fn explain(settings: &Settings, failure: Failure) -> Error {
             (sentinels.to_string(), sentinels.hosts.first(), "Redis Sentinel")
         }
     };
-    let is_closed = !failure.answered && !settings.transport.is_tls();
-    let failure = match host.filter(|_| is_closed) {
-        Some(host) => refusal(host).await.unwrap_or(failure),
-        None => failure,
-    };
     let unknown = !failure.answered || silent.is_some();
-    let seen = match host.filter(|_| unknown) {
-        Some(host) => stranger(&host.to_string(), settings.servers.scheme(settings.transport.is_tls())).await,
-        None => None,
+    let (refused, seen) = match host.filter(|_| unknown) {
+        Some(host) => unknown_server(host, settings).await,
+        None => (None, None),
+    };
+    let failure = match (refused, &silent) {
+        (Some(refused), Some(host)) => settings.servers.named_it(host, refused),
+        (refused, _) => refused.unwrap_or(failure),
     };
     match (seen, failure.error.kind()) {
         (Some(Stranger::Named(saw)), _) => Error::wrong_server(expected, &saw, &at).because(failure.error),
@@ -199,7 +210,7 @@ async fn explain(settings: &Settings, failure: Failure) -> Error {
         // The error already says that no Sentinel answers.
         (None, _) if matches!(settings.servers, Servers::Watched(_)) => failure.error,
         (None, ErrorKind::Unavailable | ErrorKind::OutcomeUnknown)
-            if failure.answered && silent.is_none() =>
+            if failure.answered && failure.silent.is_none() =>
         {
             Error::new(ErrorKind::Unavailable, format!("the Redis at {at} does not serve this client"))
                 .because(failure.error)
@@ -208,5 +219,32 @@ async fn explain(settings: &Settings, failure: Failure) -> Error {
             Error::new(ErrorKind::Unavailable, format!("no Redis answers at {at}")).because(failure.error)
         }
         (None, _) => failure.error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn refusal_of_the_master_that_sentinels_name_is_reported() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let host = Host::parse(&listener.local_addr().unwrap().to_string()).unwrap();
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                stream.write_all(b"-DENIED Redis is running in protected mode\r\n").await.unwrap();
+            }
+        });
+        let config = Config::from_url("redis-sentinel://127.0.0.1:26379/it").unwrap();
+        let settings = Settings::of(&config).unwrap();
+        let closed = Error::new(ErrorKind::Unavailable, "the connection was closed");
+        let closed = Failure { answered: false, ..Failure::said(closed) };
+        let error = explain(&settings, settings.servers.named_it(&host, closed)).await;
+        let text = error.to_string();
+        assert!(error.is_refusal() && text.contains("protected mode"), "{text}");
+        assert!(text.contains(&host.to_string()) && text.contains("the Sentinels name"), "{text}");
     }
 }

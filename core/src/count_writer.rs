@@ -50,7 +50,8 @@ pub(crate) enum CountWant {
 
 #[derive(Debug)]
 pub(crate) enum CountBatch {
-    Changes(CountTerms, Vec<Change>, Vec<Answer<Option<i64>>>),
+    /// The changes as one, and each of them.
+    Changes(CountTerms, Change, Vec<Change>, Vec<Answer<Option<i64>>>),
     Deletion(Answer<bool>),
 }
 
@@ -89,7 +90,7 @@ impl CountBatch {
             changes.push(change);
             answers.push(answer);
         }
-        Some(Self::Changes(terms, changes, answers))
+        Some(Self::Changes(terms, all, changes, answers))
     }
 }
 
@@ -103,7 +104,7 @@ mod tests {
 
     fn changes(waiting: &mut VecDeque<CountWant>) -> Option<Vec<Change>> {
         match CountBatch::next(waiting)? {
-            CountBatch::Changes(_, changes, _) => Some(changes),
+            CountBatch::Changes(_, _, changes, _) => Some(changes),
             CountBatch::Deletion(_) => Some(Vec::new()),
         }
     }

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use parking_lot::Mutex;
 use tokio::sync::oneshot::{self, error::TryRecvError};
 
-use crate::cleanup::Cleanup;
+use crate::cleanup::{Cleanup, TASK_DIED};
 use crate::error::{Error, ErrorKind, Result};
 use crate::support::SingleFlight;
 
@@ -77,5 +77,5 @@ impl<W> Desk<W> {
 }
 
 fn died(kind: ErrorKind) -> Error {
-    Error::new(kind, "the background task of the request panicked, or its runtime ended")
+    Error::new(kind, TASK_DIED)
 }

@@ -3,12 +3,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::common::{Clients, Plant, clients, connected, connected_to, fails, planted};
+use async_trait::async_trait;
 use latchwork_core::backend::decide::count::WRITERS;
 use latchwork_core::backend::{Incarnation, VersionedValue};
 use latchwork_core::memory::Memory;
-use latchwork_core::recipes::Compared;
+use latchwork_core::recipes::{Compared, Counter};
 use latchwork_core::{Clock, Config, Coordinator, ErrorKind, LostReason, Version};
+use parking_lot::Mutex;
+use tokio::time::Instant;
 
+const TRIP: Duration = Duration::from_millis(100);
 const INVALID: ErrorKind = ErrorKind::InvalidArgument { name: "expected" };
 
 fn text(cell: Option<VersionedValue>) -> Option<String> {
@@ -109,7 +113,70 @@ async fn ids_of_a_count_that_fell_are_forgotten_until_they_are_new_to_the_handle
     assert_eq!(ids.next_id().await.unwrap(), 1, "an own deletion is not a loss");
 }
 
-/// From some instant on, the cell's server does not have the cell.
+#[tokio::test(start_paused = true)]
+async fn block_reserved_during_a_deletion_is_not_used() {
+    let (client, link) = connected();
+    let ids = client.id_generator("a").unwrap();
+    link.delay(TRIP);
+    let reserving = tokio::spawn({
+        let ids = ids.clone();
+        async move { ids.next_id().await }
+    });
+    tokio::time::sleep(TRIP / 4).await;
+    assert!(ids.delete().await.unwrap());
+    assert_eq!(reserving.await.unwrap().unwrap(), 1);
+    assert_eq!(ids.next_id().await.unwrap(), 1, "the count starts again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn clone_with_another_setting_reserves_blocks_of_its_own() {
+    let (client, _) = connected();
+    let ids = client.id_generator("a").unwrap();
+    let time = 3 * client.lease().ttl();
+    let ends = ids.clone().with_time_to_idle(time).unwrap();
+    let (first, second) = tokio::join!(ids.next_id(), ends.next_id());
+    assert_eq!((first.unwrap(), second.unwrap()), (1, 101));
+    tokio::time::sleep(2 * time).await;
+    assert_eq!(ends.next_id().await.unwrap(), 1, "the server has deleted the generator");
+}
+
+/// The server only compares. Before each write, another client changes the count.
+#[derive(Debug)]
+struct Contended {
+    other: Counter,
+    writes: Mutex<Vec<Instant>>,
+}
+
+#[async_trait]
+impl Plant for Contended {
+    fn changes_counts(&self) -> bool {
+        false
+    }
+
+    async fn before_change(&self) {
+        self.writes.lock().push(Instant::now());
+        self.other.add(1).await.expect("added");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn add_that_others_overtake_sends_no_write_after_one_ttl() {
+    let store = Memory::new(Clock::tokio());
+    let other = connected_to(&store).0.counter("a").unwrap();
+    let plant = Arc::new(Contended { other, writes: Mutex::default() });
+    let (client, link) = planted(&store, &Config::new("memory"), &plant);
+    link.delay(TRIP);
+    let counter = client.counter("a").unwrap();
+    for _ in 0..9 {
+        plant.writes.lock().clear();
+        fails(counter.add(1).await, ErrorKind::Timeout, "overtaken");
+        let writes = plant.writes.lock().clone();
+        let sent_for = *writes.last().expect("several") - writes[0];
+        assert!(sent_for <= client.lease().ttl(), "{sent_for:?}");
+    }
+}
+
+/// The cell's server is replaced at some instant, and the new one does not have the cell.
 #[derive(Debug, Default)]
 struct Replaced(AtomicBool);
 
@@ -161,7 +228,7 @@ async fn an_add_that_was_surely_not_applied_says_so_after_one_ttl() {
     let counter = client.counter("a").unwrap();
     counter.add(1).await.unwrap();
     link.cut();
-    let begun = tokio::time::Instant::now();
+    let begun = Instant::now();
     fails(counter.add(1).await, ErrorKind::Unavailable, "cut off");
     assert!(begun.elapsed() <= client.lease().ttl(), "{:?}", begun.elapsed());
     assert_eq!(other.counter("a").unwrap().get().await.unwrap(), 1);

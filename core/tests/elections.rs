@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::common::{Clients, Plant, clients, connected_to, planted};
+use crate::common::{Clients, Plant, clients, connected_to, fails, planted};
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use latchwork_core::backend::QueueEntry;
@@ -142,6 +142,29 @@ async fn data_that_the_server_refuses_for_a_ttl_are_unavailable() {
     }
     leader.check().expect("it leads");
     assert!(plant.0.load(Ordering::Relaxed) > 4, "it tries several times");
+}
+
+/// Loses the reply to the first write of data, and refuses the next one.
+#[derive(Debug, Default)]
+struct LostThenForbidden(AtomicBool);
+
+#[async_trait]
+impl Plant for LostThenForbidden {
+    async fn before_write_data(&self) -> Result<()> {
+        Err(match self.0.swap(true, Ordering::Relaxed) {
+            false => Error::new(ErrorKind::OutcomeUnknown, "the reply was lost"),
+            true => Error::new(ErrorKind::Forbidden, "the login may not write"),
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn data_refused_after_a_lost_reply_have_an_unknown_outcome() {
+    let (store, plant) = (Memory::new(Clock::tokio()), Arc::new(LostThenForbidden::default()));
+    let (client, _) = planted(&store, &Config::new("memory"), &plant);
+    let leader = client.election("a").unwrap().campaign(b"it").await.unwrap();
+    let error = fails(leader.proclaim(b"new").await, ErrorKind::OutcomeUnknown, "one may be written");
+    assert!(error.to_string().contains("the login may not write"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,11 +2,11 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use latchwork_core::memory::{self, Link, Memory};
-use latchwork_core::recipes::{MultiLock, MultiMember};
+use latchwork_core::recipes::{MultiLock, MultiMember, QuorumLock};
 use latchwork_core::{Clock, Config, Coordinator, Ended, ErrorKind, HoldState, LostReason, connect};
 use tokio::time::{Instant, sleep};
 
-use crate::common::{Clients, clients, fails};
+use crate::common::{Clients, clients, fails, registered};
 
 const TRIP: Duration = Duration::from_millis(100);
 
@@ -49,6 +49,19 @@ async fn one_lock_under_two_names_of_its_server_is_refused() {
         let lock = MultiLock::new([members(&a, &["x"]), other].concat()).expect("two names");
         lock.acquire().await.expect("two locks").release().await.expect("released");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn deadline_covers_the_check_that_the_servers_differ() {
+    let ((one, link), (two, _)) = (registered("one").await, registered("two").await);
+    let (first, within) = (Instant::now(), TRIP);
+    link.delay(10 * TRIP);
+    let several = MultiLock::new([members(&one, &["a"]), members(&two, &["a"])].concat()).expect("two names");
+    fails(several.acquire().within(within).await, ErrorKind::Timeout, "late");
+    assert_eq!(first.elapsed(), within);
+    let majority = QuorumLock::new("a", [one.clone(), two], one.lease().ttl()).expect("two names");
+    fails(majority.acquire().within(within).await, ErrorKind::Unavailable, "late");
+    assert_eq!(first.elapsed(), 2 * within);
 }
 
 #[tokio::test(start_paused = true)]

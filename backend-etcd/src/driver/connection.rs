@@ -12,7 +12,7 @@ use super::balancer::channel;
 use super::encode::unsigned;
 use super::request_kind::RequestKind;
 use crate::config::{NAME, Settings};
-use crate::error::{Answer, Failure, as_read};
+use crate::error::{Answer, Failure, as_harmless};
 use crate::incarnation::{Incarnations, Known};
 
 /// A whole queue of 1,000 nodes with the longest labels.
@@ -127,7 +127,7 @@ impl Driver {
         let status = self
             .call(RequestKind::STATE, |mut client| async move { client.status().await })
             .await
-            .map_err(as_read)?;
+            .map_err(as_harmless)?;
         Ok(Status {
             version: status.version().to_owned(),
             member: status.header().map_or(0, ResponseHeader::member_id),
@@ -141,7 +141,7 @@ impl Driver {
         let list = self
             .call(RequestKind::MEMBERS, |mut client| async move { client.member_list().await })
             .await
-            .map_err(as_read)?;
+            .map_err(as_harmless)?;
         let count = |learns| list.members().iter().filter(|member| member.is_learner() == learns).count();
         let number = |count| u32::try_from(count).unwrap_or(u32::MAX);
         Ok((number(count(false)), number(count(true))))

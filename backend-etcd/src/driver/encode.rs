@@ -27,26 +27,27 @@ fn compare(compare: Compare) -> CompareRequest {
 }
 
 fn op(op: Op) -> TxnOp {
-    match op {
-        Op::Put { key, value, lease } => TxnOp::put(key, value, Some(PutOptions::new().with_lease(lease))),
-        Op::Delete(key) => TxnOp::delete(key, None::<DeleteOptions>),
-        Op::Get(key) => TxnOp::get(key, None),
-        Op::GetKey(key) => TxnOp::get(key, Some(GetOptions::new().with_keys_only())),
-        Op::Range(range) => {
-            let (prefix, options) = range_request(range);
-            TxnOp::get(prefix, Some(options))
-        }
+    match read_request(op) {
+        Ok((key, options)) => TxnOp::get(key, Some(options)),
+        Err(write) => write,
     }
 }
 
-pub(super) fn read_request(op: Op) -> Option<(Vec<u8>, GetOptions)> {
+/// Returns the request of a read.
+///
+/// # Errors
+/// The operation, if it writes.
+pub(super) fn read_request(op: Op) -> Result<(Vec<u8>, GetOptions), TxnOp> {
     match op {
-        Op::Put { .. } | Op::Delete(_) => None,
-        Op::Get(key) => Some((key, GetOptions::new())),
-        Op::GetKey(key) => Some((key, GetOptions::new().with_keys_only())),
+        Op::Put { key, value, lease } => {
+            Err(TxnOp::put(key, value, Some(PutOptions::new().with_lease(lease))))
+        }
+        Op::Delete(key) => Err(TxnOp::delete(key, None::<DeleteOptions>)),
+        Op::Get(key) => Ok((key, GetOptions::new())),
+        Op::GetKey(key) => Ok((key, GetOptions::new().with_keys_only())),
         Op::Range(range) => {
             let (prefix, options) = range_request(range);
-            Some((prefix.into_bytes(), options))
+            Ok((prefix.into_bytes(), options))
         }
     }
 }

@@ -6,7 +6,7 @@ use latchwork_core::LostReason;
 use super::connection::Driver;
 use super::encode::signed;
 use super::request_kind::RequestKind;
-use crate::error::{Answer, Past, as_read, no_such_revision};
+use crate::error::{Answer, Past, as_harmless, no_such_revision};
 
 const REASON: Duration = Duration::from_secs(1);
 
@@ -37,7 +37,7 @@ impl Driver {
             }
         };
         let before = self.incarnations.known();
-        Ok(match self.send(RequestKind::HISTORY, request).await.map_err(as_read)? {
+        Ok(match self.send(RequestKind::HISTORY, request).await.map_err(as_harmless)? {
             Ok(answer) => {
                 self.answered(before, answer.header());
                 Some(!answer.kvs().is_empty())

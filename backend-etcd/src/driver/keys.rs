@@ -6,7 +6,7 @@ use super::connection::Driver;
 use super::encode::{found, range_request, read_request, signed, txn_request, unsigned};
 use super::request_kind::RequestKind;
 use super::txn::{Found, Op, Range, Txn, TxnResult};
-use crate::error::{Answer, Failure, as_read};
+use crate::error::{Answer, Failure, as_harmless};
 
 impl Driver {
     pub(crate) async fn txn(&self, txn: Txn) -> Answer<TxnResult> {
@@ -30,7 +30,7 @@ impl Driver {
         let reads = reads.collect();
         Ok(TxnResult {
             succeeded: answer.succeeded(),
-            revision: answer.header().map_or(0, |header| unsigned(header.revision())),
+            revision: revision(answer.header()),
             reads,
             deleted: deleted.unwrap_or(false),
         })
@@ -73,16 +73,17 @@ impl Driver {
         match self.txn(Txn::always(reads.clone())).await {
             // Full servers before 3.5 refuse every transaction, but no single read.
             Err(Failure::Full(_)) => self.read_each(reads).await,
-            answer => answer.map_err(as_read),
+            answer => answer.map_err(as_harmless),
         }
     }
 
     async fn read_each(&self, reads: Vec<Op>) -> Answer<TxnResult> {
         let mut result = TxnResult { succeeded: true, revision: 0, reads: Vec::new(), deleted: false };
-        for (start, options) in reads.into_iter().filter_map(read_request) {
+        for (start, options) in reads.into_iter().filter_map(|read| read_request(read).ok()) {
+            // The first read finds the current revision, since zero means that.
             let answer = self.find(&start, options.with_revision(signed(result.revision))).await?;
             result.revision = match result.revision {
-                0 => answer.header().map_or(0, |header| unsigned(header.revision())),
+                0 => revision(answer.header()),
                 revision => revision,
             };
             result.reads.push(found(&answer));
@@ -99,7 +100,7 @@ impl Driver {
     pub(crate) async fn range(&self, range: Range) -> Answer<(Found, u64)> {
         let (prefix, options) = range_request(range);
         let answer = self.find(prefix.as_bytes(), options).await?;
-        Ok((found(&answer), answer.header().map_or(0, |header| unsigned(header.revision()))))
+        Ok((found(&answer), revision(answer.header())))
     }
 
     /// Reads at most `limit` keys from `start` to before `end`, at revision `at` (zero: the current one).
@@ -122,11 +123,11 @@ impl Driver {
             let options = options.clone();
             async move { kv.get(start, Some(options)).await }
         });
-        answer.await.map_err(as_read)
+        answer.await.map_err(as_harmless)
     }
 
-    /// Records what the answer shows about the server's incarnation.
-    async fn ask<T, F>(
+    /// Sends a request, and records what the answer shows about the server's incarnation.
+    pub(super) async fn ask<T, F>(
         &self,
         kind: RequestKind,
         header: fn(&T) -> Option<&ResponseHeader>,
@@ -140,4 +141,9 @@ impl Driver {
         self.answered(before, header(&answer));
         Ok(answer)
     }
+}
+
+/// Returns the revision at which a request was answered.
+fn revision(header: Option<&ResponseHeader>) -> u64 {
+    header.map_or(0, |header| unsigned(header.revision()))
 }

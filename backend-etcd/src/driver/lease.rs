@@ -1,7 +1,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use etcd_client::{GetOptions, LeaseGrantOptions, LeaseKeepAliveStream, LeaseKeeper, ResponseHeader};
+use etcd_client::{
+    GetOptions, GetResponse, LeaseGrantOptions, LeaseKeepAliveStream, LeaseKeeper, ResponseHeader,
+};
 use latchwork_core::ErrorKind;
 use latchwork_core::backend::decide::renewal_counts;
 use latchwork_core::seen::Requests;
@@ -9,7 +11,7 @@ use latchwork_core::seen::Requests;
 use super::connection::Driver;
 use super::encode::unsigned;
 use super::request_kind::RequestKind;
-use crate::error::{Answer, Failure, as_read, lease_exists};
+use crate::error::{Answer, Failure, as_harmless, lease_exists};
 
 impl Driver {
     /// Returns the id, and the TTL that the server granted.
@@ -50,8 +52,8 @@ impl Driver {
                 client.lease_time_to_live(lease, None).await
             })
             .await
-            .map_err(as_read)?;
-        // -1: the lease does not exist.
+            .map_err(as_harmless)?;
+        // The server answers -1 if the lease does not exist.
         Ok(u64::try_from(answer.ttl()).ok().map(Duration::from_secs))
     }
 
@@ -71,16 +73,12 @@ impl Driver {
 
     /// Returns whether this renewal counts (LEASE-RENEWAL-IN-ONE-TERM), by a quorum read.
     pub(crate) async fn confirms(&self, renewal: Renewal) -> Answer<bool> {
-        let before = self.incarnations.known();
-        let request = || {
-            let (mut kv, key) = (self.kv.clone(), Arc::clone(&self.scratch));
+        let read = self.ask(RequestKind::CONFIRMATION, GetResponse::header, |mut kv| {
+            let key = Arc::clone(&self.scratch);
             async move { kv.get(key.as_bytes(), Some(GetOptions::new().with_count_only())).await }
-        };
-        let confirmed = match self.send(RequestKind::CONFIRMATION, request).await.map_err(as_read) {
-            Ok(answer) => {
-                self.answered(before, answer.header());
-                term(answer.header())
-            }
+        });
+        let confirmed = match read.await.map_err(as_harmless) {
+            Ok(answer) => term(answer.header()),
             // A hold stays while its rights are missing. A grant needs a quorum, and no right.
             Err(Failure::Other(error)) if error.kind() == ErrorKind::Forbidden => {
                 self.term_of_a_grant().await?
@@ -108,7 +106,6 @@ fn term(header: Option<&ResponseHeader>) -> u64 {
 /// An answer. It counts only if the driver [confirms](Driver::confirms) it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Renewal {
-    /// Zero: the lease is gone.
     pub(crate) ttl: Duration,
     term: u64,
 }
@@ -130,10 +127,17 @@ impl RenewalStream {
         Ok(self.keeper.keep_alive().await?)
     }
 
-    /// `None`: the stream has ended. Cancel-safe: no answer is lost.
+    /// Returns the next answer; `None` at the end of the stream.
+    ///
+    /// # Errors
+    /// `LeaseGone`: the server does not know the lease.
+    ///
+    /// Cancel-safe: no answer is lost.
     pub(crate) async fn answer(&mut self) -> Answer<Option<Renewal>> {
-        let answer = self.stream.message().await?;
-        let renewal = |ttl, term| Renewal { ttl: Duration::from_secs(unsigned(ttl)), term };
-        Ok(answer.map(|answer| renewal(answer.ttl(), term(answer.header()))))
+        let Some(answer) = self.stream.message().await? else { return Ok(None) };
+        match unsigned(answer.ttl()) {
+            0 => Err(Failure::LeaseGone),
+            ttl => Ok(Some(Renewal { ttl: Duration::from_secs(ttl), term: term(answer.header()) })),
+        }
     }
 }

@@ -6,7 +6,7 @@ use etcd_client::Client;
 
 use super::connection::{Driver, login};
 use super::request_kind::RequestKind;
-use crate::error::{Answer, Failure, as_read, is_behind, is_older_than_the_roles, late, refuses_login};
+use crate::error::{Answer, Failure, as_harmless, is_behind, is_older_than_the_roles, late, refuses_login};
 
 impl Driver {
     /// Requests about leases, watches and the server's state need the whole client.
@@ -46,7 +46,7 @@ impl Driver {
                                 || self.logins.may_change() && refuses_login(&error)) =>
                     {
                         again = true;
-                        self.log_in_after(logged_in).await.map_err(as_read)?;
+                        self.log_in_after(logged_in).await.map_err(as_harmless)?;
                     }
                     Err(error) if is_behind(&error) => {}
                     answer => match answer.map_err(Failure::from) {
@@ -83,5 +83,21 @@ impl Driver {
             logging_in.wait_within(self.request_timeout, "the log-in").await??;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use latchwork_core::{Error, ErrorKind};
+
+    use super::*;
+
+    #[test]
+    fn harmless_request_to_a_full_server_is_refused_and_not_unanswered() {
+        let full = Failure::Full(Error::new(ErrorKind::Misconfigured, "the server is full"));
+        let error = Error::from(as_harmless(full));
+        assert!(error.kind() == ErrorKind::Unavailable && error.is_refusal(), "{error}");
+        let unanswered = Error::from(as_harmless(late()));
+        assert!(unanswered.kind() == ErrorKind::Unavailable && !unanswered.is_refusal(), "{unanswered}");
     }
 }

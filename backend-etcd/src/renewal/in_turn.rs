@@ -7,10 +7,14 @@ use tokio::task::JoinSet;
 
 use crate::error::{Answer, Failure};
 
-/// The requests that start in a period without an answer: some ten before the deadline.
+/// The number of requests that start in a period without an answer, if fewer than [`MOST`] are under way.
 const PER_PERIOD: u32 = 8;
 
-/// Dropping it ends the requests.
+/// The number of requests under way. Each stream that is opened has its own confirmations, so without a bound
+/// their number grows with the square of the time.
+const MOST: usize = 4;
+
+/// The requests under way. Dropping it ends them.
 pub(super) struct InTurn<T>(JoinSet<Answer<T>>);
 
 impl<T> Default for InTurn<T> {
@@ -36,7 +40,9 @@ impl<T: Send + 'static> InTurn<T> {
             if let Some(reason) = lease.lost() {
                 return Err(Error::lost(reason).into());
             }
-            self.add(request());
+            if self.0.len() < MOST {
+                self.add(request());
+            }
             let again = clock.now() + renewal_period(lease.ttl()) / PER_PERIOD;
             tokio::select! {
                 Some(answer) = first_of(&mut self.0) => return answer,
@@ -69,7 +75,12 @@ async fn first_of<T: 'static>(requests: &mut JoinSet<Answer<T>>) -> Option<Answe
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
     use futures_util::FutureExt;
+    use latchwork_core::{Clock, LostReason};
     use tokio::sync::oneshot;
 
     use super::*;
@@ -97,6 +108,22 @@ mod tests {
         }
         third.send(Ok(3)).unwrap();
         assert_eq!(first_of(&mut streams).await.unwrap().ok(), Some(3));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_without_an_answer_are_bounded() {
+        let clock = Clock::tokio();
+        let lease = LeaseWriter::new(clock.clone(), Duration::from_secs(40), clock.now());
+        let (begun, counted) = (Arc::new(AtomicUsize::new(0)), InTurn::<()>::default());
+        let silent = || {
+            begun.fetch_add(1, Ordering::Relaxed);
+            std::future::pending()
+        };
+        let Err(Failure::Other(error)) = counted.first(&lease, silent).await else {
+            panic!("no answer came")
+        };
+        assert_eq!(error.lost_reason(), Some(LostReason::Expired));
+        assert_eq!(begun.load(Ordering::Relaxed), MOST);
     }
 
     #[tokio::test]

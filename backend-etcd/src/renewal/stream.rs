@@ -7,7 +7,7 @@ use latchwork_core::{Error, ErrorKind, Moment};
 
 use super::in_turn::InTurn;
 use crate::driver::{Driver, Renewal, RenewalStream};
-use crate::error::{Answer, Failure};
+use crate::error::Answer;
 use crate::session::Session;
 
 pub(super) struct Renewals {
@@ -27,12 +27,14 @@ enum Progress {
 }
 
 impl Renewals {
+    /// Opens a stream, and renews the lease. The caller has recorded the renewal as awaited: several streams may
+    /// be opened for it, and only the first answer counts.
     pub(super) async fn open(driver: Driver, session: Arc<Session>) -> Answer<Self> {
         let lease = session.lease.clone();
         let stream = driver.keep_alive(session.id).await?;
         let asked = lease.clock().now();
         let mut opened = Self { driver, stream, lease, asked, progress: Progress::Proven };
-        opened.ask().await?;
+        opened.send().await?;
         opened.proven().await?;
         Ok(opened)
     }
@@ -56,9 +58,15 @@ impl Renewals {
         if self.is_proven() { Moment::NEVER } else { self.asked + self.period() / 2 }
     }
 
+    /// Sends the next renewal. It is late if it is not answered in its period.
     pub(super) async fn ask(&mut self) -> Answer<()> {
+        let now = self.lease.clock().now();
+        self.lease.awaiting(now, now + self.period());
+        self.send().await
+    }
+
+    async fn send(&mut self) -> Answer<()> {
         (self.asked, self.progress) = (self.lease.clock().now(), Progress::Asked);
-        self.lease.awaiting(self.asked, self.asked + self.period());
         self.stream.send().await
     }
 
@@ -68,7 +76,6 @@ impl Renewals {
     pub(super) async fn proven(&mut self) -> Answer<()> {
         if !matches!(self.progress, Progress::Answered(_)) {
             self.progress = match self.stream.answer().await? {
-                Some(Renewal { ttl: Duration::ZERO, .. }) => return Err(Failure::LeaseGone),
                 Some(renewal) => Progress::Answered(renewal),
                 None => {
                     return Err(Error::new(ErrorKind::Unavailable, "the stream of renewals ended").into());

@@ -185,8 +185,8 @@ pub(super) async fn reach(
 }
 
 impl Servers {
-    /// Sentinels may soon name another server than the failed one.
-    pub(super) fn named_it(&self, host: &Host, failure: Failure) -> Failure {
+    /// Marks the failure of a server that Sentinels have named: they may name another one soon.
+    pub(crate) fn named_it(&self, host: &Host, failure: Failure) -> Failure {
         let Servers::Watched(Sentinels { service, .. }) = self else { return failure };
         let what = format!("{host}, which the Sentinels name as the master of {service:?}");
         let temporary = !failure.answered || failure.is_replica;

@@ -12,17 +12,18 @@ const LISTED_AT_ONCE: usize = 500;
 
 pub(crate) async fn list(client: &Arc<Client>, queue: &Address, page: EntryPage) -> Result<Vec<QueueEntry>> {
     let queue = QueueKeys::of(queue)?;
-    let (mut entries, mut after) = (Vec::new(), page.after);
+    let (mut entries, mut after, mut is_refused) = (Vec::new(), page.after, false);
     while entries.len() < page.most {
         let most = (page.most - entries.len()).min(LISTED_AT_ONCE);
-        let answer = match client.run_large(&scripts::list(&queue, after, most)).await {
-            // For example, a server that cannot save its data.
-            Err(error) if error.is_refusal() => {
-                client.run_large(&scripts::list_unchanged(&queue, after, most)).await
+        let script = if is_refused { scripts::list_unchanged } else { scripts::list };
+        let (_, reply) = match client.run_large(&script(&queue, after, most)).await {
+            // For example a server that cannot save its data.
+            Err(error) if !is_refused && error.is_refusal() => {
+                is_refused = true;
+                continue;
             }
-            answer => answer,
+            answer => answer.map_err(only_read)?,
         };
-        let (_, reply) = answer.map_err(only_read)?;
         let (flags, part) = scripts::listed(reply, page.leases)?;
         if part.is_empty() && flags.more() {
             // The page was full of expired nodes, more than one script drops.

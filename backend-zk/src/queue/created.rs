@@ -13,10 +13,11 @@ pub(crate) struct CreatedNode {
 }
 
 pub(crate) enum Shown {
-    Nobody,
+    /// The node is admitted, with this number of other nodes before it.
+    Admitted(usize),
+    /// The children of the queue's directory.
     Queue(Vec<String>),
     Behind(KnownPredecessor),
-    Among(usize),
 }
 
 /// The node immediately ahead, watched and known without a listing.

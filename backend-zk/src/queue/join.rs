@@ -50,13 +50,8 @@ async fn enter(session: &Arc<Session>, queue: &QueuePaths, join: &Join) -> Resul
         return Err(used_up(&session.settings, &queue.directory));
     }
     let joined = match shown {
-        Shown::Nobody => {
-            node.state.joined_behind(0);
-            node.enter(Admission::Seen, None, WrittenLimit::default())?;
-            Ok(Joined::Admitted(node))
-        }
-        Shown::Among(children) => {
-            node.state.joined_behind(children.saturating_sub(1));
+        Shown::Admitted(behind) => {
+            node.state.joined_behind(behind);
             node.enter(Admission::Seen, None, WrittenLimit::default())?;
             Ok(Joined::Admitted(node))
         }
@@ -154,7 +149,8 @@ async fn create(session: &Session, queue: &QueuePaths, join: &Join, name: NodeId
         fast_path::created(session, queue, join.claim, &path, &stat);
         let shown = children.map(|children| match children {
             Children::Names(names) => Shown::Queue(names),
-            Children::Number(number) => Shown::Among(number),
+            // The queue admits every node.
+            Children::Number(number) => Shown::Admitted(number.saturating_sub(1)),
         });
         let shown = or_undone(session, &path, shown).await?;
         return Ok(CreatedNode { path, stat, shown, limit });

@@ -81,6 +81,9 @@ async fn kept_out(config: &Config, refused: Error) -> Vec<Finding> {
             let (url, took) = (config.url_without_secrets(), trials::shown(begun.elapsed()));
             let connected = format!("{url} answers an operator, connected in {took}");
             let mut findings = vec![Finding::good("connection", connected), namespace::of(config, &marker)];
+            if refuses_writes {
+                findings.append(&mut refused);
+            }
             let facts = facts_of(coordinator, &mut findings).await;
             findings.extend(worth::of(coordinator, facts.as_ref()));
             findings.push(trials::others(coordinator).await);

@@ -1,5 +1,5 @@
 use std::ffi::OsString;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use latchwork::{
     Acquire, Acquired, Config, Coordinator, ErrorKind, Fenced, Guard, Hold, Limit, Result, Token,
@@ -33,7 +33,7 @@ pub(crate) enum Patience {
     },
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Job {
     pub(crate) key: String,
     pub(crate) recipe: Recipe,
@@ -64,36 +64,46 @@ impl Held {
 }
 
 impl Job {
-    /// Returns `None` if other clients hold or wait, and the job does not wait. The longest wait counts from `begun`.
+    /// Takes the time of the connect off the longest wait.
+    #[must_use]
+    pub(crate) fn connected_after(mut self, took: Duration) -> Self {
+        if let Patience::Wait { within: Some(within) } = &mut self.patience {
+            // A zero would be refused.
+            *within = within.saturating_sub(took).max(Duration::from_millis(1));
+        }
+        self
+    }
+
+    /// Returns `None` if other clients hold or wait, and the job does not wait.
     ///
     /// # Cancel safety
     /// Cancel-safe: leaves nothing.
-    pub(crate) async fn acquire(&self, coordinator: &Coordinator, begun: Instant) -> Result<Option<Held>> {
+    pub(crate) async fn acquire(&self, coordinator: &Coordinator) -> Result<Option<Held>> {
         Ok(match &self.recipe {
             Recipe::Mutex => {
                 let lock = coordinator.mutex(&self.key)?;
-                self.taken(begun, lock.acquire(), lock.try_acquire()).await?.map(Held::fenced)
+                self.taken(lock.acquire(), lock.try_acquire()).await?.map(Held::fenced)
             }
             Recipe::Reader => {
                 let lock = coordinator.rwlock(&self.key)?;
-                let reader = self.taken(begun, lock.read(), lock.try_read()).await?;
+                let reader = self.taken(lock.read(), lock.try_read()).await?;
                 reader.map(|reader| Held::unfenced(reader.sequence(), reader))
             }
             Recipe::Writer => {
                 let lock = coordinator.rwlock(&self.key)?;
-                self.taken(begun, lock.write(), lock.try_write()).await?.map(Held::fenced)
+                self.taken(lock.write(), lock.try_write()).await?.map(Held::fenced)
             }
             Recipe::Semaphore { permits, limit } => {
                 let semaphore =
                     coordinator.semaphore(&self.key, limit.map_or(Limit::Stored, Limit::Exactly))?;
                 let (waits, tries) = (semaphore.acquire(*permits), semaphore.try_acquire(*permits));
-                self.taken(begun, waits, tries).await?.map(|permit| Held::unfenced(permit.sequence(), permit))
+                self.taken(waits, tries).await?.map(|permit| Held::unfenced(permit.sequence(), permit))
             }
             Recipe::Cron { min_hold } => self.tick(coordinator, *min_hold).await?,
             Recipe::Election { data } => {
                 let election = coordinator.election(&self.key)?;
                 let (waits, tries) = (election.campaign(data), election.try_campaign(data));
-                self.taken(begun, waits, tries).await?.map(Held::fenced)
+                self.taken(waits, tries).await?.map(Held::fenced)
             }
         })
     }
@@ -108,17 +118,10 @@ impl Job {
         config.connect_timeout.min(most)
     }
 
-    async fn taken<G: Guard>(
-        &self,
-        begun: Instant,
-        waits: Acquire<G>,
-        tries: Acquire<Option<G>>,
-    ) -> Result<Option<G>> {
+    async fn taken<G: Guard>(&self, waits: Acquire<G>, tries: Acquire<Option<G>>) -> Result<Option<G>> {
         match self.patience {
             Patience::Wait { within: Some(within) } => {
-                // A zero would be refused.
-                let left = within.saturating_sub(begun.elapsed()).max(Duration::from_millis(1));
-                self.with_options(waits).within(left).await.map(Some)
+                self.with_options(waits).within(within).await.map(Some)
             }
             Patience::Wait { within: None } => self.with_options(waits).await.map(Some),
             Patience::Try => self.with_options(tries).await,
@@ -179,28 +182,19 @@ mod tests {
             (Recipe::Election { data: "d".to_owned() }, "election", true),
         ];
         for (recipe, kind, fences) in kinds {
-            let held = job(recipe.clone(), Patience::Wait { within: None })
-                .acquire(&coordinator, Instant::now())
-                .await?;
+            let held = job(recipe.clone(), Patience::Wait { within: None }).acquire(&coordinator).await?;
             let held = held.expect("free");
             assert_eq!(held.fence.is_some(), fences, "{kind}");
-            let other = job(recipe.clone(), Patience::Try).acquire(&coordinator, Instant::now()).await?;
+            let other = job(recipe.clone(), Patience::Try).acquire(&coordinator).await?;
             assert!(other.is_none(), "{kind}");
             let within = Some(Duration::from_millis(10));
-            let late = job(recipe, Patience::Wait { within }).acquire(&coordinator, Instant::now()).await;
+            let late = job(recipe, Patience::Wait { within }).acquire(&coordinator).await;
             assert_eq!(late.err().expect("taken").kind(), ErrorKind::Timeout, "{kind}");
             held.hold.release().await?;
         }
-        let reader =
-            job(Recipe::Reader, Patience::Try).acquire(&coordinator, Instant::now()).await?.expect("free");
-        assert!(
-            job(Recipe::Reader, Patience::Try).acquire(&coordinator, Instant::now()).await?.is_some(),
-            "beside a reader"
-        );
-        assert!(
-            job(Recipe::Writer, Patience::Try).acquire(&coordinator, Instant::now()).await?.is_none(),
-            "beside a reader"
-        );
+        let reader = job(Recipe::Reader, Patience::Try).acquire(&coordinator).await?.expect("free");
+        assert!(job(Recipe::Reader, Patience::Try).acquire(&coordinator).await?.is_some(), "beside a reader");
+        assert!(job(Recipe::Writer, Patience::Try).acquire(&coordinator).await?.is_none(), "beside a reader");
         assert_eq!(coordinator.rwlock("k")?.queue().first(1).await?[0].label, "me");
         drop(reader);
         coordinator.close().await
@@ -226,9 +220,9 @@ mod tests {
     async fn a_tick_that_has_run_stays_taken() -> Result<()> {
         let coordinator = latchwork::connect("memory://").await?;
         let cron = || job(Recipe::Cron { min_hold: Duration::from_millis(300) }, Patience::Try);
-        let first = cron().acquire(&coordinator, Instant::now()).await?.expect("free");
+        let first = cron().acquire(&coordinator).await?.expect("free");
         first.hold.release().await?;
-        assert!(cron().acquire(&coordinator, Instant::now()).await?.is_none(), "it has already run");
+        assert!(cron().acquire(&coordinator).await?.is_none(), "it has already run");
         coordinator.close().await
     }
 }

@@ -35,7 +35,8 @@ async fn hold(config: &Config, job: &Job, mut signals: Signals) -> Outcome {
         connected = latchwork::connect(&config) => connected?,
         Some(signal) = signals.recv() => return Ok(interrupted(signal)),
     };
-    let ran = under(&coordinator, &config, job, begun, &mut signals).await;
+    let job = job.clone().connected_after(begun.elapsed());
+    let ran = under(&coordinator, &config, &job, &mut signals).await;
     let closed = tokio::select! {
         closed = coordinator.close() => closed,
         // A second signal ends the wait of a `cron` job.
@@ -47,15 +48,9 @@ async fn hold(config: &Config, job: &Job, mut signals: Signals) -> Outcome {
     ran
 }
 
-async fn under(
-    coordinator: &Coordinator,
-    config: &Config,
-    job: &Job,
-    begun: Instant,
-    signals: &mut Signals,
-) -> Outcome {
+async fn under(coordinator: &Coordinator, config: &Config, job: &Job, signals: &mut Signals) -> Outcome {
     let held = tokio::select! {
-        acquired = job.acquire(coordinator, begun) => acquired?,
+        acquired = job.acquire(coordinator) => acquired?,
         Some(signal) = signals.recv() => return Ok(interrupted(signal)),
     };
     let Some(held) = held else { return taken(job) };

@@ -113,3 +113,16 @@ async fn server_that_refuses_writes_is_examined_and_the_cause_is_named() {
     let (code, out, err) = ran(program(&url, ["inspect"])).await;
     assert_eq!(code, Some(0), "{out}{err}");
 }
+
+#[tokio::test]
+async fn retired_namespace_of_a_server_that_refuses_writes_has_both_faults() {
+    let fixture = Fixture::new().await;
+    let operator = fixture.operator().await;
+    operator.retire("redis://the-new-one").await.expect("no client is connected");
+    operator.coordinator().close().await.expect("a close");
+    let refuses = "CONFIG SET min-replicas-to-write 1\r\nQUIT\r\n";
+    ask(fixture.server.addr(), refuses).await.expect("an answer");
+    let url = format!("{}?connect_timeout=3s", fixture.server.url());
+    names(&url, "it is retired").await;
+    names(&url, "too few replicas").await;
+}

@@ -13,7 +13,6 @@ use crate::line::Line;
 use crate::plan::Plan;
 use crate::target::Target;
 
-pub(super) const MEASURE: &str = "BARRIER";
 const PEER: &str = "latchwork-barrier";
 const CLIENTS: usize = 10;
 /// How long the members join: no longer than they wait.
@@ -38,7 +37,7 @@ pub(super) async fn measure(target: &Target, count: usize, plan: &Plan) -> Resul
     try_join_all(clients.iter().map(Coordinator::close)).await?;
 
     let line = |what: &str, took: Duration| {
-        let line = Line::new(target.name(), PEER, MEASURE, &format!("{count} members, {what}"), "s");
+        let line = Line::new(target.name(), PEER, "BARRIER", &format!("{count} members, {what}"), "s");
         Line { value: Some(took.as_secs_f64()), ..line }
     };
     let seconds = plan.held_time.as_secs_f64();

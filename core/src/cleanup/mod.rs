@@ -37,8 +37,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::runtime::HomeRuntime;
 use crate::support::{SharedTask, SingleFlight};
 
-/// The handle of the background worker. When the last clone is dropped, the worker settles the remaining
-/// tasks and closes the backend.
+pub(crate) const TASK_DIED: &str = "the background task of the request panicked, or its runtime ended";
+
+/// A handle to the background worker. When the last clone is dropped, the worker settles the remaining tasks and
+/// closes the backend.
 #[derive(Clone, Debug)]
 pub(crate) struct Cleanup {
     sender: mpsc::UnboundedSender<InFlight>,
@@ -99,10 +101,8 @@ impl Cleanup {
         let task = AbortOnDropHandle::new(self.runtime.spawn(work.in_current_span()));
         let home = self.home.clone();
         let answer = async move {
-            task.await.unwrap_or_else(|error| {
-                let why = "the background task of the request panicked, or its runtime ended";
-                Err(Error::new(ErrorKind::OutcomeUnknown, why).because(error))
-            })
+            task.await
+                .unwrap_or_else(|error| Err(Error::new(ErrorKind::OutcomeUnknown, TASK_DIED).because(error)))
         };
         async move { home.last(answer).await }
     }

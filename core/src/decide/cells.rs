@@ -1,7 +1,6 @@
 //! Cells as a value, for a backend without a server, and for a comparison with other backends.
 
 use std::collections::{BTreeSet, HashMap};
-use std::time::Duration;
 
 use super::queue::Micros;
 use crate::address::{Address, QueuePrefix};
@@ -21,41 +20,24 @@ pub struct CellStore<L> {
 #[derive(Clone, Debug)]
 struct StoredCell<L> {
     cell: VersionedValue,
-    life: StoredLife<L>,
+    lease: Option<L>,
+    // When its lease expires, or its time to idle is over.
+    ends: Option<Micros>,
 }
 
-#[derive(Clone, Debug)]
-enum StoredLife<L> {
-    Stays,
-    /// The lease, and the instant at which it expires.
-    Lease(L, Micros),
-    /// The time to idle, and the instant at which it ends.
-    Idle(Micros, Micros),
+impl<L> StoredCell<L> {
+    /// As a listing shows it.
+    fn life(&self) -> CellLife {
+        match self.lease {
+            Some(_) => CellLife::Lease,
+            None => self.cell.idle.map_or(CellLife::Stays, CellLife::Idle),
+        }
+    }
 }
 
-impl<L> StoredLife<L> {
-    fn ends(&self) -> Option<Micros> {
-        match self {
-            StoredLife::Stays => None,
-            StoredLife::Lease(_, until) | StoredLife::Idle(_, until) => Some(*until),
-        }
-    }
-
-    fn shown(&self) -> CellLife {
-        match self {
-            StoredLife::Stays => CellLife::Stays,
-            StoredLife::Lease(..) => CellLife::Lease,
-            StoredLife::Idle(idle, _) => {
-                TimeToIdle::new(Duration::from_micros(*idle)).map_or(CellLife::Stays, CellLife::Idle)
-            }
-        }
-    }
-
-    fn used(&mut self, now: Micros) {
-        if let StoredLife::Idle(idle, until) = self {
-            *until = now.saturating_add(*idle);
-        }
-    }
+/// Returns when a cell ends that is used now.
+fn idle_end(now: Micros, idle: TimeToIdle) -> Micros {
+    now.saturating_add(Micros::try_from(idle.get().as_nanos().div_ceil(1000)).unwrap_or(Micros::MAX))
 }
 
 impl<L> Default for CellStore<L> {
@@ -76,9 +58,11 @@ impl<L> CellStore<L> {
     /// Returns a cell, and counts the use. [`prune`](Self::prune) first.
     pub fn read(&mut self, now: Micros, address: &Address) -> Option<VersionedValue> {
         let stored = self.cells.get_mut(address)?;
-        let before = stored.life.ends();
-        stored.life.used(now);
-        let (cell, after) = (stored.cell.clone(), stored.life.ends());
+        let before = stored.ends;
+        if let Some(idle) = stored.cell.idle {
+            stored.ends = Some(idle_end(now, idle));
+        }
+        let (cell, after) = (stored.cell.clone(), stored.ends);
         self.ends_at(address, before, after);
         Some(cell)
     }
@@ -102,38 +86,34 @@ impl<L> CellStore<L> {
         self.last += 1;
         let version = Version::new(self.last, self.last);
         let mut cell = VersionedValue::new(version, value);
-        let mut life = match write.life {
-            CellLife::Stays => StoredLife::Stays,
-            CellLife::Lease => StoredLife::Lease(lease, expires),
+        let (lease, ends) = match write.life {
+            CellLife::Stays => (None, None),
+            CellLife::Lease => (Some(lease), Some(expires)),
             CellLife::Idle(idle) => {
                 cell.idle = Some(idle);
-                StoredLife::Idle(u64::try_from(idle.get().as_nanos().div_ceil(1000)).unwrap_or(u64::MAX), now)
+                (None, Some(idle_end(now, idle)))
             }
         };
-        life.used(now);
-        let ends = life.ends();
-        let before = self.cells.insert(address.clone(), StoredCell { cell, life });
-        self.ends_at(address, before.and_then(|before| before.life.ends()), ends);
+        let before = self.cells.insert(address.clone(), StoredCell { cell, lease, ends });
+        self.ends_at(address, before.and_then(|before| before.ends), ends);
         CellWritten::Written(version)
     }
 
     /// Renews the cells of a lease until `expires`.
     pub fn renew(&mut self, is_it: impl Fn(&L) -> bool, expires: Micros) {
         for (address, stored) in &mut self.cells {
-            if let StoredLife::Lease(lease, until) = &mut stored.life
-                && is_it(lease)
+            if stored.lease.as_ref().is_some_and(&is_it)
+                && let Some(before) = stored.ends.replace(expires)
             {
-                self.ends.remove(&(*until, address.clone()));
+                self.ends.remove(&(before, address.clone()));
                 self.ends.insert((expires, address.clone()));
-                *until = expires;
             }
         }
     }
 
     /// Removes the cells of a lease, and returns their addresses.
     pub fn end(&mut self, is_it: impl Fn(&L) -> bool) -> Vec<Address> {
-        let is_on =
-            |stored: &StoredCell<L>| matches!(&stored.life, StoredLife::Lease(lease, _) if is_it(lease));
+        let is_on = |stored: &StoredCell<L>| stored.lease.as_ref().is_some_and(&is_it);
         let ended = self.cells.iter().filter(|(_, stored)| is_on(stored));
         let ended: Vec<_> = ended.map(|(address, _)| address.clone()).collect();
         ended.iter().for_each(|address| drop(self.take(address)));
@@ -153,7 +133,7 @@ impl<L> CellStore<L> {
 
     /// Returns when this cell ends without a renewal or a use.
     pub fn expires(&self, address: &Address) -> Option<Micros> {
-        self.cells.get(address)?.life.ends()
+        self.cells.get(address)?.ends
     }
 
     /// Removes all cells. The sequence of versions continues.
@@ -170,13 +150,13 @@ impl<L> CellStore<L> {
     /// [`prune`](Self::prune) first.
     pub fn list(&self, of: &QueuePrefix, after: &str, most: usize) -> Page<ListedKey> {
         let found = self.cells.iter().filter(|(cell, _)| of.contains(cell) && cell.coded() > after);
-        let keys = found.map(|(cell, stored)| ListedKey::new(cell.clone(), stored.life.shown())).collect();
+        let keys = found.map(|(cell, stored)| ListedKey::new(cell.clone(), stored.life())).collect();
         Page::in_order(keys, most)
     }
 
     fn take(&mut self, address: &Address) -> Option<StoredCell<L>> {
         let stored = self.cells.remove(address)?;
-        self.ends_at(address, stored.life.ends(), None);
+        self.ends_at(address, stored.ends, None);
         Some(stored)
     }
 
@@ -194,6 +174,7 @@ impl<L> CellStore<L> {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::time::Duration;
 
     use super::*;
     use crate::address::Kind;
@@ -202,8 +183,7 @@ mod tests {
     fn ends(store: &CellStore<u8>) -> Vec<(Micros, String)> {
         let named = |(ends, address): &(Micros, Address)| (*ends, address.name().to_owned());
         let noted: Vec<_> = store.ends.iter().map(named).collect();
-        let all =
-            store.cells.iter().filter_map(|(address, stored)| Some((stored.life.ends()?, address.clone())));
+        let all = store.cells.iter().filter_map(|(address, stored)| Some((stored.ends?, address.clone())));
         let mut all: Vec<_> = all.collect();
         all.sort();
         assert_eq!(noted, all.iter().map(named).collect::<Vec<_>>());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::cell_handle::{CellHandle, answered_nonsense};
-use super::count_tries::{CountTries, does_not_fit, untold};
+use super::tries::{Tries, does_not_fit, untold};
 use crate::contracts::{CellWrite, CellWritten, VersionedValue};
 use crate::decide::count::{Change, Changed, Count, Operation, Pace, Told};
 use crate::error::{Error, ErrorKind, Result};
@@ -22,7 +22,7 @@ pub(super) struct CountAttempt<'a> {
     is_old: bool,
     // The number of writes of the count when the first request without a reply was sent.
     in_doubt_since: Option<u64>,
-    tries: CountTries<'a>,
+    tries: Tries<'a>,
     pace: &'a mut Pace,
 }
 
@@ -53,7 +53,7 @@ impl<'a> CountAttempt<'a> {
         seen: Option<VersionedValue>,
         pace: &'a mut Pace,
     ) -> Self {
-        let tries = CountTries::new(handle);
+        let tries = Tries::of_count(&handle.client);
         let is_old = seen.is_some();
         let seen = seen.map(Some);
         Self { handle, initial, change, operation, seen, is_old, in_doubt_since: None, tries, pace }
@@ -75,6 +75,8 @@ impl<'a> CountAttempt<'a> {
             Break(_) if self.is_old => return self.read().await,
             next => next?,
         };
+        // The pause or the read may have taken the rest of the time.
+        unless_refused(self.tries.again_at_once())?;
         let result = next.result();
         let value: Arc<[u8]> = next.to_string().into_bytes().into();
         let expected = seen.map(|cell| cell.version).into();
@@ -131,7 +133,6 @@ impl<'a> CountAttempt<'a> {
 
     /// Lets other clients take their turns, after a write that met another version.
     async fn refused(&mut self, before: &Count, round_trip: Duration) -> CountStep {
-        unless_refused(self.tries.again_at_once())?;
         let cell = self.seen.as_ref().and_then(Option::as_ref);
         if let Ok(now) = Count::in_cell(cell.map(|cell| &*cell.value), self.initial) {
             let others = now.others_since(before, self.operation.writer);

@@ -53,15 +53,20 @@ impl CountCell {
         self.wanted(CountWant::Change(terms, change, answer), answered).await
     }
 
-    pub(super) async fn delete(&self) -> Result<bool> {
+    /// Deletes the count: after the changes that this client began before the call, and before its later ones.
+    pub(super) fn delete(&self) -> impl Future<Output = Result<bool>> {
         let (answer, answered) = oneshot::channel();
-        self.wanted(CountWant::Delete(answer), answered).await
+        self.wanted(CountWant::Delete(answer), answered)
     }
 
-    async fn wanted<T>(&self, want: CountWant, answered: oneshot::Receiver<Result<T>>) -> Result<T> {
+    fn wanted<T>(
+        &self,
+        want: CountWant,
+        answered: oneshot::Receiver<Result<T>>,
+    ) -> impl Future<Output = Result<T>> {
         let Self { handle, writer, .. } = self;
         writer.desk.leave(want);
         let serve = || serve(Arc::clone(writer), handle.clone());
-        writer.desk.served(&handle.client.cleanup, answered, serve).await
+        writer.desk.served(&handle.client.cleanup, answered, serve)
     }
 }

@@ -23,10 +23,10 @@ pub(super) async fn serve(writer: Arc<CountWriter>, handle: CellHandle) {
         }
         match writer.desk.look(CountBatch::next) {
             None => return,
-            Some(CountBatch::Changes(terms, changes, answers)) => {
+            Some(CountBatch::Changes(terms, all, changes, answers)) => {
                 let handle = CellHandle { life: terms.life, ..handle.clone() };
                 let operations = Operations { writer: &writer, handle, terms };
-                operations.serve(&changes, answers).await;
+                operations.serve(all, &changes, answers).await;
             }
             Some(CountBatch::Deletion(answer)) => {
                 {
@@ -46,12 +46,10 @@ struct Operations<'a> {
 }
 
 impl Operations<'_> {
-    /// Makes these changes as one operation, and gives each task its share of the result.
-    async fn serve(&self, changes: &[Change], answers: Vec<Answer<Option<i64>>>) {
-        let sum = changes[1..].iter().try_fold(changes[0], |sum, next| sum.and(*next));
-        let made = self.make(sum.expect("a batch has only changes that can be added up")).await;
-        match made {
-            // The first of the changes may fit alone.
+    /// Makes these changes as one operation, `all`, and gives each task its share of the result.
+    async fn serve(&self, all: Change, changes: &[Change], answers: Vec<Answer<Option<i64>>>) {
+        match self.make(all).await {
+            // The sum does not fit, but the first of the changes may.
             Err(error) if error.argument().is_some() && changes.len() > 1 => {
                 for (change, answer) in changes.iter().zip(answers) {
                     let _ = answer.send(self.make(*change).await);

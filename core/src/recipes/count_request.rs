@@ -1,7 +1,7 @@
 //! A change of a count by the server ([`decide::count::request`](crate::decide::count::request)).
 
 use super::cell_handle::CellHandle;
-use super::count_tries::{CountTries, does_not_fit, untold};
+use super::tries::{Tries, does_not_fit, untold};
 use crate::decide::count::Change;
 use crate::decide::count::request::{CountOutcome, CountRequest};
 use crate::error::Result;
@@ -14,7 +14,7 @@ pub(super) async fn natively(
     mut request: CountRequest,
     writes: &mut Option<u64>,
 ) -> Option<Result<Option<i64>>> {
-    let mut tries = CountTries::new(handle);
+    let mut tries = Tries::of_count(&handle.client);
     loop {
         request.in_doubt = tries.is_in_doubt();
         let asked = handle.client.backend.change_count(&handle.cell, &request, handle.time_to_idle());

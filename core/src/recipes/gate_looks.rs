@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::cell_handle::CellHandle;
+use super::cell_handle::{CellHandle, answered_nonsense};
 use super::queue_handle::QueueHandle;
 use crate::contracts::{CellLife, CellWrite, CellWritten, EntryPage, Expected, VersionedValue};
 use crate::decide::barrier::{Disagreement, NoPassage, Passage, Place};
@@ -94,9 +94,11 @@ impl Gate {
                 _ => None,
             };
             let Some(next) = next else { return Ok(Looked::Nothing) };
-            seen = match self.cell.write(&passage_write(seen.as_ref(), next)).await? {
+            let write = passage_write(seen.as_ref(), next);
+            seen = match self.cell.write(&write).await? {
                 CellWritten::Refused(cell) => cell,
-                CellWritten::Written(_) | CellWritten::Deleted { .. } => self.cell.read().await?,
+                CellWritten::Written(version) => write.value.map(|value| VersionedValue::new(version, value)),
+                CellWritten::Deleted { .. } => return Err(answered_nonsense()),
             };
         }
     }
@@ -154,7 +156,7 @@ impl Gate {
     /// it.
     pub(super) async fn tidy(&self) {
         let tidied = async {
-            if self.first_after(0).await?.is_some() && !self.emptied {
+            if !self.emptied && self.first_after(0).await?.is_some() {
                 return Ok(());
             }
             let mut seen = self.cell.read().await?;
@@ -193,7 +195,7 @@ impl Gate {
 }
 
 fn passage_write(seen: Option<&VersionedValue>, passage: Passage) -> CellWrite {
-    let expected = seen.map_or(Expected::Absent, |cell| Expected::Version(cell.version));
+    let expected = seen.map(|cell| cell.version).into();
     CellWrite { expected, value: Some(passage.to_string().into_bytes().into()), life: CellLife::Stays }
 }
 

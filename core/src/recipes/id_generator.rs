@@ -51,13 +51,11 @@ pub struct IdGenerator {
 #[derive(Default)]
 struct Ids {
     reserved: Mutex<Block>,
-    waiting: Desk<Waiting>,
+    waiting: Desk<WaitingTask>,
 }
 
-struct Waiting {
-    block: u32,
-    answer: oneshot::Sender<Result<u64>>,
-}
+/// The place of the answer to a task that waits for an id.
+type WaitingTask = oneshot::Sender<Result<u64>>;
 
 #[derive(Default)]
 struct Block {
@@ -66,6 +64,8 @@ struct Block {
     until: Option<Moment>,
     // The last id that was reserved: a later block of the same generator is above it.
     last: u64,
+    // How often this handle has deleted the generator.
+    deletions: u64,
 }
 
 impl Block {
@@ -84,8 +84,8 @@ impl IdGenerator {
         Self { count: CountCell::new(handle, None), block: BLOCK, ids: Arc::default() }
     }
 
-    /// Sets the number of ids in a block: 1 to 1,000,000, by default 100. It applies from the next block.
-    /// Clients may use different sizes.
+    /// Sets the number of ids in a block: 1 to 1,000,000, by default 100. The returned handle shares no block
+    /// with earlier clones. Clients may use different sizes. No I/O.
     ///
     /// # Errors
     /// `InvalidArgument` (`size`): the size is out of range.
@@ -94,11 +94,21 @@ impl IdGenerator {
             let why = format!("must be 1 to {MAX_BLOCK}, not {size}");
             return Err(Error::invalid("size", why).on(self.key()));
         }
-        self.block = size;
+        (self.block, self.ids) = (size, Arc::default());
         Ok(self)
     }
 
-    /// Lets the server delete the generator when no client has reserved a block for `time`. The rest is as
+    /// Lets the server delete the generator when no client has used it for `time`. This applies from the next
+    /// block on that the returned handle reserves; it shares no block with earlier clones. The call makes no
+    /// request.
+    ///
+    /// *Then ids start with 1 again, so the same id is given out twice*, as after a [deletion](Self::delete).
+    /// Choose a `time` after which no client uses an old id any more. A handle gives out no ids of a block
+    /// that it reserved longer than `time` ago, so no handle gives out an id of the deleted generator.
+    ///
+    /// All clients must give the same time. Otherwise a handle without a time, or with a longer time, still
+    /// gives out the ids of its block after the server has deleted the generator. The reservation of a block
+    /// is a use; an id from memory is not. The other rules are the same as for
     /// [`SharedValue::with_time_to_idle`](super::SharedValue::with_time_to_idle).
     ///
     /// *Then ids start with 1 again*, as after a [deletion](Self::delete). Choose a `time` after which no
@@ -106,6 +116,7 @@ impl IdGenerator {
     /// all clients must give the same time.
     pub fn with_time_to_idle(mut self, time: Duration) -> Result<Self> {
         self.count.handle.set_time_to_idle(time)?;
+        self.ids = Arc::default();
         Ok(self)
     }
 
@@ -129,9 +140,9 @@ impl IdGenerator {
             if let Some(id) = reserved.next(self.count.handle.client.clock().now()) {
                 return Ok(id);
             }
-            self.ids.waiting.leave(Waiting { block: self.block, answer });
+            self.ids.waiting.leave(answer);
         }
-        let reserve = || reserve(Arc::clone(&self.ids), self.count.clone());
+        let reserve = || reserve(self.clone());
         let id = self.ids.waiting.served(&self.count.handle.client.cleanup, answered, reserve).await;
         self.count.handle.in_context("next_id", id)
     }
@@ -146,34 +157,44 @@ impl IdGenerator {
     /// # Cancel safety
     /// A dropped call may still delete the generator.
     pub async fn delete(&self) -> Result<bool> {
-        *self.ids.reserved.lock() = Block::default();
-        self.count.handle.in_context("delete", self.count.delete().await)
+        // Changes that follow are made after the deletion. A block of an earlier change is not used.
+        let deleted = self.count.delete();
+        {
+            let mut reserved = self.ids.reserved.lock();
+            *reserved = Block { deletions: reserved.deletions + 1, ..Block::default() };
+        }
+        self.count.handle.in_context("delete", deleted.await)
     }
 }
 
 addressed!(IdGenerator, self => self.count.handle.cell);
 
 impl Ids {
-    /// Gives ids from memory to the tasks that wait, and returns the tasks for which none is left.
-    fn next_tasks(&self, now: Moment) -> Vec<Waiting> {
+    /// Gives ids from memory to the tasks that wait, and takes out the tasks for which none is left.
+    fn next_tasks(&self, now: Moment) -> Vec<WaitingTask> {
         let mut reserved = self.reserved.lock();
         let mut tasks = self.waiting.look(std::mem::take);
-        tasks.retain(|task| !task.answer.is_closed());
+        tasks.retain(|task| !task.is_closed());
         while !tasks.is_empty()
             && let Some(id) = reserved.next(now)
             && let Some(task) = tasks.pop_front()
         {
-            let _ = task.answer.send(Ok(id));
+            // A task that was dropped since leaves a gap.
+            let _ = task.send(Ok(id));
         }
         tasks.into()
     }
 }
 
-async fn reserve(ids: Arc<Ids>, count: CountCell) {
+/// Reserves blocks until no task waits for an id.
+async fn reserve(IdGenerator { count, block, ids }: IdGenerator) {
     let clock = count.handle.client.clock();
     loop {
         let tasks = ids.next_tasks(clock.now());
-        let Some(&Waiting { block, .. }) = tasks.first() else { return };
+        if tasks.is_empty() {
+            return;
+        }
+        let deletions = ids.reserved.lock().deletions;
         let size = (tasks.len() as u64).next_multiple_of(u64::from(block));
         let until = count.handle.time_to_idle().map(|idle| clock.now() + idle.get());
         let added = count.change(Change::Add(i64::try_from(size).unwrap_or(i64::MAX))).await;
@@ -184,11 +205,13 @@ async fn reserve(ids: Arc<Ids>, count: CountCell) {
             Ok(mut range) => {
                 let last = range.end - 1;
                 for (task, id) in tasks.into_iter().zip(&mut range) {
-                    let _ = task.answer.send(Ok(id));
+                    let _ = task.send(Ok(id));
                 }
-                *reserved = Block { until, last, ids: range };
+                if reserved.deletions == deletions {
+                    *reserved = Block { until, last, deletions, ids: range };
+                }
             }
-            Err(error) => tasks.into_iter().for_each(|task| drop(task.answer.send(Err(error.clone())))),
+            Err(error) => tasks.into_iter().for_each(|task| drop(task.send(Err(error.clone())))),
         }
     }
 }

@@ -9,7 +9,6 @@ mod count_cell;
 mod count_down_latch;
 mod count_operations;
 mod count_request;
-mod count_tries;
 mod counter;
 mod election;
 mod gate;
@@ -39,6 +38,7 @@ mod rwlock;
 mod semaphore;
 mod server_count;
 mod shared_value;
+mod tries;
 mod watch;
 mod watcher;
 

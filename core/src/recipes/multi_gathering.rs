@@ -35,6 +35,8 @@ impl<'a> Gathering<'a> {
     }
 
     pub(super) async fn run(mut self) -> Result<Option<Hold>> {
+        let checked = self.in_time(self.members.check_apart()).await?;
+        checked.map_err(|error| error.in_operation(self.ask.operation))?;
         let mut tried_at = self.begun;
         loop {
             match self.gather.next() {
@@ -76,10 +78,7 @@ impl<'a> Gathering<'a> {
     /// Returns whether all are held; otherwise gives all back.
     async fn try_all(&mut self) -> Result<bool> {
         let tries = join_all(self.members.in_order().map(|member| member.acquire(self.call(Patience::Try))));
-        let answers = tokio::select! {
-            answers = tries => answers,
-            () = self.clock.sleep_until(self.deadline.unwrap_or(Moment::NEVER)) => return Err(self.late()),
-        };
+        let answers = self.in_time(tries).await?;
         let (mut refused, mut failed) = (false, None);
         for answer in answers {
             match answer {
@@ -161,10 +160,14 @@ impl<'a> Gathering<'a> {
         Ok(Some(Hold::of_composite(several, self.ask.claim, waited)))
     }
 
-    fn late(&self) -> Error {
-        Error::new(ErrorKind::Timeout, "not all locks were tried in time")
-            .in_operation(self.ask.operation)
-            .on(&*self.members.name)
+    async fn in_time<T>(&self, work: impl Future<Output = T>) -> Result<T> {
+        tokio::select! {
+            done = work => Ok(done),
+            () = self.clock.sleep_until(self.deadline.unwrap_or(Moment::NEVER)) => {
+                let late = Error::new(ErrorKind::Timeout, "not all locks were tried in time");
+                Err(late.in_operation(self.ask.operation).on(&*self.members.name))
+            }
+        }
     }
 }
 

@@ -82,7 +82,6 @@ impl Take for MultiMembers {
     fn take(self: Arc<Self>, ask: Ask) -> Acquiring {
         Box::pin(async move {
             ask.check().map_err(|error| error.in_operation(ask.operation).on(&*self.name))?;
-            self.check_apart().await.map_err(|error| error.in_operation(ask.operation))?;
             Gathering::new(&self, ask).run().await
         })
     }

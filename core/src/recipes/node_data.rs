@@ -2,10 +2,10 @@ use std::sync::Arc;
 
 use super::cell_handle::check_bytes;
 use super::hold::Hold;
+use super::tries::Tries;
 use crate::client::Client;
 use crate::contracts::{MAX_LABEL_BYTES, Node};
-use crate::error::{Error, ErrorKind, Result};
-use crate::support::{Backoff, Pauses};
+use crate::error::{Error, Result};
 
 pub(super) fn check_data(data: &[u8]) -> Result<()> {
     check_bytes("data", data, MAX_LABEL_BYTES)
@@ -35,25 +35,14 @@ async fn written(hold: &Hold, data: &[u8]) -> Result<()> {
 }
 
 async fn write(client: Arc<Client>, node: Arc<dyn Node>, data: Arc<[u8]>) -> Result<()> {
-    let lease = client.lease();
-    let until = lease.clock().now() + lease.ttl();
-    let (mut pauses, mut in_doubt) = (Backoff::new(Pauses::OUTAGE), false);
+    // A lease that is renewed does not end the tries: the server refuses only the data, for example because it
+    // is full.
+    let unknown = "the reply to a request was lost: the data may have been written";
+    let mut tries = Tries::new(&client, unknown);
     loop {
-        let error = match node.write_data(&data).await {
-            Err(error) if error.may_pass() => error,
-            written => return written,
-        };
-        let is_unknown = error.kind() == ErrorKind::OutcomeUnknown;
-        // A renewed lease does not extend the tries: the server refuses only the data, for example because it
-        // is full.
-        if lease.clock().now() > until {
-            let why = "the reply to a request was lost: the data may have been written";
-            return Err(match in_doubt && !is_unknown {
-                true => Error::new(ErrorKind::OutcomeUnknown, why).because(error),
-                false => error,
-            });
+        match node.write_data(&data).await {
+            Ok(()) => return Ok(()),
+            Err(error) => tries.again_after(error).await?,
         }
-        in_doubt |= is_unknown;
-        pauses.wait(lease.clock()).await;
     }
 }

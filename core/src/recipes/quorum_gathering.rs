@@ -76,6 +76,7 @@ impl<'a> Acquisition<'a> {
     }
 
     async fn gather(&mut self) -> Result<Option<Hold>> {
+        self.lock.check_apart().await?;
         let (mut from, mut late) = (self.begun, Tries::default());
         loop {
             match self.gathering.next(self.live()) {

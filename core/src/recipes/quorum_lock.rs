@@ -224,8 +224,6 @@ impl Take for QuorumMembers {
         Box::pin(async move {
             ask.check().map_err(|error| error.in_operation(ask.operation).on(QuorumMembers::key(&self)))?;
             let [only] = &self.members[..] else {
-                let checked = self.check_apart().await;
-                checked.map_err(|error| error.in_operation(ask.operation))?;
                 return Acquisition::new(&self, ask).run().await;
             };
             let held = Arc::clone(&only.handle).take(ask).await?;

@@ -117,8 +117,7 @@ fn named(server: &Incarnation) -> Result<Option<&str>> {
         Incarnation::Durable => Ok(None),
         Incarnation::Started(name) => Ok(Some(name)),
         Incarnation::Unknown => {
-            let why =
-                "a quorum lock must know whether the server restarted: on Redis, allow INFO to the login";
+            let why = "a quorum lock must know whether the server restarted: on Redis, allow INFO to the login, and do not rename it";
             Err(Error::new(ErrorKind::Misconfigured, why))
         }
     }

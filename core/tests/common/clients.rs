@@ -1,5 +1,9 @@
+use std::sync::{Arc, OnceLock};
+
+use async_trait::async_trait;
+use latchwork_core::backend::Backend;
 use latchwork_core::memory::{self, Link, Memory};
-use latchwork_core::{Clock, Config, Coordinator, Error, ErrorKind, Result, connect};
+use latchwork_core::{Clock, Config, Connector, Coordinator, Error, ErrorKind, Result, connect};
 
 pub(crate) struct Clients {
     pub(crate) store: Memory,
@@ -29,6 +33,44 @@ pub(crate) fn connected() -> (Coordinator, Link) {
 pub(crate) async fn private() -> Coordinator {
     let config = Config::from_url("memory://").expect("a good URL");
     connect(&[memory::connector()], &config).await.expect("connected")
+}
+
+/// Connects one client, and has its link.
+#[derive(Debug)]
+struct Linked {
+    store: Memory,
+    link: OnceLock<Link>,
+}
+
+#[async_trait]
+impl Connector for Linked {
+    fn name(&self) -> &'static str {
+        "linked"
+    }
+
+    fn validate(&self, _config: &Config) -> Result<()> {
+        Ok(())
+    }
+
+    fn clock(&self, _config: &Config) -> Clock {
+        self.store.clock().clone()
+    }
+
+    async fn connect(&self, config: &Config) -> Result<Arc<dyn Backend>> {
+        let (backend, link) = self.store.client(config)?;
+        self.link.set(link).expect("one client");
+        Ok(backend)
+    }
+}
+
+/// A client of a separate store that is registered as a service, with this name, and its link.
+pub(crate) async fn registered(name: &str) -> (Coordinator, Link) {
+    let linked = Arc::new(Linked { store: Memory::new(Clock::tokio()), link: OnceLock::new() });
+    let mut config = Config::new("linked");
+    config.name = Some(name.to_owned());
+    let connector: Arc<dyn Connector> = Arc::<Linked>::clone(&linked);
+    let client = connect(&[connector], &config).await.expect("connected");
+    (client, linked.link.get().expect("connected").clone())
 }
 
 #[track_caller]

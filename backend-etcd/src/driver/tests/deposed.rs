@@ -44,3 +44,22 @@ async fn lease_outlives_a_stalled_leader_while_another_host_renews_it() {
         assert_eq!(session.lease.lost(), None);
     }
 }
+
+/// The first stream waits for its confirmation while the second stream waits for its answer.
+#[tokio::test(start_paused = true)]
+async fn first_proof_of_several_streams_ends_the_suspension() {
+    let leader = Scripted::start(HOST, Mode::Answers);
+    let session = kept(&connect(&[HOST]).await).await;
+    leader.answers(Only::Renewals);
+    leader.set(Mode::Slow(TTL / 60));
+    sleep(TTL * 24 / 60).await;
+    leader.answers(Only::NoRenewals);
+    leader.set(Mode::Slow(2 * TTL));
+    sleep(TTL * 22 / 60).await;
+    assert_eq!(session.lease.state(), LeaseState::Suspended, "the renewals of both streams are late");
+    leader.answers(Only::All);
+    leader.set(Mode::Slow(TTL / 60));
+    // The first stream is confirmed, and its next renewal is not answered yet.
+    sleep(TTL / 24).await;
+    assert_eq!(session.lease.state(), LeaseState::Live);
+}

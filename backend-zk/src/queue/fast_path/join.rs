@@ -41,7 +41,7 @@ pub(crate) async fn create_without_listing(
     };
     let birth = Birth::of(queue.kind, &path, sequence(stat.czxid));
     if birth.is_some_and(|birth| history.made(queue.kind, &queue.directory, birth)) {
-        return Ok(created(path, stat, Shown::Nobody));
+        return Ok(created(path, stat, Shown::Admitted(0)));
     }
     let ahead = match (birth, expected) {
         (Some(birth), Expected::Behind(neighbour)) => {

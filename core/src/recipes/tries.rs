@@ -1,23 +1,34 @@
-use super::cell_handle::CellHandle;
+//! The tries of an operation whose requests may be repeated.
+
+use crate::client::Client;
 use crate::clock::Moment;
 use crate::error::{Error, ErrorKind, Result};
 use crate::support::{Backoff, Pauses};
 
 /// An operation is tried for one TTL.
-pub(super) struct CountTries<'a> {
-    handle: &'a CellHandle,
+pub(super) struct Tries<'a> {
+    client: &'a Client,
+    // The error if a reply was lost and no later answer shows the outcome.
+    unknown: &'static str,
     // A request without a reply may be carried out later.
     in_doubt: bool,
     until: Moment,
     pauses: Backoff,
 }
 
-impl<'a> CountTries<'a> {
-    pub(super) fn new(handle: &'a CellHandle) -> Self {
-        let lease = handle.client.lease();
+impl<'a> Tries<'a> {
+    pub(super) fn new(client: &'a Client, unknown: &'static str) -> Self {
+        let lease = client.lease();
         let until = lease.clock().now() + lease.ttl();
         let pauses = Backoff::new(Pauses::OUTAGE);
-        Self { handle, in_doubt: false, until, pauses }
+        Self { client, unknown, in_doubt: false, until, pauses }
+    }
+
+    pub(super) fn of_count(client: &'a Client) -> Self {
+        Self::new(
+            client,
+            "the reply to a request was lost: the change may have been applied, so read the count",
+        )
     }
 
     pub(super) fn is_in_doubt(&self) -> bool {
@@ -26,7 +37,7 @@ impl<'a> CountTries<'a> {
 
     /// After an answer that changed nothing.
     pub(super) fn again_at_once(&self) -> Result<()> {
-        if self.handle.client.clock().now() > self.until {
+        if self.client.clock().now() > self.until {
             let why = "other clients changed the count before each try: try again later";
             return Err(self.or_unknown(Error::new(ErrorKind::Timeout, why)));
         }
@@ -40,7 +51,7 @@ impl<'a> CountTries<'a> {
             ErrorKind::Unavailable => {}
             _ => return Err(self.or_unknown(error)),
         }
-        let clock = self.handle.client.clock();
+        let clock = self.client.clock();
         let next = clock.now() + self.pauses.next();
         if next > self.until {
             return Err(self.or_unknown(error));
@@ -54,8 +65,7 @@ impl<'a> CountTries<'a> {
         if !self.in_doubt || error.kind() == ErrorKind::OutcomeUnknown {
             return error;
         }
-        let why = "the reply to a request was lost: the change may have been applied, so read the count";
-        Error::new(ErrorKind::OutcomeUnknown, why).because(error)
+        Error::new(ErrorKind::OutcomeUnknown, self.unknown).because(error)
     }
 }
 
