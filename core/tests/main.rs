@@ -1,3 +1,5 @@
+//! Tests of this crate through its public interface, on memory.
+
 mod common;
 
 mod api;
