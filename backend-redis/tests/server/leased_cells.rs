@@ -71,7 +71,9 @@ async fn what_another_client_has_written_is_renewed_no_more() {
     write(&second, &a, "second", CellLife::Lease).await;
     second.close(Close::Abrupt).await.unwrap();
     until(async || lives(&mut operator, "a").await < 0).await;
-    assert_eq!((value(&first, &a).await, first.lease().state()), (None, LeaseState::Live));
+    assert_eq!(value(&first, &a).await, None);
+    // On a slow machine a renewal may be late.
+    until(async || first.lease().state() == LeaseState::Live).await;
 }
 
 #[tokio::test]

@@ -213,6 +213,10 @@ cases! {
         };
         assert_eq!(phase.expect("it is gone"), MovePhase::BothByNew);
         late.sides.iter().for_each(|side| side.link.heal());
+        for side in &late.sides {
+            let reads = || async { side.coordinator.backend().read_cell(&late.stage).await.is_ok() };
+            until("the client is connected again", reads).await;
+        }
         late.leaves().await;
         willing.meanwhile(operator.abort(ignored)).await.expect("given up");
         willing.leaves().await;

@@ -53,11 +53,9 @@ impl<'a> Tries<'a> {
         }
         let clock = self.client.clock();
         let next = clock.now() + self.pauses.next();
-        if next > self.until {
-            return Err(self.or_unknown(error));
-        }
-        clock.sleep_until(next).await;
-        Ok(())
+        // The whole TTL: a hold that ends during it is reported as lost.
+        clock.sleep_until(next.min(self.until)).await;
+        if next > self.until { Err(self.or_unknown(error)) } else { Ok(()) }
     }
 
     /// Returns `OutcomeUnknown` if an earlier request may have been carried out.
