@@ -72,8 +72,8 @@ pub mod operator {
     pub use latchwork_core::backend::decide::moving::gate::{Course, GateMarker};
     pub use latchwork_core::backend::decide::moving::{MovePhase, Side};
     pub use latchwork_core::{
-        Move, MoveBlocker, MoveClient, MoveLate, MoveOutsider, MovePlan, MoveProgress, MovePromises,
-        MoveState, MoveStatus, Operator, QueuesInUse, ValuesInUse,
+        Move, MoveAway, MoveBlocker, MoveClient, MoveLate, MoveOutsider, MovePlan, MoveProgress,
+        MovePromises, MoveState, MoveStatus, Operator, QueuesInUse, ValuesInUse,
     };
 
     /// Connects as an [`Operator`] to the coordinator that a URL or a [`Config`] names.

@@ -91,8 +91,8 @@ pub use hold::{Ended, HoldState, Loss};
 pub use listing::{Listing, Page};
 pub use logins::Logins;
 pub use moving::operator::{
-    Move, MoveBlocker, MoveClient, MoveLate, MoveOutsider, MovePlan, MoveProgress, MovePromises, MoveState,
-    MoveStatus, QueuesInUse, ValuesInUse,
+    Move, MoveAway, MoveBlocker, MoveClient, MoveLate, MoveOutsider, MovePlan, MoveProgress, MovePromises,
+    MoveState, MoveStatus, QueuesInUse, ValuesInUse,
 };
 pub use recipes::{Fenced, Hold};
 pub use reentrancy::Owner;

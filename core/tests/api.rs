@@ -53,7 +53,7 @@ use latchwork_core::seen::{Event, Metric, MetricKind, Rechecks, Requests, Span};
 use latchwork_core::{
     Address, Capabilities, CellLife, Claim, ClientRecord, Clock, Config, Connector, Coordinator, Credentials,
     CredentialsProvider, Ended, Error, ErrorKind, Eviction, Expected, Hold, HoldState, Key, Kind, Lease,
-    LeaseState, Limit, ListedKey, Logins, Loss, LostReason, Moment, Move, MoveBlocker, MoveClient,
+    LeaseState, Limit, ListedKey, Logins, Loss, LostReason, Moment, Move, MoveAway, MoveBlocker, MoveClient,
     MoveConfig, MoveLate, MoveOutsider, MovePlan, MovePromises, MoveState, MoveStatus, Operator, Options,
     Owner, QueuePrefix, QueuesInUse, Result, Secret, TimeToIdle, Token, ValuesInUse, Version,
 };
@@ -120,7 +120,7 @@ fn every_public_type_is_send_sync_unpin_and_debug() {
         Event Span Metric MetricKind Requests Rechecks
         Memory Link
         Operator Options Page Ask ClientRecord ListedKey Listing Admission Raise Stamp
-        Move MoveBlocker MoveClient MoveConfig MoveLate MoveOutsider MovePlan MoveProgress MovePromises MoveState MoveStatus QueuesInUse ValuesInUse
+        Move MoveAway MoveBlocker MoveClient MoveConfig MoveLate MoveOutsider MovePlan MoveProgress MovePromises MoveState MoveStatus QueuesInUse ValuesInUse
         Scheme Hosts
         AcquireNext Course GateMarker Holding MovePhase Side Sides Stage Step ValuesAt Way WholeStage WholeStep Who
         Contradiction MoveId MoveRecord MoveVerdict StageRead

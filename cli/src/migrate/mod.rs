@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use latchwork::operator::{Move, MoveState, MoveStatus};
-use latchwork::{Error, ErrorKind};
+use latchwork::{Error, ErrorKind, MoveConfig};
 use serde::Serialize;
 
 use self::sides::Sides;
@@ -63,7 +63,7 @@ impl MigrateOrder {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Failure::machine("the run cannot begin", error))?;
         let ended = runtime.block_on(async {
-            let of = Move::connect(&latchwork::connectors(), &config).await.map_err(failed)?;
+            let of = self.operator(&config).await.map_err(failed)?;
             let ended = self.work(&of).await;
             match of.close().await {
                 Err(error) if ended.is_ok() => {
@@ -76,6 +76,15 @@ impl MigrateOrder {
         // Does not wait for a printing thread with a stalled reader.
         runtime.shutdown_background();
         ended
+    }
+
+    async fn operator(&self, config: &MoveConfig) -> latchwork::Result<Move> {
+        let lazily = |side: &latchwork::Config| latchwork::connect_lazy(side.clone().as_operator());
+        match self.step {
+            // A side may not answer.
+            Step::Status { .. } => Move::over(lazily(&config.from)?, lazily(&config.to)?, config),
+            _ => Move::connect(&latchwork::connectors(), config).await,
+        }
     }
 
     async fn work(&self, of: &Move) -> Outcome {

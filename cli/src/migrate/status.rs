@@ -1,7 +1,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use latchwork::operator::{MoveState, MoveStatus};
+use latchwork::operator::{MoveAway, MoveState, MoveStatus, Side};
 
 use crate::inspect::table::short;
 
@@ -16,11 +16,19 @@ pub(super) fn text(status: &MoveStatus) -> String {
             let _ = write!(text, " for {}", short(Duration::from_secs(age.as_secs())));
         }
         let _ = write!(text, ", tokens of epoch {}", status.epoch);
-        if status.state == MoveState::Begun {
+        let knows_members = status.away.as_ref().is_none_or(|away| away.side == Side::New);
+        if status.state == MoveState::Begun && knows_members {
             let _ = write!(text, ", members: {}", status.members);
         }
     }
     text.push('\n');
+    if let Some(MoveAway { side, why, .. }) = &status.away {
+        let rest = match side {
+            Side::Old => "the new side has the last phase that an operator announced",
+            Side::New => "the old side has the phase",
+        };
+        let _ = writeln!(text, "  the {} side does not answer; {rest}: {why}", side.as_str());
+    }
     if status.values.open().is_none() {
         text += "  values are being copied, and requests for them wait: call `latchwork migrate run` to continue, or `abort` to release them\n";
     }

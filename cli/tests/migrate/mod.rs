@@ -16,7 +16,7 @@ pub(crate) struct Sides {
     from: String,
     to: String,
     name: String,
-    _servers: Vec<Server>,
+    servers: Vec<Server>,
 }
 
 const OPTIONS: &str = "ttl=20s&connect_timeout=20s&request_timeout=5s";
@@ -26,7 +26,15 @@ impl Sides {
         let server = Server::start(Kind::Redis, Options::new().own()).await.expect("a Redis");
         let url = |namespace| format!("{}?{OPTIONS}&namespace={namespace}", server.url());
         let (from, to) = (url("before"), url("after"));
-        Self { from, to, name: "there".to_owned(), _servers: vec![server] }
+        Self { from, to, name: "there".to_owned(), servers: vec![server] }
+    }
+
+    async fn of_two_redis() -> Self {
+        let start = || async { Server::start(Kind::Redis, Options::new().own()).await.expect("a Redis") };
+        let servers = vec![start().await, start().await];
+        let url = |server: &Server| format!("{}?ttl=20s&connect_timeout=5s&request_timeout=5s", server.url());
+        let (from, to) = (url(&servers[0]), url(&servers[1]));
+        Self { from, to, name: "there".to_owned(), servers }
     }
 
     #[cfg(feature = "zookeeper")]
@@ -35,7 +43,7 @@ impl Sides {
         let zookeeper = Server::start(Kind::Zookeeper, Options::new().own()).await.expect("a ZooKeeper");
         let url = |server: &Server| format!("{}?{OPTIONS}", server.url());
         let (from, to) = (url(&redis), url(&zookeeper));
-        Self { from, to, name: "there".to_owned(), _servers: vec![redis, zookeeper] }
+        Self { from, to, name: "there".to_owned(), servers: vec![redis, zookeeper] }
     }
 
     fn url(&self) -> String {
@@ -97,7 +105,7 @@ async fn a_move_is_planned_made_and_finished(sides: Sides) {
     // With a mistyped name, or exchanged URLs.
     for (from, to, name) in [(&sides.from, &sides.to, "their"), (&sides.to, &sides.from, "there")] {
         let (from, to, name) = (from.clone(), to.clone(), name.to_owned());
-        let wrong = Sides { from, to, name, _servers: Vec::new() };
+        let wrong = Sides { from, to, name, servers: Vec::new() };
         let (code, shown, said) = wrong.ran(&["status"]).await;
         assert!(code == Some(120) && shown.contains("another move"), "{shown}{said}");
         let (code, _, said) = wrong.ran(&["abort"]).await;
@@ -133,7 +141,7 @@ async fn a_move_is_planned_made_and_finished(sides: Sides) {
     assert_eq!(token >> 53, 3, "{token}");
     // The way back, to the retired side.
     let (from, to) = (sides.to.clone(), sides.from.clone());
-    let back = Sides { from, to, name: "back".to_owned(), _servers: Vec::new() };
+    let back = Sides { from, to, name: "back".to_owned(), servers: Vec::new() };
     let (code, plan, _) = back.ran(&["plan"]).await;
     assert!(code == Some(120) && plan.contains("latchwork migrate reopen"), "{plan}");
     for said in ["is in use again", "nothing was changed"] {
@@ -157,6 +165,25 @@ async fn redis_to_another_namespace() {
 #[tokio::test]
 async fn redis_to_zookeeper() {
     a_move_is_planned_made_and_finished(Sides::of_redis_and_zookeeper().await).await;
+}
+
+#[tokio::test]
+async fn status_with_one_server_down_shows_the_phase_and_names_the_side() {
+    for (down, side, members) in [(1, "new", 1), (0, "old", 0)] {
+        let sides = Sides::of_two_redis().await;
+        let member = Played::new(&sides, "a-service", true).await;
+        sides.well(&["start"]).await;
+        sides.servers[down].stop().await.expect("stopped");
+        let shown = sides.well(&["status"]).await;
+        let says = format!("the {side} side does not answer");
+        assert!(shown.contains("both (both-by-old)") && shown.contains(&says), "{shown}");
+        assert_eq!(shown.contains("members: 1"), members == 1, "{shown}");
+        let status = sides.status().await;
+        assert_eq!((&status["away"]["side"], &status["members"]), (&side.into(), &members.into()));
+        let (code, _, said) = sides.ran(&["advance"]).await;
+        assert!(code != Some(0) && said.contains(&format!("on the {side} side")), "{said}");
+        drop(member);
+    }
 }
 
 fn running(sides: &Sides, arguments: &[&str]) -> Child<String> {

@@ -34,7 +34,7 @@ pub struct MoveOutsider {
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference to the field")]
-fn side_word<S: Serializer>(side: &Side, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+pub(super) fn side_word<S: Serializer>(side: &Side, serializer: S) -> std::result::Result<S::Ok, S::Error> {
     side.as_str().serialize(serializer)
 }
 

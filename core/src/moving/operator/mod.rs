@@ -31,7 +31,7 @@ pub use self::look::MoveOutsider;
 pub use self::plan::{MoveClient, MovePlan, MovePromises};
 pub use self::queues::QueuesInUse;
 use self::side::{OperatorSide, on};
-pub use self::status::{MoveProgress, MoveState, MoveStatus};
+pub use self::status::{MoveAway, MoveProgress, MoveState, MoveStatus};
 pub use self::values::ValuesInUse;
 use super::place::MovePlace;
 use super::staged::Staged;
@@ -122,8 +122,9 @@ impl Move {
         }
     }
 
-    /// Creates the move from two connected clients, each connected [as an operator](Config::as_operator).
-    /// Makes no request.
+    /// Creates the move from two clients, each connected [as an operator](Config::as_operator). Makes no request.
+    /// For [`status`](Self::status) while a side does not answer, give clients that
+    /// [connect at their first use](crate::connect_lazy).
     ///
     /// # Errors
     /// * `InvalidArgument`: names `from`, `to` or `move`.

@@ -10,7 +10,7 @@ use super::super::member::MemberRecord;
 use super::super::staged::Staged;
 use super::blocker::NAMED;
 use super::late::{is_late, late};
-use super::look::{ListValues, Looked};
+use super::look::{ListValues, Looked, side_word};
 use super::{Move, MoveClient, MoveLate};
 use crate::decide::moving::evidence::MoveRecord;
 use crate::decide::moving::obstacles::{Found, MarkerStanding};
@@ -47,6 +47,17 @@ pub enum MoveState {
     Finished,
 }
 
+/// A side of a move that does not answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct MoveAway {
+    /// The side.
+    #[serde(serialize_with = "side_word")]
+    pub side: Side,
+    /// The error, as text for people.
+    pub why: String,
+}
+
 /// The state of a move.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
@@ -73,6 +84,9 @@ pub struct MoveStatus {
     /// The clients that the next step forward waits for: members that have not acknowledged the phase yet, and
     /// participants that are connected to one side only, or are no members.
     pub waits_for: Vec<MoveLate>,
+    /// The side that does not answer. The rest is from the other side. The new side knows no members, and of the
+    /// phase only the last one that an operator announced.
+    pub away: Option<MoveAway>,
 }
 
 /// An event that [`Move::run`] and the other steps report.
@@ -163,7 +177,8 @@ impl fmt::Display for MoveProgress<'_> {
 }
 
 impl Move {
-    /// Reads the state of the move, and the members that the next step waits for.
+    /// Reads the state of the move, and the members that the next step waits for. If one side does not answer,
+    /// [`away`](MoveStatus::away) names it.
     ///
     /// # Errors
     /// As [all methods](Self).
@@ -175,14 +190,39 @@ impl Move {
     }
 
     async fn reads_status(&self) -> Result<MoveStatus> {
-        let staged = self.stage().await?;
+        let staged = match self.stage().await {
+            Err(error) if error.may_pass() => return self.status_of_new(error).await,
+            staged => staged?,
+        };
         match (self.look(staged.clone(), ListValues::Never).await, staged) {
-            // Until the move is done the stage is enough, and the new side need not answer.
-            (Err(error), Some(staged)) if error.may_pass() && staged.stage.phase != MovePhase::Done => {
-                Ok(self.status_at(&staged, &self.members().await?, &[]))
+            // The stage is enough, and the new side need not answer.
+            (Err(error), Some(staged)) if error.may_pass() => {
+                let status = self.status_at(&staged, &self.members().await?, &[]);
+                Ok(MoveStatus { away: Some(away(Side::New, &error)), ..status })
             }
             (looked, _) => Ok(self.status_by(&looked?)),
         }
+    }
+
+    /// The state by the record alone, because the old side does not answer.
+    async fn status_of_new(&self, error: Error) -> Result<MoveStatus> {
+        let record = match self.new.stamped().await {
+            Ok(stamp) => self.record_in(&stamp),
+            Err(_) => None,
+        };
+        let Some(record) = record.filter(|record| record.to.is_some()) else { return Err(error) };
+        let phase = record.reached();
+        Ok(MoveStatus {
+            name: self.name.to_string(),
+            state: if phase == MovePhase::Done { MoveState::Done } else { MoveState::Begun },
+            phase,
+            epoch: record.epoch,
+            values: record.values,
+            since: None,
+            members: 0,
+            waits_for: Vec::new(),
+            away: Some(away(Side::Old, &error)),
+        })
     }
 
     /// Reads the stage, and then the members.
@@ -226,7 +266,7 @@ impl Move {
         };
         let (name, values, waits_for) = (self.name.to_string(), phase.token().into(), Vec::new());
         let members = found.members.len();
-        MoveStatus { name, state, phase, epoch, values, since: None, members, waits_for }
+        MoveStatus { name, state, phase, epoch, values, since: None, members, waits_for, away: None }
     }
 
     /// The state of the move by the stage and the members that were read. A participant that is late and
@@ -270,6 +310,11 @@ impl Move {
                 MoveState::Done => Vec::new(),
                 _ => waits_for,
             },
+            away: None,
         }
     }
+}
+
+fn away(side: Side, error: &Error) -> MoveAway {
+    MoveAway { side, why: error.to_string() }
 }
