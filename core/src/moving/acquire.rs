@@ -1,4 +1,4 @@
-//! An acquisition of a participant: over one side or both, as the phase is when it completes.
+//! An acquisition of a participant, on the sides that the phase needs at its end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::decide::moving::{AcquireNext, MovePhase, Side};
 use crate::error::{Error, LostReason, Result};
 use crate::support::{Backoff, Pauses};
 
-/// How much longer than the requests of its sides an acquisition waits, to hear why they failed.
+/// The extra wait after the deadline: a side may still report why its requests failed.
 const LAST_WORD: Duration = Duration::from_millis(100);
 
 /// Acquires, as [`attempt::acquire`](crate::attempt::acquire); `None` for a refused try.
@@ -29,7 +29,7 @@ pub(crate) async fn acquire(
         }
         let (clock, patience) = (participant.clock(), request.patience);
         let begun = clock.now();
-        // What this client gives back there comes first (QUEUE-LEAVE-BEFORE-JOIN).
+        // Removals of this client's own nodes come first (QUEUE-LEAVE-BEFORE-JOIN).
         tokio::select! {
             biased;
             () = client.cleanup.settled(&request.queue) => {}
@@ -45,16 +45,15 @@ pub(crate) async fn acquire(
     acquired.await.map_err(|error| error.on(request.queue.name()))
 }
 
-/// An acquisition under way. When it is dropped, its nodes on both sides are removed in the background.
+/// An acquisition under way. Dropped, it removes its nodes in the background.
 struct Acquiring<'a> {
     participant: &'a Participant,
     clock: &'a Clock,
     request: &'a Request,
     on: OnSides,
-    // The stage was read since it was admitted on both sides.
+    // The stage was read since the admission on both sides.
     read: bool,
-    // How long it retries on a server that does not answer. Without a deadline: until a TTL after its last wait in
-    // a queue, no matter how long that wait was.
+    // The end of retries on a silent server: the deadline, or a TTL after the last wait in a queue.
     give_up: Moment,
     pauses: Backoff,
 }
@@ -62,7 +61,7 @@ struct Acquiring<'a> {
 impl<'a> Acquiring<'a> {
     fn new(participant: &'a Participant, clock: &'a Clock, request: &'a Request) -> Self {
         let give_up = match request.deadline {
-            // As soon as it is clear that it may not act now.
+            // It gives up as soon as it may not act.
             _ if request.fail_fast => clock.now(),
             Moment::NEVER => clock.now() + participant.old.client.lease().ttl(),
             deadline => deadline,
@@ -77,7 +76,7 @@ impl<'a> Acquiring<'a> {
                 Ok(Step::Goes) => {}
                 Ok(Step::Refused) => return Ok(None),
                 Ok(Step::Holds(node)) => return Ok(Some(node)),
-                // A part was lost in between, and its place with it: begin again.
+                // A node was lost, and its place with it.
                 Err(error) if error.lost_reason().is_some_and(joins_anew) => {
                     self.heard();
                     self.on = OnSides::default();
@@ -96,8 +95,7 @@ impl<'a> Acquiring<'a> {
             AcquireNext::GiveBackNew => {
                 self.read = false;
                 if let Some(held) = self.on.new.take() {
-                    // The removal continues in the background if it is not confirmed. Without a node on the new
-                    // side, the acquisition waits for the old side alone.
+                    // An unconfirmed removal continues in the background.
                     let _ = held.release().await;
                 }
                 Ok(Step::Goes)
@@ -126,7 +124,7 @@ impl<'a> Acquiring<'a> {
         }
     }
 
-    /// Joins a side, and waits there; until its place there is of no use, or the one that it has is lost.
+    /// Joins a side and waits there, until the place is useless or lost.
     async fn join(&mut self, side: Side, phase: MovePhase) -> Result<Step> {
         let participant = self.participant;
         let limit = match participant.limit_there(self.request, side, phase).await {
@@ -137,8 +135,8 @@ impl<'a> Acquiring<'a> {
             }
         };
         let has_old = self.on.old.is_some();
-        // An acquisition that waits on the new side and needs the old one leaves the new side
-        // (MIGRATE-CANONICAL-ORDER). With a node on the old side, it stops waiting for a side that it does not need.
+        // A waiter on the new side leaves if it needs the old side first (MIGRATE-CANONICAL-ORDER), or if it
+        // has the old side and does not need the new side.
         let useless = participant.until(|known| {
             let needs = known.phase().needs();
             let useless = side == Side::New && if has_old { !needs.new } else { needs.old };
@@ -164,17 +162,17 @@ impl<'a> Acquiring<'a> {
         Ok(Step::Goes)
     }
 
-    /// It has waited in a queue until now.
+    /// Its wait in a queue ends now.
     fn heard(&mut self) {
         if self.request.deadline == Moment::NEVER && !self.request.fail_fast {
             self.give_up = self.clock.now() + self.participant.old.client.lease().ttl();
         }
     }
 
-    /// A request failed: it is to be sent again, a little later.
+    /// Waits before the next try after a failed request.
     ///
     /// # Errors
-    /// The error, if that may not be, or not any more.
+    /// The error, if no other try may follow.
     async fn bears(&mut self, error: Error) -> Result<()> {
         if !error.may_pass() || self.clock.now() >= self.give_up {
             return Err(error);

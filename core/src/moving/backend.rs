@@ -1,4 +1,4 @@
-//! Both sides of a move as one coordinator, for the requests of recipes other than acquisitions.
+//! Both sides as one coordinator, for all requests of recipes except acquisitions.
 
 use std::sync::Arc;
 
@@ -24,11 +24,10 @@ use crate::facts::ServerFacts;
 use crate::listing::Page;
 use crate::support::Unobserved;
 
-/// The two sides. A sequence number in a listing is a whole token, so that it rises across the move too.
+/// Both sides. A sequence number in a listing is a whole token, so numbers rise across the move.
 #[derive(Debug)]
 pub(crate) struct MovingBackend {
     participant: Arc<Participant>,
-    // Ends the membership.
     _takes_part: DropGuard,
 }
 
@@ -50,7 +49,6 @@ impl SequentialNodes for MovingBackend {
     }
 
     async fn abandon(&self, _join: &Join) -> Result<()> {
-        // It joins nothing.
         Ok(())
     }
 
@@ -80,8 +78,8 @@ impl SequentialNodes for MovingBackend {
             return Err(Error::unsupported("set_limit", why));
         }
         loop {
-            // Counted as a change of a value: a stage in which limits are copied waits for this
-            // request (MIGRATE-LIMITS), and this request waits for such a stage to end.
+            // Counted as a change of a value: this waits while limits are copied, and no stage is
+            // acknowledged during it (MIGRATE-LIMITS).
             let asking = self.participant.cells.asking().await?;
             for side in [asking.side(), asking.side().other()] {
                 if asking.phase().spans().has(side) {
@@ -89,7 +87,7 @@ impl SequentialNodes for MovingBackend {
                     side.client.backend.set_limit(&side.address(queue), expected, limit).await?;
                 }
             }
-            // Otherwise the stage has not waited for it: the sides that need it may have changed.
+            // Otherwise the stage did not wait for it, and other sides may need the limit.
             if asking.counts() {
                 return Ok(true);
             }
@@ -136,7 +134,7 @@ impl Backend for MovingBackend {
             Sides::BOTH => of(Side::Old).of_both(of(Side::New)),
             _ => of(phase.token()),
         };
-        // Other programs use them, and read no stage.
+        // Other programs use exact addresses, and read no stage.
         Capabilities { exact_addresses: false, ..capabilities }
     }
 
@@ -145,7 +143,7 @@ impl Backend for MovingBackend {
         match self.participant.phase() {
             MovePhase::Old => lease(Side::Old),
             MovePhase::Done => lease(Side::New),
-            // With the membership.
+            // The membership needs the old side.
             _ => {
                 let parts = [Side::Old, Side::New].map(|side| Arc::new(lease(side)) as Arc<dyn Part>);
                 LeaseWriter::joint(self.participant.clock(), parts.into()).into()
@@ -186,7 +184,7 @@ impl Backend for MovingBackend {
             Close::Abrupt => join(old.backend.close(how), new.backend.close(how)).await,
         };
         match (self.participant.phase(), old) {
-            // Nothing rests on the old side: it may be gone for good.
+            // Nothing needs the old side now, which may be gone for good.
             (MovePhase::Done, Err(error)) => {
                 tracing::debug!(%error, "the old side of a move that is done does not confirm the close");
                 new

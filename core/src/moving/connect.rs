@@ -1,5 +1,3 @@
-//! Creates a client of both sides from the configuration of a move.
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,27 +13,26 @@ use crate::decide::moving::Side;
 use crate::error::{Error, ErrorKind, Result};
 use crate::registry::Place;
 
-/// The number of a new participant.
 pub(crate) fn client_number() -> String {
     NodeId::random().to_string()
 }
 
-/// The configuration of one side's client. `client`: the number of the participant.
+/// The configuration of one side. `client`: the number of the participant.
 pub(crate) fn side_config(config: &Config, sides: &MoveConfig, client: &str, side: Side) -> Config {
     let of = match side {
         Side::Old => &sides.from,
         Side::New => &sides.to,
     };
-    // One label on both sides, so that people recognise it.
+    // People recognise the client by one label on both sides.
     let label = of.label.clone().or_else(|| config.label.clone());
     Config { label, ..of.clone() }.as_participant(&sides.name, client)
 }
 
-/// Creates a client of the move from one client of each side. While the values are copied, a request of a
-/// value waits for at most `request_timeout`.
+/// Creates a client of the move. While values are copied, requests of values wait for at most
+/// `request_timeout`.
 ///
 /// # Errors
-/// `Misconfigured`: the two sides use different kinds of clocks.
+/// `Misconfigured`: the sides use different kinds of clocks.
 pub(crate) fn participate(
     old: SideClient,
     new: SideClient,

@@ -1,4 +1,4 @@
-//! The holds of the move itself: the membership, and the hold for writing values.
+//! The move's own holds: the membership, and the hold for writing values.
 
 use std::sync::Arc;
 
@@ -11,13 +11,10 @@ use crate::decide::Claim;
 use crate::error::Result;
 use crate::held_node::HeldNode;
 
-/// Waits, for as long as it takes, until this client holds a node in a queue of the move.
-///
-/// # Errors
-/// As an acquisition.
+/// Waits without a limit until this client holds a node in a queue of the move.
 ///
 /// # Cancel safety
-/// Dropped, it gives its place back.
+/// A dropped call gives its place back.
 pub(super) async fn hold(
     client: &Arc<Client>,
     queue: Address,

@@ -1,4 +1,4 @@
-//! The knowledge of a participant: the stage of its move, and its holds.
+//! The knowledge of a participant: the stage, and its holds.
 
 use std::sync::{Arc, Weak};
 
@@ -16,44 +16,41 @@ use crate::error::{Error, ErrorKind, LostReason};
 use crate::seen;
 use crate::support::Sweeps;
 
-/// A read of the stage, with its verdict if the record of the new side was read too.
+/// A read of the stage, with a verdict if the record was read too.
 pub(super) struct Read {
     pub(super) staged: Option<Staged>,
     pub(super) epoch: u16,
     pub(super) verdict: Option<MoveVerdict>,
 }
 
-/// The knowledge of a participant, under one lock. An acquisition completes by the phase that is known at that
-/// instant (MIGRATE-DECIDE-AT-END). So its hold is in the list when the participant acknowledges a later phase.
+/// The knowledge of a participant, under one lock. An acquisition completes by the phase known then
+/// (MIGRATE-DECIDE-AT-END), so its hold is listed before a later acknowledgement.
 #[derive(Debug)]
 pub(super) struct Known {
-    // The node of the membership, and whether the stage was read since it exists
-    // (MIGRATE-REGISTER-THEN-READ).
+    // The member node, and whether the stage was read since it exists (MIGRATE-REGISTER-THEN-READ).
     pub(super) member: Option<Arc<dyn Node>>,
     pub(super) is_read: bool,
-    // The stage that its membership has acknowledged.
+    // The stage that this membership has acknowledged.
     acknowledged: Option<StageRead>,
-    // The report of its membership, as it was written last.
+    // The last written report.
     pub(super) said: MemberSays,
     // `None`: no move has begun, or it was given up.
     staged: Option<Staged>,
-    // How it acts by what both sides say of the move.
     verdict: MoveVerdict,
-    // The version of the stage that was compared with the record on the new side.
+    // The version that was compared with the record.
     compared: Option<Version>,
-    // The highest epoch of the tokens that a stage or the stamp of the old side has said: a move that was
-    // given up leaves it there (MIGRATE-EPOCH-RECORDED).
+    // The highest epoch of a stage or of the old side's stamp: a move that was given up leaves its epoch
+    // there (MIGRATE-EPOCH-RECORDED).
     epoch: u16,
     holds: Vec<Weak<MovingNode>>,
     sweeps: Sweeps,
-    // Why it knows nothing yet.
+    // The reason why it knows nothing yet.
     pub(super) why: Option<Error>,
-    // The stage that requests of values use; `None` once the membership has ended.
+    // Receives, under the lock, the stage for requests of values; `None` once the membership has ended.
     values: Option<watch::Sender<Option<KnownStage>>>,
 }
 
 impl Known {
-    /// Nothing is known yet. `values`: receives, under the lock, the stage that requests of values use.
     pub(super) fn new(values: watch::Sender<Option<KnownStage>>) -> Self {
         Self {
             member: None,
@@ -71,7 +68,6 @@ impl Known {
         }
     }
 
-    /// The stage that was read last; `None` while no move has begun.
     pub(super) fn staged(&self) -> Option<&Staged> {
         self.staged.as_ref()
     }
@@ -85,7 +81,6 @@ impl Known {
         }
     }
 
-    /// The contradiction at which it has stopped: it acquires nothing, and acknowledges nothing.
     pub(super) fn stopped(&self) -> Option<Contradiction> {
         match self.verdict {
             MoveVerdict::Stops(found) => Some(found),
@@ -93,7 +88,6 @@ impl Known {
         }
     }
 
-    /// The error of an acquisition after it has stopped.
     pub(super) fn stop(&self) -> Option<Error> {
         let found = self.stopped()?;
         let next = match found {
@@ -110,12 +104,12 @@ impl Known {
         Some(Error::new(ErrorKind::Misconfigured, why))
     }
 
-    /// Whether it looks again when the record on the new side changes.
+    /// Whether it reads again when the record changes.
     pub(super) fn is_unsettled(&self) -> bool {
         matches!(self.verdict, MoveVerdict::Awaits | MoveVerdict::Stops(_))
     }
 
-    /// The report of its membership, as it is to be, and the identity of the move that it is about.
+    /// The report that its member node should have, and the identity of its move.
     pub(super) fn says(&self) -> (Option<MoveId>, MemberSays) {
         let id = self.staged.as_ref().map(|staged| staged.id);
         let acknowledged = self.acknowledged.filter(|stage| Some(stage.id) == id).map(|stage| stage.version);
@@ -124,20 +118,18 @@ impl Known {
         (id, MemberSays { acknowledged, knows, stopped })
     }
 
-    /// It has acknowledged this stage. Returns the stage that it had acknowledged before.
     pub(super) fn acknowledges(&mut self, stage: StageRead) -> Option<StageRead> {
         self.said = MemberSays { acknowledged: Some(stage.version), ..MemberSays::default() };
         self.acknowledged.replace(stage)
     }
 
-    /// Whether it has acknowledged the stage that it knows, if it knows one.
+    /// Whether it has acknowledged the known stage.
     pub(super) fn has_acknowledged(&self) -> bool {
         self.staged.is_some() && self.staged.as_ref().map(Staged::read_as) == self.acknowledged
     }
 
-    /// Whether a stage that was read can be followed without the record on the new side: it is the known one, or
-    /// a later one of the same move. Before it is acknowledged (`to_acknowledge`) it is compared with the record,
-    /// unless it needs the old side alone.
+    /// Whether a stage can be followed without the record: it is the known one, or a later one of the same
+    /// move. Before an acknowledgement (`to_acknowledge`) the record is needed, except in *Old*.
     pub(super) fn follows(&self, read: Option<&Staged>, to_acknowledge: bool) -> bool {
         let (Some(known), Some(read), MoveVerdict::Follows) = (&self.staged, read, self.verdict) else {
             return self.verdict == MoveVerdict::Done;
@@ -147,17 +139,15 @@ impl Known {
         is_later && (!to_acknowledge || is_compared)
     }
 
-    /// The version of the stage that was read last.
     fn version(&self) -> Option<Version> {
         self.staged.as_ref().map(|staged| staged.version)
     }
 
-    /// The epoch of the tokens that are given now.
     pub(super) fn epoch(&self) -> u16 {
         self.epoch
     }
 
-    /// The phase, if it may act by it: it is a member, and has read the stage since.
+    /// The phase, if it may act: it is a member, and has read the stage since.
     pub(super) fn ready(&self) -> Option<MovePhase> {
         let phase = self.phase();
         if !phase.needs_membership() {
@@ -170,19 +160,19 @@ impl Known {
         (member.is_some() && self.is_read).then_some(phase)
     }
 
-    /// Whether it is a member that knows a stage which it has not acknowledged.
+    /// Whether it is a member that has not acknowledged the known stage.
     pub(super) fn is_late(&self) -> bool {
         self.member.is_some() && self.is_read && self.staged.is_some() && !self.has_acknowledged()
     }
 
-    /// Records a read of the stage that began during this membership, and its verdict: with the record of the
-    /// new side, or `None` if it [needed none](Self::follows). Reads are applied in the order in which they began.
+    /// Records a read of the stage, with its verdict, or `None` if it [needed none](Self::follows). `by`: the
+    /// membership when the read began. Reads are recorded in the order of their begin.
     pub(super) fn read(&mut self, read: Read, by: Option<&Arc<dyn Node>>) {
-        // A read that began before it registered shows nothing (MIGRATE-REGISTER-THEN-READ).
+        // A read from before the registration shows nothing (MIGRATE-REGISTER-THEN-READ).
         self.is_read |= matches!((&self.member, by), (Some(member), Some(by)) if Arc::ptr_eq(member, by));
         self.why = None;
         if self.verdict == MoveVerdict::Done {
-            // It is final, and its cell is deleted when all participants have left.
+            // *Done* is final. Its cell is deleted when all participants have left.
             return;
         }
         let Read { staged, epoch, verdict } = read;
@@ -190,7 +180,7 @@ impl Known {
         self.compared = verdict.and(staged.as_ref().map(|staged| staged.version)).or(self.compared);
         self.verdict = verdict.unwrap_or(MoveVerdict::Follows);
         match self.stopped() {
-            // The stage that it knows is the later one, or the only one.
+            // The known stage is later than this one, or the only one.
             Some(found) if stood != Some(found) => seen::move_contradicts(found),
             Some(_) => {}
             None => {
@@ -204,23 +194,21 @@ impl Known {
         }
     }
 
-    /// It is a member from now on, and has read nothing since.
+    /// It becomes a member, and has read nothing since.
     pub(super) fn enter(&mut self, member: Arc<dyn Node>) {
         (self.member, self.is_read, self.acknowledged) = (Some(member), false, None);
         self.said = MemberSays::default();
     }
 
-    /// It has lost its membership.
     pub(super) fn leave(&mut self, why: Error) {
         (self.member, self.is_read, self.why) = (None, false, Some(why));
     }
 
-    /// The client is closed, and its membership has ended.
     pub(super) fn close(&mut self) {
         self.values = None;
     }
 
-    /// Sends a change to the requests of values, before anything is acknowledged.
+    /// Sends a change to requests of values before the acknowledgement.
     pub(super) fn tell_values(&self) {
         if let Some(values) = &self.values {
             let now = self.usable();
@@ -238,7 +226,8 @@ impl Known {
         }
     }
 
-    /// What values are asked by: as [`ready`](Self::ready), whether the membership is alive apart.
+    /// The stage for requests of values. Unlike [`ready`](Self::ready), it does not ask whether the
+    /// membership is alive.
     fn usable(&self) -> Option<KnownStage> {
         let phase = self.phase();
         let is_member = self.member.is_some() && self.is_read && self.stopped().is_none();
@@ -251,9 +240,8 @@ impl Known {
         Some(KnownStage { member: self.member.clone(), version: self.version(), whole })
     }
 
-    /// It holds this from now on.
     pub(super) fn add(&mut self, hold: &Arc<MovingNode>) {
-        // Not each time: there may be thousands.
+        // There may be thousands, so not each time.
         if self.sweeps.is_due(self.holds.len()) {
             self.holds.retain(|hold| hold.upgrade().is_some_and(|hold| !hold.is_over()));
             self.sweeps.swept(self.holds.len());
@@ -261,12 +249,11 @@ impl Known {
         self.holds.push(Arc::downgrade(hold));
     }
 
-    /// The current holds.
     pub(super) fn held(&self) -> Vec<Arc<MovingNode>> {
         self.holds.iter().filter_map(Weak::upgrade).filter(|hold| !hold.is_over()).collect()
     }
 
-    /// The holds at the end of the client, with the holds that the close has ended.
+    /// The holds at the end of the client, and the holds that the close has ended.
     pub(super) fn held_to_the_end(&self) -> Vec<Arc<MovingNode>> {
         let holds = self.holds.iter().filter_map(Weak::upgrade);
         holds.filter(|hold| matches!(hold.state().lost(), None | Some(LostReason::Closed))).collect()

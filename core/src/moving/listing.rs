@@ -1,23 +1,20 @@
-//! The listing of a queue over both sides of a move.
+//! The listing of a queue over both sides.
 //!
-//! *Content.* The queue of the side that gives the tokens, and after it the nodes on the other side that have
-//! no place on this side. By the phase of the listing none of these holds: they wait for the side of the
-//! tokens, or block acquisitions there.
+//! *Content.* First the queue of the side that gives the tokens, and then the nodes of the other side without
+//! a place there. Those hold nothing: they wait for the tokens' side, or block acquisitions.
 //!
-//! *Pairs.* The servers store no link between the two nodes of one acquisition: numbers are of one side, ids
-//! are of one attempt and used again, and several clients may share a label. But an acquisition that waits on
-//! the old side has no place on the new one (MIGRATE-CANONICAL-ORDER). So a node on the new side can only be
-//! paired with a node that is admitted on the old side and has the same label and weight. Of several nodes
-//! that look alike on both sides, the earlier ones are taken for pairs, since the latest are still on the
-//! way. So the number of entries is right. If one client has several places in one queue, the listing may
-//! name the wrong one of them as having no place on the other side.
+//! *Pairs.* The servers store no link between the two nodes of one acquisition. But a waiter on the old side
+//! has no place on the new side (MIGRATE-CANONICAL-ORDER). So a node on the new side pairs only with an
+//! admitted node on the old side, of the same label and weight. The earliest such nodes count as pairs, since
+//! the latest are still on the way. So the number of entries is right, but if one client has several places
+//! in a queue, the listing may show the wrong one as unpaired.
 //!
-//! *Order of reads.* The new side is read before the old one: an acquisition that goes on to the new side in
-//! between is shown on the old one.
+//! *Order of reads.* The new side is read first: an acquisition that joins it in between is listed on the old
+//! side.
 //!
-//! *Sequence numbers.* Numbers of the tokens' side are whole tokens. Numbers of the other side are above all
-//! of them: tokens leave the highest bit free. They contain the epoch too, and so identify their side. So
-//! pages go on where they ended, and a forced release reaches the listed node, or none.
+//! *Sequence numbers.* On the tokens' side they are whole tokens. On the other side they also have the
+//! highest bit, which tokens leave free. Each contains the epoch, and so names its side: pages continue in
+//! the right place, and a forced release reaches the listed node or none.
 
 use std::collections::HashMap;
 
@@ -32,14 +29,12 @@ use crate::listing::Page;
 use crate::token::Token;
 use crate::watched::list_behind;
 
-/// In a number: it is of the side that does not give the tokens.
+/// Marks a number of the side that does not give the tokens.
 const BESIDE: u64 = 1 << 63;
 
-/// The number of nodes in one read, if all are needed.
 const PAGE: usize = 500;
 
 impl Participant {
-    /// Lists one page of a queue, after a number of an earlier page.
     pub(super) async fn list(&self, queue: &Address, page: EntryPage) -> Result<Vec<QueueEntry>> {
         let (phase, epoch) = self.look(|known| (known.phase(), known.epoch()));
         let Some(behind) = Behind::of(page.after, epoch) else { return Ok(Vec::new()) };
@@ -52,7 +47,7 @@ impl Participant {
         let mut shown = Vec::new();
         if beside {
             let new = match side {
-                // An acquisition that comes to it after this read is on the old side's list.
+                // An acquisition that joins it after this read is listed on the old side.
                 Side::New => self.new_side_up_to(queue, page, behind, &part).await?,
                 Side::Old => self.new.list_all(queue, page.leases).await?,
             };
@@ -64,7 +59,7 @@ impl Participant {
         here.chain(beside.map(|entry| coded(epoch, BESIDE, entry))).take(page.most).collect()
     }
 
-    /// The whole queue of the new side, of which a page after a number was read.
+    /// The whole queue of the new side, of which one page was read.
     async fn new_side_up_to(
         &self,
         queue: &Address,
@@ -84,8 +79,7 @@ impl Participant {
         }
     }
 
-    /// Removes the node that was listed under this number. If the tokens have changed sides since, it removes
-    /// nothing: list again.
+    /// Removes the node with this listed number, unless the tokens have changed sides since.
     pub(super) async fn revoke(&self, queue: &Address, number: u64) -> Result<bool> {
         let (phase, epoch) = self.look(|known| (known.phase(), known.epoch()));
         let Some((side, sequence)) = listed_at(number, phase, epoch) else { return Ok(false) };
@@ -93,8 +87,8 @@ impl Participant {
         of.client.backend.revoke(&of.address(queue), sequence).await
     }
 
-    /// A page of the queues with nodes, or with a stored limit, on either side: first the queues of the
-    /// side of the tokens. A queue may be in two pages.
+    /// A page of the queues with nodes or a stored limit, the tokens' side first. A queue may be in two
+    /// pages.
     pub(super) async fn queues(
         &self,
         with: KeysWith,
@@ -125,7 +119,7 @@ impl Participant {
             }
             None => None,
         };
-        // The keys are in the old side's namespace, also for nodes of the new side.
+        // Keys are in the old side's namespace, also for nodes of the new side.
         let named = |listed: ListedKey| ListedKey { address: self.old.address(&listed.address), ..listed };
         Ok(Page::new(page.items.into_iter().map(named).collect(), next))
     }
@@ -142,31 +136,29 @@ impl SideClient {
     }
 }
 
-/// The start of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Behind {
     /// After this number of the tokens' side.
     Here(u64),
-    /// After this number of the other side: the whole tokens' side was shown.
+    /// After this number of the other side.
     Beside(u64),
 }
 
 impl Behind {
-    /// `None`: after the last entry.
     fn of(number: u64, epoch: u16) -> Option<Self> {
         let after = Token::coded(number);
         if after.epoch() > epoch {
             return None;
         }
         Some(match after.epoch() == epoch {
-            // The tokens have changed sides since: from the beginning.
+            // The tokens have changed sides: from the beginning.
             false => Behind::Here(0),
             true if number & BESIDE == 0 => Behind::Here(after.sequence()),
             true => Behind::Beside(after.sequence()),
         })
     }
 
-    /// The number after which the other side is shown.
+    /// The number after which the other side is listed.
     fn beside(self) -> u64 {
         match self {
             Behind::Here(_) => 0,
@@ -180,15 +172,14 @@ fn coded(epoch: u16, beside: u64, entry: QueueEntry) -> Result<QueueEntry> {
     Ok(QueueEntry { sequence, ..entry })
 }
 
-/// The side and the sequence of the node with this listed number, if it may be listed now.
+/// The side and sequence of a listed number, if it is still valid.
 fn listed_at(number: u64, phase: MovePhase, epoch: u16) -> Option<(Side, u64)> {
     let token = Token::coded(number);
     let side = if number & BESIDE == 0 { phase.token() } else { phase.token().other() };
     (token.epoch() == epoch && phase.spans().has(side)).then_some((side, token.sequence()))
 }
 
-/// The properties that distinguish two nodes for certain: label and weight. Data and mode may change on one
-/// side before they do on the other.
+/// The certain differences between nodes. Data and mode may change on one side first.
 fn look(entry: &QueueEntry) -> (&str, Option<u32>) {
     let weight = match entry.claim {
         Claim::Permits(weight) => Some(weight),
@@ -197,7 +188,7 @@ fn look(entry: &QueueEntry) -> (&str, Option<u32>) {
     (&entry.label, weight)
 }
 
-/// The nodes of a side that have no place on the other side. They hold nothing.
+/// The nodes of a side without a place on the other one. They hold nothing.
 fn alone(of: Side, old: Vec<QueueEntry>, new: Vec<QueueEntry>) -> Vec<QueueEntry> {
     let may_pair = |side: Side, entry: &QueueEntry| side == Side::New || entry.admitted;
     let (there, here) = match of {

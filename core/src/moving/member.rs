@@ -1,5 +1,3 @@
-//! The record of a member of a move, in its node on the old side.
-
 use std::sync::Arc;
 
 use crate::contracts::QueueEntry;
@@ -10,37 +8,30 @@ use crate::registry::{Fields, OWN_VERSION};
 use crate::shown::shown;
 
 const ACKNOWLEDGED: &str = "acknowledged";
-/// The version of the stage that a member knows which has stopped at a contradiction, and the contradiction.
+/// The version that a stopped member knows, and its contradiction.
 const KNOWS: &str = "knows";
 const STOPPED: &str = "stopped";
-/// Its number, as in its records on both sides.
 const CLIENT: &str = "client";
-/// The identity of the move, whose versions it reports.
 const MOVE_ID: &str = "id";
 const HOST: &str = "host";
 const VERSION: &str = "version";
 
-/// A member, as others see it.
+/// A member, as other clients see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MemberRecord {
-    /// Its node's number.
     pub(crate) number: u64,
-    /// Its label.
     pub(crate) label: String,
-    /// Its host's name.
     pub(crate) host: String,
-    /// The number of the client, as in its records on both sides.
+    /// The number of the client, the same in all its records.
     pub(crate) client: String,
-    /// The identity of the move that its report is about.
     pub(crate) id: Option<MoveId>,
-    /// Its report: the version of the stage's cell that it has acknowledged last
-    /// (MIGRATE-ACK-NAMES-VERSION), or why it has stopped.
+    /// The version that it has acknowledged (MIGRATE-ACK-NAMES-VERSION), or why it has stopped.
     pub(crate) says: MemberSays,
 }
 
 impl MemberRecord {
-    /// Its report about the move with this identity. Versions of another one do not count: a server that went back
-    /// may use them again.
+    /// Its report about this move. Versions of another identity do not count: a server that went back may
+    /// repeat them.
     pub(crate) fn says_of(&self, id: Option<MoveId>) -> MemberSays {
         match self.id == id {
             true => self.says,
@@ -48,7 +39,6 @@ impl MemberRecord {
         }
     }
 
-    /// The data of this client's node.
     pub(crate) fn own(client: &str, id: Option<MoveId>, says: MemberSays) -> Arc<[u8]> {
         let fields = Fields::default().with(HOST, host()).with(VERSION, OWN_VERSION);
         let mut fields = fields.with(CLIENT, client);

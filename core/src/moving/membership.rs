@@ -1,5 +1,4 @@
-//! The membership of a participant: it registers, reads the stage, brings its holds to each phase, and
-//! acknowledges.
+//! The membership of a participant.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -25,11 +24,11 @@ use crate::held_node::HeldNode;
 use crate::seen;
 use crate::support::{Backoff, Pauses};
 
-/// The number of holds that take their node on the new side at the same time.
+/// The number of holds that join the new side at the same time.
 const AT_ONCE: usize = 32;
 
 impl Participant {
-    /// The task: takes part until the client is closed, or the move is done and needs nothing more of it.
+    /// The task: takes part until the client is closed or the move is done.
     pub(super) async fn take_part(self: Arc<Self>) {
         let mut backoff = self.pauses();
         loop {
@@ -39,7 +38,7 @@ impl Participant {
                     let error = tokio::select! {
                         reason = member.node.state().until_lost() => Error::lost(reason),
                         never = self.follow(&member) => match never {},
-                        // Nothing of it needs the old side any more.
+                        // The old side is no longer needed.
                         () = self.until(|known| (known.phase() == MovePhase::Done).then_some(())) => {
                             if let Err(error) = self.follow_done(&member).await {
                                 tracing::debug!(%error, "could not end the membership of a done move: it expires with its lease");
@@ -52,7 +51,7 @@ impl Participant {
                     }
                     self.change(|known| known.leave(error));
                 }
-                // A lease that was lost before the close does not say it below.
+                // If the lease was lost before, its state does not show the close below.
                 Err(error) if error.kind() == ErrorKind::Closed => return self.change(Known::close),
                 Err(error) => self.change(|known| known.why = Some(error)),
             }
@@ -68,7 +67,7 @@ impl Participant {
         Backoff::new(Pauses::of_watch(ttl))
     }
 
-    /// Registers on the old side, and then reads the stage (MIGRATE-REGISTER-THEN-READ).
+    /// Registers, and then reads the stage (MIGRATE-REGISTER-THEN-READ).
     async fn enter(&self) -> Result<HeldNode> {
         let client = &self.old.client;
         let data = MemberRecord::own(&self.as_client.client, None, MemberSays::default());
@@ -79,8 +78,7 @@ impl Participant {
         Ok(member)
     }
 
-    /// Follows the stage as long as it is a member, and the record of the new side while the two do not agree. A
-    /// watch that ends is replaced.
+    /// Follows the stage, and also the record while the two disagree. Replaces a watch that ends.
     async fn follow(&self, member: &HeldNode) -> Infallible {
         let mut pauses = self.pauses();
         loop {
@@ -134,7 +132,7 @@ impl Participant {
         }
     }
 
-    /// Reads the stage, brings it about, and acknowledges it if it agrees with the record of the new side.
+    /// Reads the stage, brings the holds to it, and acknowledges it if it agrees with the record.
     async fn brings(&self, member: &HeldNode) -> Result<()> {
         let begun = self.clock().now();
         self.refresh().await?;
@@ -142,14 +140,14 @@ impl Participant {
             self.reports(member).await?;
             let Some(staged) = self.brings_about().await? else { return Ok(()) };
             self.compare().await?;
-            // Otherwise a later stage was read, or the two contradict each other.
+            // Otherwise a later stage was read, or stage and record contradict each other.
             if self.look(|known| !known.is_unsettled() && known.staged() == Some(&staged)) {
                 return self.acknowledge(member, &staged, begun).await;
             }
         }
     }
 
-    /// Says in its node whether it has stopped, if it does not say so yet.
+    /// Writes into its node whether it has stopped, if that has changed.
     async fn reports(&self, member: &HeldNode) -> Result<()> {
         let ((id, says), said) = self.look(|known| (known.says(), known.said));
         if (says.knows, says.stopped) != (said.knows, said.stopped) {
@@ -159,8 +157,8 @@ impl Participant {
         Ok(())
     }
 
-    /// Brings the stage about that is known: its holds cover it, and nothing is under way of values that it
-    /// forbids (MIGRATE-VALUES-ACK-WAITS). Answers it, if it is to be acknowledged.
+    /// Brings the holds to the known stage, and waits for open requests of values (MIGRATE-VALUES-ACK-WAITS).
+    /// Returns the stage if it is to be acknowledged.
     async fn brings_about(&self) -> Result<Option<Staged>> {
         loop {
             if self.look(Known::is_unsettled) {
@@ -172,7 +170,7 @@ impl Participant {
             let phase = staged.as_ref().map_or(MovePhase::Old, |staged| staged.stage.phase);
             self.bring_all(phase).await;
             let held = self.look(Known::held);
-            // Otherwise a later one is known by now.
+            // Otherwise a later stage is known by now.
             if may_acknowledge(phase, held.iter().map(|hold| hold.holding()))
                 && self.usage.acknowledges().await? == version
             {
@@ -181,7 +179,7 @@ impl Participant {
         }
     }
 
-    /// The move is done: its holds move to the new side alone, and then the membership ends.
+    /// The move is done: leaves the old side with all holds, and ends the membership.
     async fn follow_done(&self, member: &HeldNode) -> Result<()> {
         let begun = self.clock().now();
         self.bring_all(MovePhase::Done).await;
@@ -195,8 +193,8 @@ impl Participant {
         Ok(())
     }
 
-    /// Waits until each hold covers the phase (MIGRATE-ACK-COVERS-HOLDS). From now on acquisitions
-    /// complete by this phase or a later one, since it is known.
+    /// Waits until each hold covers the phase (MIGRATE-ACK-COVERS-HOLDS). New acquisitions complete by this
+    /// phase or a later one.
     async fn bring_all(&self, phase: MovePhase) {
         let holds = self.look(Known::held);
         stream::iter(holds)
@@ -204,7 +202,7 @@ impl Participant {
             .await;
     }
 
-    /// Brings one hold to a phase, or waits for its end.
+    /// Brings one hold to the phase, or waits for its end.
     async fn bring(&self, hold: &Arc<MovingNode>, phase: MovePhase) {
         drop(hold.trim(phase));
         let mut pauses = Backoff::new(Pauses::OUTAGE);
@@ -219,7 +217,6 @@ impl Participant {
             };
             match extended {
                 Ok(true) => {}
-                // It is being given back.
                 Ok(false) => return hold.over().await,
                 Err(error) => {
                     tracing::debug!(%error, "a hold has no node on the new side yet");
@@ -229,11 +226,11 @@ impl Participant {
         }
     }
 
-    /// Joins the other side for a hold: only nodes of dead clients are ahead of it there. Returns whether the hold
-    /// has taken the node: not if it is being released.
+    /// Joins the other side for a hold: only nodes of dead clients are ahead of it. Returns `false` if the
+    /// hold is being released.
     async fn extend(&self, hold: &MovingNode, side: Side) -> Result<bool> {
         let now = hold.request();
-        // It is held: replicas that the other side has none of do not decide about it.
+        // An existing hold needs no confirmations on a side that has no replicas.
         let confirms = self.side(side).client.backend.capabilities().confirms_on_replicas;
         let min_replicas = now.min_replicas.filter(|_| confirms);
         let (patience, deadline) = (Patience::Wait, Moment::NEVER);
@@ -247,7 +244,7 @@ impl Participant {
                 Added::Over => return Ok(false),
                 Added::Not(unlike, now) => (unlike, now),
             };
-            // Its data has changed in between: the node gets the data of the hold before it counts.
+            // The data of the hold has changed: the node gets it before it counts.
             if now.claim != request.claim {
                 unlike.downgrade().await?;
             }
@@ -258,14 +255,14 @@ impl Participant {
         }
     }
 
-    /// Says that the stage was brought about here, by its identity and version (MIGRATE-ACK-NAMES-VERSION).
+    /// Acknowledges the stage by identity and version (MIGRATE-ACK-NAMES-VERSION).
     async fn acknowledge(&self, member: &HeldNode, staged: &Staged, begun: Moment) -> Result<()> {
         let says = MemberSays { acknowledged: Some(staged.version.number()), ..MemberSays::default() };
         member.node.write_data(&MemberRecord::own(&self.as_client.client, Some(staged.id), says)).await?;
         let before = self.change(|known| known.acknowledges(staged.read_as()));
         self.seen.acknowledged();
         let phase = staged.stage.phase;
-        // A stage that is written again while values are copied is not reported.
+        // A repeated stage during a copy is not reported.
         if before.is_none_or(|before| before.stage.phase != phase) {
             seen::phase_reached(phase, staged.stage.epoch, self.clock().now().since(begun));
         }

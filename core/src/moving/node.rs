@@ -1,9 +1,8 @@
-//! A hold over one or both sides of a move, as one node.
+//! A hold over one or both sides, as one node.
 //!
-//! *Protocol.* It rests on a node of each side that its phase needs, and until the move is done on the
-//! membership. Its lease is the joint one: lost when one of them is (MIGRATE-EITHER-LOST-IS-LOST,
-//! MIGRATE-MEMBERSHIP-LIVES). While it is held it takes a node on the new side, or gives one back, as the
-//! phases go. So everything above (guards, owners, fixed ends, least times) sees a node like any other.
+//! It has a node on each side that its phase needs and, until *done*, the membership. Its lease is lost with
+//! any of them (MIGRATE-EITHER-LOST-IS-LOST, MIGRATE-MEMBERSHIP-LIVES). Guards, owners and bounds see an
+//! ordinary node, which joins and leaves sides as the phases change.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +26,6 @@ use crate::hold::Ended;
 use crate::seen::{self, ParticipantMeter};
 use crate::token::Token;
 
-/// The nodes of a participant's hold on each side.
 #[derive(Debug, Default)]
 pub(super) struct OnSides {
     pub(super) old: Option<Arc<HeldNode>>,
@@ -52,32 +50,29 @@ impl OnSides {
     }
 }
 
-/// What became of a node that a hold is to take.
+/// The result of adding a node to a hold.
 pub(super) enum Added {
     Taken,
-    /// The hold is being given back, and so is the node.
     Over,
-    /// The node is to be as this request says first.
+    /// The node must first match this request.
     Not(HeldNode, Box<Request>),
 }
 
-/// A hold of a participant.
 #[derive(Debug)]
 pub(crate) struct MovingNode {
     writer: NodeWriter,
     state: Mutex<State>,
-    // Writes values.
     cells: Arc<MovingCells>,
 }
 
 #[derive(Debug)]
 struct State {
     on: OnSides,
-    // Until the move is done.
+    // The membership, until the move is done.
     member: Option<Arc<dyn Node>>,
-    // The request with which it joins the new side, with its current data.
+    // The request for the new side, with the hold's current data.
     request: Request,
-    // It is being given back: nothing joins it any more.
+    // It is being given back: no node joins it any more.
     leaves: bool,
 }
 
@@ -96,10 +91,10 @@ impl State {
 }
 
 impl MovingNode {
-    /// A hold that is complete. `member`: the membership, if the phase needs it.
+    /// Creates a complete hold. `member`: the membership, if needed.
     ///
     /// # Errors
-    /// `Lost` when one of its parts is lost already.
+    /// `Lost` if one of its parts is lost.
     pub(super) fn new(
         clock: Clock,
         on: OnSides,
@@ -121,17 +116,14 @@ impl MovingNode {
         self.state.lock().on.holding()
     }
 
-    /// The request for its next node.
     pub(super) fn request(&self) -> Request {
         self.state.lock().request.clone()
     }
 
-    /// Whether it holds nothing any more, also for others: it is gone, or lost.
     pub(super) fn is_over(&self) -> bool {
         self.writer.outcome().is_some() || self.writer.lost().is_some()
     }
 
-    /// Waits until it is over.
     pub(super) async fn over(&self) {
         tokio::select! {
             _ = self.writer.until(|| self.writer.outcome()) => {}
@@ -139,12 +131,11 @@ impl MovingNode {
         }
     }
 
-    /// Adds a node that was made by this request. If the data of the hold has changed since, the node is not taken,
-    /// and the answer is the hold's current request.
+    /// Adds a node that was made by this request, unless the hold's data has changed since.
     pub(super) fn add(&self, side: Side, held: HeldNode, as_said: &Request) -> Added {
         let mut state = self.state.lock();
         if state.leaves || self.is_over() {
-            // Dropped: given back in the background.
+            // Dropped, the node is given back in the background.
             return Added::Over;
         }
         let now = &state.request;
@@ -158,7 +149,7 @@ impl MovingNode {
         Added::Taken
     }
 
-    /// Takes the nodes that the phase does not need; dropped, they are removed in the background.
+    /// Takes out the nodes that the phase does not need. Dropped, they are removed in the background.
     pub(super) fn trim(&self, phase: MovePhase) -> OnSides {
         let mut state = self.state.lock();
         let surplus = state.on.holding().gives_back(phase);
@@ -175,9 +166,8 @@ impl MovingNode {
         taken
     }
 
-    /// Removes the remaining nodes of a lost hold, which otherwise would be renewed as long as its guard is kept.
-    /// It removes them one margin later, as at an expiry, so that its holder's work is over; at once if another
-    /// client has removed the hold.
+    /// Removes the nodes of a lost hold, which the client would otherwise renew while its guard exists. Waits
+    /// one margin for the holder's work to end, unless another client has removed the hold.
     pub(super) async fn give_back_when_lost(self: Arc<Self>, seen: Arc<ParticipantMeter>) {
         let reason = tokio::select! {
             _ = self.writer.until(|| self.writer.outcome()) => return,
@@ -200,7 +190,7 @@ impl MovingNode {
         drop(on);
     }
 
-    /// Reports a loss by the side that it was on. One by its own client is on neither.
+    /// Reports a loss by its side. A loss by the own client has no side.
     fn report(&self, meter: &ParticipantMeter, reason: LostReason) {
         let lost_on = self.writer.lease().lost_on().filter(|_| reason != LostReason::Closed);
         let side = lost_on.and_then(|place| ON_SIDE.iter().find(|(_, side)| place.starts_with(side)));
@@ -217,8 +207,8 @@ impl MovingNode {
         }
     }
 
-    /// Gives its least time to its nodes before their clients end: a backend that leaves nodes to their expiry then
-    /// (`minimum_outlives_close`) leaves these too.
+    /// Copies the least time to its nodes, for backends that leave such nodes to their expiry when a client
+    /// ends (`minimum_outlives_close`).
     pub(super) fn keep_nodes(&self) {
         let end = self.writer.kept_until();
         for held in self.nodes() {
@@ -226,7 +216,7 @@ impl MovingNode {
         }
     }
 
-    /// Its nodes, and from now on no others.
+    /// Returns its nodes; from now on it takes no others.
     fn leaving(&self) -> Vec<Arc<HeldNode>> {
         let mut state = self.state.lock();
         state.leaves = true;
@@ -238,7 +228,7 @@ impl MovingNode {
     }
 }
 
-/// A guard was dropped before its least time was over, and its client ends before that.
+/// The guard and the client may both end before its least time.
 impl Drop for MovingNode {
     fn drop(&mut self) {
         if self.writer.is_kept() && matches!(self.writer.lost(), None | Some(LostReason::Closed)) {
@@ -267,32 +257,30 @@ impl Node for MovingNode {
         &self.writer
     }
 
-    /// It is made when it is admitted.
+    /// It is admitted from the beginning.
     async fn admitted(&self) -> Result<()> {
         self.writer.lost().map_or(Ok(()), |reason| Err(Error::lost(reason)))
     }
 
     async fn leave(&self) -> Result<Leave> {
         if self.writer.lost() == Some(LostReason::Closed) && self.writer.is_kept() {
-            // Its guard was dropped before its least time was over: the clients of its nodes end, and handle such
-            // nodes.
+            // The least time has not ended: the nodes' own clients handle it.
             return Ok(Leave::Absent(LostReason::Closed));
         }
         let nodes = self.leaving();
         if nodes.is_empty() {
-            // They were given back when it was lost.
+            // They were given back when the hold was lost.
             return Ok(Leave::Absent(self.writer.lost().unwrap_or(LostReason::Revoked)));
         }
         let answers = join_all(nodes.iter().map(|held| held.release())).await;
         match Ended::of_all(answers) {
             Ok(Ended::Released) => Ok(Leave::Removed),
             Ok(Ended::Lost(reason)) => Ok(Leave::Absent(reason)),
-            // Another try would give the same answer, and the hold is over. Otherwise its removal would be retried for
-            // ever, and delay every step.
+            // The hold is over. Another try would give the same answer, and delay every step.
             Err(_) if nodes.iter().all(|held| held.is_gone()) => {
                 match nodes.iter().find_map(|held| held.refused()) {
                     Some(why) => Err(why),
-                    // A reply was lost, and the next try found nothing: the nodes are gone.
+                    // A reply was lost, and the next try found no node.
                     None => {
                         self.writer.change(|life, _| life.reply_lost());
                         Ok(Leave::Absent(LostReason::Revoked))
@@ -304,7 +292,7 @@ impl Node for MovingNode {
     }
 
     async fn downgrade(&self) -> Result<()> {
-        // A node that joins it from here on is a reader's, or becomes one.
+        // Nodes that join from now on are readers, or become readers.
         self.state.lock().request.claim = Claim::Shared;
         try_join_all(self.nodes().iter().map(|held| held.downgrade())).await?;
         Ok(())

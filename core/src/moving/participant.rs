@@ -1,5 +1,3 @@
-//! A client that takes part in a move.
-
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -26,32 +24,29 @@ use crate::registry::Place;
 use crate::seen::ParticipantMeter;
 use crate::token::Token;
 
-/// A client of both sides.
+/// A client that takes part in a move: a client of each side.
 #[derive(Debug)]
 pub(crate) struct Participant {
     pub(crate) old: SideClient,
     pub(super) new: SideClient,
     pub(super) place: MovePlace,
-    // Its move, and its own number.
     pub(super) as_client: Participates,
-    // The stamps of the old side and of the new side.
+    // The stamps, the old side's first.
     pub(super) stamps: [Place; 2],
     pub(super) seen: Arc<ParticipantMeter>,
     known: Mutex<Known>,
-    /// Its requests of values that are under way.
     pub(super) usage: Arc<Usage>,
-    /// Its values.
     pub(super) cells: Arc<MovingCells>,
     // Raised with each change of the knowledge.
     changed: watch::Sender<u64>,
-    // One read of the stage at a time, in order.
+    // Reads of the stage are made one at a time.
     pub(super) reading: tokio::sync::Mutex<()>,
     pub(super) begun: AtomicU64,
     pub(super) answered: AtomicU64,
 }
 
 impl Participant {
-    /// `request_timeout`: how long a request of values waits while they are copied.
+    /// `request_timeout`: the longest wait of a request of values during a copy.
     pub(super) fn new(
         old: SideClient,
         new: SideClient,
@@ -84,7 +79,6 @@ impl Participant {
         })
     }
 
-    /// The clock of its holds.
     pub(super) fn clock(&self) -> Clock {
         self.old.client.clock()
     }
@@ -96,14 +90,13 @@ impl Participant {
         }
     }
 
-    /// How long the ends of both clients take at most, each with the time that a silent server has.
+    /// The longest time in which both clients end, with the time for a silent server.
     pub(crate) fn ends_within(&self) -> Duration {
         // The outer client's time begins first.
         let of = |side: &SideClient| side.client.ends_within() + side.client.request_timeout;
         of(&self.old).max(of(&self.new))
     }
 
-    /// Notifies of each change of the knowledge.
     pub(super) fn changes(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
     }
@@ -112,7 +105,7 @@ impl Participant {
         look(&self.known.lock())
     }
 
-    /// Changes the knowledge, and notifies of it.
+    /// Changes the knowledge, and reports it.
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut Known) -> T) -> T {
         let answer = {
             let mut known = self.known.lock();
@@ -125,7 +118,6 @@ impl Participant {
         answer
     }
 
-    /// The phase that is known.
     pub(super) fn phase(&self) -> MovePhase {
         self.look(Known::phase)
     }
@@ -144,10 +136,10 @@ impl Participant {
         }
     }
 
-    /// Waits until it may act, and answers the phase: it is a member, and has read the stage since.
+    /// Waits until it is a member that has read the stage, and returns the phase.
     ///
     /// # Errors
-    /// Why it may not, when `give_up` is reached.
+    /// The reason why it may not act, at `give_up`.
     pub(super) async fn ready(&self, give_up: Moment) -> Result<MovePhase> {
         if let Some(phase) = self.look(Known::ready) {
             return Ok(phase);
@@ -163,13 +155,10 @@ impl Participant {
         }
     }
 
-    /// Waits until it is a member, for at most this time.
     pub(crate) async fn ready_within(&self, within: Duration) -> Result<()> {
         self.ready(self.clock().now() + within).await.map(drop)
     }
 
-    /// Makes a hold of the admitted nodes, if they are the nodes that the currently known phase needs. Otherwise the
-    /// acquisition goes on with them.
     pub(super) fn complete(
         &self,
         request: &Request,
@@ -183,8 +172,8 @@ impl Participant {
         let token = self.token(&known, &on, phase)?;
         let member = phase.needs_membership().then(|| known.member.clone()).flatten();
         let hold = MovingNode::new(self.clock(), on, member, request.clone(), token, &self.cells)?;
-        // An acquisition that waited through several phases may have more nodes than the last one needs. They are
-        // removed before a later phase is known, which may need them again and would be acknowledged with them.
+        // After several phases an acquisition may have surplus nodes. They are removed before a later phase
+        // is known, which may need them and would count them.
         let surplus = hold.trim(phase);
         known.add(&hold);
         drop(known);
@@ -201,8 +190,7 @@ impl Participant {
         Token::new(known.epoch(), held.node.state().sequence())
     }
 
-    /// The stored limit of a queue: the limit of this side, or, until the move is done, a limit that only the
-    /// other side has.
+    /// The stored limit on this side, or, until the move is done, one that only the other side has.
     pub(super) async fn stored_limit(&self, queue: &Address, first: Side) -> Result<Option<u32>> {
         let sides = [first, first.other()];
         for side in &sides[..if self.phase() == MovePhase::Done { 1 } else { 2 }] {
@@ -215,11 +203,10 @@ impl Participant {
         Ok(None)
     }
 
-    /// The limit that a request expects in a side's queue. It brings a limit that only the other side has yet.
+    /// The limit of a request for a side's queue. It may be one that only the other side has yet.
     pub(super) async fn limit_there(&self, request: &Request, side: Side, phase: MovePhase) -> Result<Limit> {
         let takes_stored = matches!(request.limit, Limit::Stored | Limit::UnlessStored(_));
-        // If only one side is needed it has the limit, and the join finds it there: from *both* on an operator has
-        // copied it (MIGRATE-LIMITS).
+        // A single needed side has the limit: from *both* on, an operator has copied it (MIGRATE-LIMITS).
         let alone = phase.needs() != Sides::BOTH;
         if !matches!(request.claim, Claim::Permits(_)) || !takes_stored || alone {
             return Ok(request.limit);
@@ -228,7 +215,6 @@ impl Participant {
         Ok(stored.map_or(request.limit, Limit::UnlessStored))
     }
 
-    /// The membership now.
     pub(super) fn member(&self) -> Option<Arc<dyn Node>> {
         self.look(|known| known.member.clone())
     }

@@ -1,14 +1,10 @@
-//! The addresses of a move, on its old side.
-
 use crate::address::{Address, Kind, Namespace};
 use crate::error::Result;
 
-/// The addresses of one move on its old side.
 #[derive(Clone, Debug)]
 pub(crate) struct MovePlace {
-    /// The queue of its members. It admits every node, and can be watched.
+    /// The queue of the members. It admits each node, and can be watched.
     pub(crate) members: Address,
-    /// The cell with its stage.
     pub(crate) stage: Address,
 }
 

@@ -1,4 +1,4 @@
-//! The reads of a participant: the stage on the old side, and the record on the new side.
+//! The reads of a participant: the stage, and the record.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,7 +14,7 @@ use crate::registry::Stamped;
 use crate::watched::Watched;
 
 impl Participant {
-    /// Reads the stage, by a read that begins after the call; several callers share one.
+    /// Reads the stage after the call begins. Several callers share one read.
     pub(super) async fn refresh(&self) -> Result<()> {
         let asked = self.begun.load(Ordering::Acquire);
         let _turn = self.reading.lock().await;
@@ -24,7 +24,7 @@ impl Participant {
         self.reads(false).await
     }
 
-    /// Reads the stage, and compares it with the record of the new side if it is to be acknowledged.
+    /// Reads the stage, and compares it with the record for an acknowledgement.
     pub(super) async fn compare(&self) -> Result<()> {
         let _turn = self.reading.lock().await;
         self.reads(true).await
@@ -35,7 +35,7 @@ impl Participant {
         let member = self.member();
         let mut read = self.judged(self.staged().await?, to_acknowledge).await?;
         while matches!(read.verdict, Some(MoveVerdict::Stops(_))) {
-            // An operator may have taken a step between the two reads.
+            // An operator may have taken a step between the reads.
             let again = self.staged().await?;
             if again == read.staged {
                 break;
@@ -57,8 +57,8 @@ impl Participant {
         client.serve(Stamped::read(&*client.backend, &self.stamps[side as usize])).await
     }
 
-    /// The verdict about a stage by the record of the new side, which is read after it (MIGRATE-SAME-SIDES), unless
-    /// the stage can be [followed](Known::follows) without it; and the epoch of its tokens.
+    /// Judges a stage by the record, which is read after it (MIGRATE-SAME-SIDES), unless it can be
+    /// [followed](Known::follows) without. Finds the epoch of the tokens.
     async fn judged(&self, staged: Option<Staged>, to_acknowledge: bool) -> Result<Read> {
         let (mut verdict, mut epoch) = (None, 0);
         if !self.look(|known| known.follows(staged.as_ref(), to_acknowledge)) {
@@ -72,14 +72,13 @@ impl Participant {
         epoch = match &staged {
             _ if verdict == Some(MoveVerdict::Done) => epoch,
             Some(staged) if staged.stage.phase != MovePhase::Old => staged.stage.epoch,
-            // The stamp is read after the stage: a move that was given up in between has left its epoch there, and a
-            // move that begins later asks this member. A cell that was made late may have a lower epoch.
+            // Read after the stage: a move that was given up in between has left its epoch there, and a later
+            // move asks this member. A late first stage may have a lower epoch.
             _ => self.stamped(Side::Old).await?.map_or(0, |stamped| stamped.epoch),
         };
         Ok(Read { staged, epoch, verdict })
     }
 
-    /// The stamp of the new side, with the record.
     pub(super) fn watch_record(&self) -> Arc<Watched<Option<VersionedValue>>> {
         self.new.client.watch_cell(&self.stamps[1].stamp)
     }

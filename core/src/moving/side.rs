@@ -1,5 +1,3 @@
-//! One side of a move, as seen by a participant.
-
 use std::sync::Arc;
 
 use crate::address::{Address, Namespace, QueuePrefix};
@@ -12,7 +10,7 @@ use crate::decide::moving::Side;
 use crate::error::Result;
 use crate::held_node::HeldNode;
 
-/// One side: its client, and the addresses of the keys there.
+/// One side of a participant: its client, and the addresses there.
 #[derive(Debug)]
 pub(crate) struct SideClient {
     pub(crate) client: Arc<Client>,
@@ -25,23 +23,20 @@ impl SideClient {
         Self { client, namespace: Namespace::new(&config.namespace) }
     }
 
-    /// The name of its namespace.
     pub(super) fn namespace(&self) -> &Namespace {
         &self.namespace
     }
 
-    /// A key's address on this side.
     pub(super) fn address(&self, of: &Address) -> Address {
         of.moved_to(&self.namespace)
     }
 
-    /// The queues with a prefix on this side.
     pub(super) fn prefix(&self, of: &QueuePrefix) -> QueuePrefix {
         of.moved_to(&self.namespace)
     }
 
-    /// Joins, waits if it may, and holds a node here. `None` if a try was refused. The deadline of the
-    /// request is on `clock`, since each side may have another clock.
+    /// Joins, waits if it may, and holds a node here; `None` for a refused try. The request's deadline is on
+    /// `clock`: each side may have its own.
     pub(super) async fn join(
         &self,
         clock: &Clock,
@@ -68,13 +63,12 @@ impl SideClient {
     }
 }
 
-/// The sides, as [`Loss::lost_on`](crate::Loss::lost_on) shows them.
+/// The sides, as shown by [`Loss::lost_on`](crate::Loss::lost_on).
 pub(super) const ON_SIDE: [(Side, &str); 2] = [(Side::Old, "the old side"), (Side::New, "the new side")];
 
-/// A node on one side, as a hold over both rests on it.
+/// A node on one side, as part of a hold.
 pub(super) struct NodePart {
     pub(super) node: Arc<dyn Node>,
-    /// Its description, and its backend.
     pub(super) place: (&'static str, &'static str),
 }
 
@@ -96,7 +90,6 @@ impl Part for NodePart {
         Box::pin(self.node.state().changed(seen))
     }
 
-    /// The place of the part, for display.
     fn place(&self) -> String {
         let (what, backend) = self.place;
         format!("{what}, {backend}")

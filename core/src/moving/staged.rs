@@ -1,5 +1,3 @@
-//! The stage of a move, and its cell on the old side.
-
 use std::time::{Duration, SystemTime};
 
 use super::place::MovePlace;
@@ -16,23 +14,19 @@ const ID: &str = "id";
 const PHASE: &str = "phase";
 const EPOCH: &str = "epoch";
 const VALUES: &str = "values";
-/// Values have left the old side once, so that the new side may have copies of them.
+/// Values have left the old side once: the new side may have copies.
 const COPIES: &str = "copies";
-/// The version that wrote it, for people.
 const BY: &str = "version";
-/// When it was written first, in seconds since 1970 by its operator's clock, for display. Writing it again keeps it.
+/// The time of the first write, in seconds since 1970, for display.
 const SINCE: &str = "since";
 
-/// A stage that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Staged {
-    /// The identity of the move.
     pub(crate) id: MoveId,
     pub(crate) stage: Stage,
-    /// The side of the values.
     pub(crate) values: ValuesAt,
-    /// The version of the cell, which an acknowledgement names and the next write expects. It rises from write
-    /// to write, also across a deletion of the cell.
+    /// The version of the cell, which acknowledgements and the next write name. It rises with each write,
+    /// also across a deletion.
     pub(crate) version: Version,
     fields: Fields,
 }
@@ -59,15 +53,14 @@ impl Staged {
         }
     }
 
-    /// Reads it; `None` if no move has begun, or it was given up.
+    /// Reads the stage; `None` if no move has begun, or it was given up.
     pub(crate) async fn read(backend: &dyn Backend, place: &MovePlace) -> Result<Option<Self>> {
         let cell = backend.read_cell(&place.stage).await?;
         cell.as_ref().map(Self::of).transpose()
     }
 
-    /// Writes a stage over the one that was read, or over none, if that is still the current one
-    /// (MIGRATE-COMPARE-AND-SET). Returns `None` if it is not. A stage of another move keeps nothing of the
-    /// one that was read. `copies`: the new side may have copies, also if the stage that was read does not say so.
+    /// Writes a stage over the one that was read, or over none (MIGRATE-COMPARE-AND-SET); `None` if that is
+    /// not the current one. `copies`: the new side may have copies, even if the read stage does not say so.
     pub(crate) async fn write(
         backend: &dyn Backend,
         place: &MovePlace,
@@ -83,7 +76,7 @@ impl Staged {
         if values == ValuesAt::LeavingOld || copies {
             fields.set(COPIES, Some("made".to_owned()));
         }
-        // A stage that is written again unchanged keeps its age.
+        // A repeated stage keeps its age.
         if read.is_none_or(|read| read.stage.phase != stage.phase || read.values != values) {
             let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
             fields.set(SINCE, Some(now.as_secs().to_string()));
@@ -97,28 +90,26 @@ impl Staged {
         }
     }
 
-    /// Whether the values of the new side are copies of the old one's, made by this move.
+    /// Whether the new side's values are copies that this move made.
     pub(crate) fn has_copies(&self) -> bool {
         self.fields.get(COPIES).is_some()
     }
 
-    /// The whole stage.
     pub(crate) fn whole(&self) -> WholeStage {
         WholeStage { stage: self.stage, values: self.values }
     }
 
-    /// Its identity, version and stage.
     pub(crate) fn read_as(&self) -> StageRead {
         StageRead { id: self.id, version: self.version.number(), stage: self.stage, values: self.values }
     }
 
-    /// When it was written first, by its operator's clock.
+    /// The time of the first write, by the operator's clock.
     pub(crate) fn since(&self) -> Option<SystemTime> {
         let seconds = self.fields.get(SINCE)?.parse().ok()?;
         SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
     }
 
-    /// Deletes it, if it is unchanged since the read. Returns whether it was.
+    /// Deletes the stage. Returns `false` if it has changed since the read.
     pub(crate) async fn delete(&self, backend: &dyn Backend, place: &MovePlace) -> Result<bool> {
         let expected = Expected::Version(self.version);
         let deletion = CellWrite { expected, value: None, life: CellLife::Stays };

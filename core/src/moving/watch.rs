@@ -1,4 +1,4 @@
-//! A watch of a queue on the sides of a move that may have its nodes.
+//! A watch of a queue over both sides.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,13 +12,12 @@ use crate::contracts::ChangeWatch;
 use crate::decide::moving::Side;
 use crate::error::{Error, Result};
 
-/// Watches on the sides that a [listing](super::listing) shows. A side that is watched from now on is
-/// news, since its watch answers as soon as it watches; and so are tokens of the other side.
+/// Watches the sides that a [listing](super::listing) shows. Reports a newly watched side, whose watch
+/// answers at once, and a change of the tokens' side.
 pub(super) struct MovingWatch {
     participant: Arc<Participant>,
     queue: Address,
     changes: watch::Receiver<u64>,
-    // The side of the tokens at the last event.
     tokens: Option<Side>,
     old: Option<Box<dyn ChangeWatch>>,
     new: Option<Box<dyn ChangeWatch>>,
@@ -30,8 +29,7 @@ impl MovingWatch {
         Self { participant, queue: queue.clone(), changes, tokens: None, old: None, new: None }
     }
 
-    /// Watches on the sides where the phase has places, and on no others. Answers whether the tokens have
-    /// changed sides.
+    /// Watches the sides that the phase spans. Returns whether the tokens have changed sides.
     fn watch(&mut self) -> bool {
         let phase = self.participant.phase();
         let sides = phase.spans();

@@ -1,4 +1,4 @@
-//! The record of a move to a namespace. It is part of the stamp's cell, and outlives the marker.
+//! The record of a move to a namespace: part of the stamp's cell. It outlives the marker.
 
 use super::fields::Fields;
 use super::place::Place;
@@ -20,7 +20,7 @@ const ALL: [&str; 8] = [NAME, ID, FROM, TO, VALUES, OVER, EPOCH, URL];
 /// The next phase of a move that is given up.
 const GIVEN_UP: &str = "given-up";
 
-/// The record of a move, with the move's name and the URL of its old side.
+/// The record of a move, with the name of the move and the URL of its old side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Arrival {
     pub(crate) name: String,
@@ -28,7 +28,6 @@ pub(crate) struct Arrival {
     pub(crate) record: MoveRecord,
 }
 
-/// Reads the record.
 pub(super) fn read(fields: &Fields, place: &Place) -> Result<Option<Arrival>> {
     let Some(name) = fields.get(NAME) else { return Ok(None) };
     let parsed = || {
@@ -54,7 +53,6 @@ pub(super) fn read(fields: &Fields, place: &Place) -> Result<Option<Arrival>> {
     })
 }
 
-/// Writes or removes the record.
 pub(super) fn set(fields: &mut Fields, arrival: Option<&Arrival>) {
     let Some(Arrival { name, url, record }) = arrival else {
         return ALL.iter().for_each(|field| fields.set(field, None));

@@ -1,5 +1,3 @@
-//! A client connects and enters, within `connect_timeout`.
-
 use std::sync::Arc;
 use std::sync::atomic::AtomicU16;
 use std::time::Instant;
@@ -18,8 +16,7 @@ use crate::shown::in_millis;
 use crate::support::connect_within;
 use crate::when_dropped::WhenDropped;
 
-/// Connects and enters within `connect_timeout`, and keeps the `epoch` of the tokens. The client stays
-/// registered until it is closed.
+/// Connects and enters within `connect_timeout`, and stores the `epoch` of the tokens.
 pub(super) async fn connect_in_time(
     connector: &dyn Connector,
     config: &Config,
@@ -53,8 +50,7 @@ pub(super) async fn connect_in_time(
     Ok(entered)
 }
 
-/// Gives a client back in the background whose connect was dropped, or took too long: otherwise its node
-/// would remain until the lease ends.
+/// Closes the client of a dropped or slow connect. Its node would remain until the lease ends.
 fn give_back(backend: Arc<dyn Backend>) {
     if let Ok(runtime) = Handle::try_current() {
         runtime.spawn(async move {

@@ -1,4 +1,4 @@
-//! A client registers, and reads the stamp.
+//! The entrance of a client: it registers, and reads the stamp.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -21,7 +21,7 @@ use crate::label::default_label;
 use crate::support::{Backoff, Pauses, note_failure};
 use crate::when_dropped::WhenDropped;
 
-/// Whether a request may have been made, or the lease ended under it: the server was silent, or hung up.
+/// Whether the server was silent or hung up: the request may have been made.
 fn had_no_answer(error: &Error) -> bool {
     match error.kind() {
         ErrorKind::Lost(reason) => reason != LostReason::Closed,
@@ -29,10 +29,9 @@ fn had_no_answer(error: &Error) -> bool {
     }
 }
 
-/// The error of a connect whose client could not enter.
 fn unregistered(error: Error, place: &Place) -> Error {
     let kind = match error.kind() {
-        // The server went silent, or hung up, since it was asked first.
+        // After a first answer, the server was silent or hung up.
         ErrorKind::OutcomeUnknown | ErrorKind::Timeout | ErrorKind::Lost(_) | ErrorKind::Unavailable => {
             ErrorKind::Unavailable
         }
@@ -44,14 +43,13 @@ fn unregistered(error: Error, place: &Place) -> Error {
     Error::new(kind, why).because(error)
 }
 
-/// How a client has entered.
+/// The way in which a client has entered.
 pub(super) enum Entry {
     Registered(Arc<dyn Node>),
-    /// An operator on a server that refuses to register it, for this reason.
+    /// An operator, on a server that refuses to register it for this reason.
     Reads(Error),
 }
 
-/// The settings with which a client enters.
 #[derive(Debug)]
 pub(super) struct Entrance {
     pub(super) place: Place,
@@ -61,7 +59,7 @@ pub(super) struct Entrance {
     pub(super) operator: bool,
     participates: Option<Participates>,
     pub(super) request_timeout: Duration,
-    // The epoch of the tokens here, as it was read last.
+    // The epoch of the tokens, as read last.
     epoch: Arc<AtomicU16>,
 }
 
@@ -83,8 +81,8 @@ impl Entrance {
         })
     }
 
-    /// Enters, and tries again while the server is silent: the connect bounds the time. A refusal is
-    /// final, except for an operator: if the server refuses the registration, an operator only reads.
+    /// Enters. Tries again while the server is silent. A refusal is final, but an operator whose registration
+    /// is refused only reads.
     pub(super) async fn enter_at_last(&self, backend: &Arc<dyn Backend>) -> Result<Entry> {
         let mut backoff = Backoff::new(Pauses::OUTAGE);
         let mut silent = false;
@@ -97,12 +95,12 @@ impl Entrance {
                 {
                     return Ok(Entry::Reads(unregistered(error, &self.place)));
                 }
-                // After a try without an answer, the next tries may not be sent at all.
+                // After a silent try, later tries may fail before they are sent.
                 Err(Refusal::Unregistered(error)) => {
                     let again = had_no_answer(&error) || silent && error.may_pass();
                     (error, again)
                 }
-                // A server that has let the client register.
+                // The server has let the client register.
                 Err(Refusal::Unread(error)) => {
                     let again = error.may_pass();
                     (error, again)
@@ -126,7 +124,7 @@ impl Entrance {
     /// Reads the stamp, and writes nothing. Returns whether the server has answered.
     ///
     /// # Errors
-    /// The namespace has a newer layout.
+    /// The namespace has a newer layout, or a marker excludes this client.
     async fn looks(&self, backend: &dyn Backend) -> Result<bool> {
         match look(backend, &self.place, self.layout, self.who()).await {
             Ok(epoch) => {
@@ -138,15 +136,14 @@ impl Entrance {
         }
     }
 
-    /// Registers, and then reads the stamp (CLIENT-REGISTER-FIRST). One try.
+    /// Registers, and then reads the stamp (CLIENT-REGISTER-FIRST), in one try.
     pub(super) async fn enter(
         &self,
         backend: &Arc<dyn Backend>,
     ) -> std::result::Result<Arc<dyn Node>, Refusal> {
         let node = self.register(backend).await.map_err(Refusal::Unregistered)?;
         let left = Task::leave(&self.place.clients, &node);
-        // Given back if the stamp cannot be read, or this is dropped: otherwise the node would remain until
-        // its lease ends.
+        // Otherwise the node would remain until its lease ends.
         let registered = WhenDropped::new(|| self.undo(backend, left.clone()));
         match check(&**backend, &self.place, self.layout, self.who()).await {
             Ok(epoch) => {
@@ -155,7 +152,7 @@ impl Entrance {
                 Ok(node)
             }
             Err(refused @ (Refusal::Older(_) | Refusal::Moved(_))) => {
-                // Before the client is closed, which may be an abrupt one. The server has just answered.
+                // The later close may be abrupt, and the server has just answered.
                 remove(&**backend, &left, self.request_timeout).await;
                 registered.disarm();
                 Err(refused)
@@ -191,7 +188,7 @@ impl Entrance {
                 }
                 Ok(node)
             }
-            // A foreign node is in front of it. Listings show this client all the same.
+            // A foreign node is ahead of it. Listings show this client all the same.
             Joined::Waiting(node) => Ok(node),
             Joined::Refused => {
                 Err(Error::new(ErrorKind::Conflict, "the queue of clients did not admit this client"))
@@ -199,7 +196,7 @@ impl Entrance {
         }
     }
 
-    /// Removes a node that is not used, in the background. Without a runtime the lease removes it.
+    /// Removes an unused node in the background. Without a runtime, the lease removes it.
     pub(super) fn undo(&self, backend: &Arc<dyn Backend>, task: Task) {
         let Ok(runtime) = Handle::try_current() else { return };
         let (backend, request_timeout) = (Arc::clone(backend), self.request_timeout);
@@ -207,7 +204,6 @@ impl Entrance {
     }
 }
 
-/// Removes a node that is not used, or leaves it to the lease.
 async fn remove(backend: &dyn Backend, task: &Task, request_timeout: Duration) {
     if let (_, Err(error)) = settle(backend, task, request_timeout).await {
         tracing::debug!(%error, "could not remove a node from the queue of clients: it expires with its lease");

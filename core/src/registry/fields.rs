@@ -1,14 +1,14 @@
-//! Text of fields, `layout=1&version=0.1.0`, as records and stamps have it: people can read it, and
-//! a later version adds fields that an earlier one passes over.
+//! Records and stamps as text, `layout=1&version=0.1.0`. People can read it, and a version ignores fields
+//! that it does not know.
 
 use url::form_urlencoded;
 
-/// The fields of a text, in its order. A field that this version does not know stays among them.
+/// The fields of a text, in its order, also unknown ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fields(Vec<(String, String)>);
 
 impl Fields {
-    /// Reads any bytes: text of another format has no known fields.
+    /// Reads any bytes. Text of another format has no known fields.
     pub(crate) fn read(text: &[u8]) -> Self {
         Self(form_urlencoded::parse(text).into_owned().collect())
     }
@@ -17,7 +17,6 @@ impl Fields {
         self.0.iter().find(|(field, _)| field == name).map(|(_, value)| value.as_str())
     }
 
-    /// Sets or removes a field.
     pub(crate) fn set(&mut self, name: &str, value: Option<String>) {
         let place = self.0.iter().position(|(field, _)| field == name);
         match (place, value) {

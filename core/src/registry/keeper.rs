@@ -1,5 +1,3 @@
-//! Keeps a client registered until it is closed.
-
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -15,10 +13,9 @@ use crate::error::{Error, ErrorKind, LostReason};
 use crate::seen;
 use crate::support::{Backoff, Pauses};
 
-/// The shortest time between two tries to enter again.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Keeps a client registered.
+/// The task that keeps a client registered until it is closed.
 pub(super) struct Keeper {
     entrance: Entrance,
     stands: watch::Sender<Presence>,
@@ -26,7 +23,6 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    /// Starts it for a client that has entered in this way.
     pub(super) fn start(entrance: Entrance, backend: Arc<dyn Backend>, entry: Entry) -> Entered {
         let (presence, registered) = match entry {
             Entry::Registered(node) => {
@@ -45,8 +41,8 @@ impl Keeper {
         Entered { backend, operator, request_timeout, presence, wanted, clients, record }
     }
 
-    /// Registers the client again whenever its node is lost, until the client is closed. It also reports the
-    /// state of the node's lease, which is like the leases of all other nodes.
+    /// Registers the client again after each loss of its node, until the client is closed. Reports the node's
+    /// lease, which shows the state of all leases.
     async fn keep(
         self,
         backend: Weak<dyn Backend>,
@@ -80,7 +76,7 @@ impl Keeper {
         let lease = backend.upgrade()?.lease();
         let mut backoff = Backoff::new(Pauses::of_watch(lease.ttl()));
         if let Some(lost) = lost {
-            // The old node may still exist on the server.
+            // The lost node may still exist on the server.
             let left = Task::leave(&self.entrance.place.clients, lost);
             self.entrance.undo(&backend.upgrade()?, left);
         }
@@ -104,8 +100,8 @@ impl Keeper {
             };
             drop(client);
             tracing::debug!(%error, "this client is not registered yet");
-            // The loss of the node is noticed before the loss of its lease. A try on the old lease has made nothing, and
-            // the next try is on a new lease: waiting requests get the answer of that try.
+            // The loss of the node is noticed before the loss of its lease. A try on the old lease makes
+            // nothing, so only the next one's answer counts.
             if error.lost_reason().is_some() && std::mem::take(&mut may_repeat) {
                 continue;
             }
@@ -113,7 +109,7 @@ impl Keeper {
             let clock = lease.clock();
             tokio::select! {
                 () = backoff.wait(clock) => {}
-                // A request waits for it: try soon, but not at once, since many requests may wait.
+                // A request waits: try soon, but not at once, since there may be many.
                 () = async {
                     clock.sleep_until(clock.now() + PAUSE).await;
                     self.wanted.notified().await;
@@ -122,11 +118,11 @@ impl Keeper {
         }
     }
 
-    /// Ends a client that is not admitted any more. Its holds run out, so that the work under them ends
-    /// before another client is admitted.
+    /// Ends a client that is no longer admitted. Its holds expire, so their work ends before another client
+    /// is admitted.
     async fn end(&self, client: &dyn Backend, why: Error) -> Option<Arc<dyn Node>> {
         self.stands.send_replace(Presence::Out(why));
-        // An abrupt close sends nothing, so it cannot fail.
+        // An abrupt close sends nothing, and cannot fail.
         let _ = client.close(Close::Abrupt).await;
         None
     }

@@ -6,17 +6,15 @@ use crate::error::LostReason;
 use crate::seen::{self, ClientMeter};
 use crate::shown::in_millis;
 
-/// A connected client, from its connect to its end.
 #[derive(Debug)]
 pub(super) struct LeaseReport {
     backend: &'static str,
     meter: ClientMeter,
-    // The beginning of the lease.
+    // When the lease became suspended.
     suspended: Option<Moment>,
 }
 
 impl LeaseReport {
-    /// A client of this backend is connected.
     pub(super) fn of(backend: &'static str) -> Self {
         Self { backend, meter: ClientMeter::new(backend), suspended: None }
     }
@@ -25,7 +23,7 @@ impl LeaseReport {
         self.backend
     }
 
-    /// Follows the lease of a node until that is lost.
+    /// Follows the lease of a node until the node is lost.
     pub(super) async fn until_lost(&mut self, node: &dyn Node) -> LostReason {
         let (node, lease) = (node.state(), node.state().lease());
         let mut state = node.state();
@@ -61,7 +59,6 @@ impl LeaseReport {
         }
     }
 
-    /// The node is lost, and perhaps its lease.
     fn lost(&mut self, lease: &Lease) {
         self.end();
         if let Some(reason) = lease.lost().filter(|reason| *reason != LostReason::Closed) {

@@ -1,5 +1,3 @@
-//! The listings of a namespace: its clients, and its keys.
-
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -12,7 +10,6 @@ use crate::contracts::{EntryPage, KeysWith, ListedKey};
 use crate::error::Result;
 use crate::listing::{Page, Pages, numbered, sequence};
 
-/// The connected clients, in the order in which they registered.
 pub(crate) struct Clients {
     client: Arc<Client>,
     place: Place,
@@ -42,7 +39,6 @@ impl Pages<ClientRecord> for Clients {
     }
 }
 
-/// The keys of one kind, by their beginning.
 pub(crate) struct Keys {
     client: Arc<Client>,
     of: QueuePrefix,

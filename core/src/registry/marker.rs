@@ -1,4 +1,4 @@
-//! The marker of a namespace that moves. It is part of the stamp's cell, and is read with it.
+//! The marker of a namespace that moves: part of the stamp's cell.
 
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
@@ -10,20 +10,16 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::label::check_visible;
 use crate::shown::shown;
 
-/// The direction of the move.
 const MOVING: &str = "moving";
 const LEAVES: &str = "leaves";
 const ARRIVES: &str = "arrives";
-/// The URL of the other side.
 const URL: &str = "url";
-/// The name of the move.
 const MOVE: &str = "move";
 
-/// The longest URL of a marker: it must fit into the cell together with the other fields.
+/// The longest URL of a marker. The other fields must fit into the cell too.
 const MAX_URL_BYTES: usize = 1024;
 
-/// Reads the marker. A marker that a later version wrote keeps every client of this version out, since this
-/// version cannot know which clients it admits.
+/// Reads the marker. A marker of a later version excludes this version, which cannot know its rules.
 pub(super) fn read(fields: &Fields, place: &Place) -> Result<Option<GateMarker>> {
     let Some(moving) = fields.get(MOVING) else { return Ok(None) };
     let course = match moving {
@@ -42,7 +38,6 @@ pub(super) fn read(fields: &Fields, place: &Place) -> Result<Option<GateMarker>>
     Ok(Some(GateMarker { course, name: fields.get(MOVE).map(str::to_owned), url }))
 }
 
-/// Writes or removes the marker.
 pub(super) fn set(fields: &mut Fields, marker: Option<&GateMarker>) {
     let course = marker.map(|marker| match marker.course {
         Course::Leaves => LEAVES,
@@ -53,7 +48,6 @@ pub(super) fn set(fields: &mut Fields, marker: Option<&GateMarker>) {
     fields.set(MOVE, marker.and_then(|marker| marker.name.clone()));
 }
 
-/// The error of a client that a namespace with this marker does not admit.
 pub(super) fn refusal(marker: &GateMarker, place: &Place) -> Error {
     let (namespace, url) = (&place.namespace, shown(&marker.url, 1024));
     let name = marker.name.as_deref().map(|name| in_url(&shown(name, 255)));
@@ -78,15 +72,14 @@ pub(super) fn refusal(marker: &GateMarker, place: &Place) -> Error {
     Error::new(ErrorKind::Misconfigured, why)
 }
 
-/// The characters that end a part of a URL's query, or have another meaning there.
+/// Characters that have a meaning in a URL's query.
 const IN_QUERY: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'#').add(b'%').add(b'&').add(b'+');
 
-/// Encodes a text as a part of a URL's query.
 fn in_url(text: &str) -> String {
     utf8_percent_encode(text, IN_QUERY).to_string()
 }
 
-/// The error of an operator that finds another marker than its own.
+/// The error of an operator that finds another marker.
 pub(crate) fn another(marker: Option<&GateMarker>, place: &Place) -> Error {
     let error = Error::new(
         ErrorKind::Conflict,
@@ -95,7 +88,7 @@ pub(crate) fn another(marker: Option<&GateMarker>, place: &Place) -> Error {
     error.because_of(marker.map(|marker| refusal(marker, place)))
 }
 
-/// Checks a URL that every client of the namespace may read.
+/// Checks a URL that each client of the namespace may read.
 pub(crate) fn checked(to: &str) -> Result<&str> {
     let bad = |why: String| Error::invalid("to", why);
     if to.is_empty() || to.len() > MAX_URL_BYTES {

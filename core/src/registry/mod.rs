@@ -1,14 +1,12 @@
 //! The registry: the connected clients of a namespace, and its layout.
 //!
-//! Every client registers in the queue of clients, and then reads the *stamp*: the cell with the namespace's
-//! layout and its marker. It takes both steps before it is handed out, and again whenever its node is lost.
+//! A client registers in the queue of clients, and then reads the *stamp*: the cell with the layout and the
+//! marker. It does so before its first use, and again whenever its node is lost.
 //!
-//! *Why it is safe.* Every client that has entered works with the stamped layout. A client registers before it
-//! reads (CLIENT-REGISTER-FIRST), and an operator writes before it lists (LAYOUT-ANNOUNCE-FIRST, MIGRATE-GATE). So
-//! the list shows the client, or the client reads the change and is refused. `docs/protocol/clients.md` has the
-//! whole argument; core's model `layout` removes each step.
-//!
-//! *Source.* Dekker's argument: each side writes, and then reads the writes of the other side.
+//! *Why it is safe* (Dekker's argument). A client registers before it reads (CLIENT-REGISTER-FIRST). An
+//! operator writes before it lists (LAYOUT-ANNOUNCE-FIRST, MIGRATE-GATE). So either the list shows the
+//! client, or the client reads the change. `docs/protocol/clients.md` has the argument; core's model `layout`
+//! removes each step.
 
 mod arrival;
 mod connecting;

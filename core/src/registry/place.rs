@@ -1,12 +1,8 @@
-//! The addresses of a namespace's registry.
-
 use crate::address::{Address, Key, Kind, Namespace};
 use crate::error::Result;
 
-/// The queue and the cell of a namespace.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
-    /// The namespace as the configuration has it.
     pub(super) namespace: String,
     pub(crate) clients: Address,
     pub(crate) stamp: Address,
@@ -20,15 +16,14 @@ impl Place {
     }
 }
 
-/// The beginning of the key of [`writers`], which is a mutex's.
 const WRITERS: &str = "latchwork/move-values/";
 
-/// The queue of the operator that writes the values of a namespace in a move: one at a time.
+/// The mutex of the operator that writes the values of a namespace in a move.
 pub(crate) fn writers(namespace: &Namespace, name: &str) -> Result<Address> {
     Address::within(namespace, Kind::Mutex, format!("{WRITERS}{name}").into())
 }
 
-/// Whether it is a queue of [`writers`]: the only kind of lock that an operator takes.
+/// Whether this is a queue of [`writers`]: the only kind of lock that an operator takes.
 pub(crate) fn is_writers(queue: &Address) -> bool {
     queue.kind() == Kind::Mutex && !queue.is_exact() && queue.name().starts_with(WRITERS)
 }

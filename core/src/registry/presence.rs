@@ -1,4 +1,4 @@
-//! Whether a client is registered, and which requests it may send then (CLIENT-ACTS-REGISTERED).
+//! Whether a client is registered, and which requests it may send (CLIENT-ACTS-REGISTERED).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,18 +10,17 @@ use crate::contracts::{Backend, Join, Joined, Node, RegistrationBound};
 use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::registration::Registration;
 
-/// Whether a client is in the registry.
 #[derive(Clone, Debug)]
 pub(super) enum Presence {
-    /// It has read the stamp since it made this node. The bound covers this registration.
+    /// The client has read the stamp since it made this node. The bound covers this registration.
     Entered(Arc<dyn Node>, Arc<RegistrationBound>),
-    /// It has no node, or its node is lost, and the last try to enter has failed.
+    /// The client has no node, and the last try to enter has failed.
     Away(Error),
-    /// It may not enter any more.
+    /// The client may not enter any more.
     Out(Error),
 }
 
-/// The registration of a client: its node, and the bound of the nodes that are joined for under it.
+/// The client's node, and the bound of the nodes that are joined under it.
 type Own = (Arc<dyn Node>, Arc<RegistrationBound>);
 
 impl Presence {
@@ -32,8 +31,7 @@ impl Presence {
         }
     }
 
-    /// Returns the registration if the client may act under it, by the clock at the call, as a hold is held. A
-    /// closed client says so itself.
+    /// Returns the registration if the client may act under it now. A closed client reports that itself.
     fn lets(&self) -> Option<Result<Option<Own>>> {
         match self {
             Presence::Entered(node, _) => {
@@ -45,16 +43,15 @@ impl Presence {
     }
 }
 
-/// A client that may act, and the registration under which it acts.
 pub(super) struct Acting<'a> {
     pub(super) backend: &'a dyn Backend,
     own: Option<Own>,
 }
 
 impl Acting<'_> {
-    /// Joins. If each node expires on its own, the node is lost with the registration that the join was sent under
-    /// at the latest (CLIENT-HOLDS-REGISTERED). This does not apply to a cluster: its servers fail one by one, and
-    /// only one of them has the registration.
+    /// Joins. If each node has its own lease, the node is lost at the latest with this registration
+    /// (CLIENT-HOLDS-REGISTERED). A cluster is an exception: only one of its servers has the registration,
+    /// and they fail one by one.
     pub(super) async fn join(self, join: &Join) -> Result<Joined> {
         let joined = self.backend.join(join).await?;
         let of = self.backend.capabilities();
@@ -68,24 +65,20 @@ impl Acting<'_> {
     }
 }
 
-/// A client that has entered once. A request that would change anything on the server waits while
-/// the client's place in the registry is lost: a listing of the clients does not show it then. Reads
-/// do not wait.
+/// A client that has entered once. Without a registration no listing shows it, so its changes wait, but not
+/// its reads.
 #[derive(Debug)]
 pub(super) struct Entered {
     pub(super) backend: Arc<dyn Backend>,
     pub(super) operator: bool,
     pub(super) request_timeout: Duration,
     pub(super) presence: watch::Receiver<Presence>,
-    /// Wakes the task that enters again.
     pub(super) wanted: Arc<Notify>,
-    /// The queue of the clients, and the data of this client's node there.
     pub(super) clients: Address,
     pub(super) record: Arc<[u8]>,
 }
 
 impl Entered {
-    /// Returns the place of the client in the registry, while it has one.
     pub(super) fn registration(&self) -> Option<Registration> {
         match &*self.presence.borrow() {
             Presence::Entered(node, _) if node.state().lost().is_none() => Some(Registration {
@@ -97,11 +90,11 @@ impl Entered {
         }
     }
 
-    /// Answers as soon as the client is registered.
+    /// Waits until the client is registered.
     ///
     /// # Errors
-    /// Why it is not, and will not be; `Unavailable` when it is not registered within the request
-    /// timeout, or when the next try fails.
+    /// The reason if the client may not enter; `Unavailable` after the request timeout, or if the next try
+    /// fails.
     pub(super) async fn acts(&self) -> Result<Acting<'_>> {
         let acting = |own| Acting { backend: &*self.backend, own };
         if let Some(answer) = self.presence.borrow().lets() {
@@ -128,7 +121,7 @@ impl Entered {
         }
     }
 
-    /// As [`acts`](Self::acts), for a request that leaves something on which others rely.
+    /// As [`acts`](Self::acts), for locks and changes of values, which an operator may not send.
     pub(super) async fn works(&self) -> Result<Acting<'_>> {
         match self.operator {
             true => Err(Error::new(
@@ -139,12 +132,12 @@ impl Entered {
         }
     }
 
-    /// Carries out a change of a value or a limit. Its answer counts if the registration that it was sent
-    /// under is still valid, by the clock at the answer: a change that waited for longer may come after a
-    /// raised layout, or on the old side of a move after the copy (CLIENT-ACTS-REGISTERED).
+    /// Changes a value or a limit. The answer counts if the registration is still valid then. Otherwise the
+    /// change may have come after a raised layout, or after the copy of a move (CLIENT-ACTS-REGISTERED).
     ///
     /// # Errors
-    /// As [`works`](Self::works), and the change's errors; `OutcomeUnknown` for an answer that does not count.
+    /// As [`works`](Self::works), and the change's errors; `OutcomeUnknown` for an answer that does not
+    /// count.
     pub(super) async fn changes<T>(&self, change: impl Future<Output = Result<T>>) -> Result<T> {
         let own = self.works().await?.own;
         let answer = change.await?;

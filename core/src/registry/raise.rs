@@ -1,5 +1,3 @@
-//! Raising the layout of a namespace.
-
 use std::fmt::Write;
 
 use super::place::Place;
@@ -14,7 +12,6 @@ use crate::seen;
 /// The number of clients that an error names.
 const NAMED: usize = 5;
 
-/// Raises the layout to `own`, if every client works with it.
 pub(crate) async fn raise(
     backend: &dyn Backend,
     place: &Place,
@@ -27,7 +24,7 @@ pub(crate) async fn raise(
             Raise::Done => return Ok(own),
             Raise::Refused(found) => return Err(newer(place, found, own)),
             Raise::Write(stamp) => {
-                // Written or not, it is read again.
+                // It is read again, written or not.
                 Stamped::write(backend, place, read.as_ref(), stamp).await?;
                 continue;
             }
@@ -35,7 +32,7 @@ pub(crate) async fn raise(
         };
         let clients = clients.all().await?;
         let settled = announced.settled(clients.iter().map(|client| client.layout));
-        // Otherwise another operator has settled it, or announced it again, since it was read.
+        // Otherwise another operator has settled or announced it since the read.
         if Stamped::write(backend, place, read.as_ref(), settled).await? {
             if settled.layout < own {
                 return Err(older(&clients, own));
@@ -45,7 +42,6 @@ pub(crate) async fn raise(
     }
 }
 
-/// The error of an operator that raises the layout too early.
 fn older(clients: &[ClientRecord], own: u32) -> Error {
     let older = clients.iter().filter(|client| client.layout.is_none_or(|layout| layout < own));
     let older: Vec<_> = older.collect();
@@ -54,12 +50,11 @@ fn older(clients: &[ClientRecord], own: u32) -> Error {
     Error::new(ErrorKind::Conflict, why)
 }
 
-/// Some of these clients, for an error.
+/// Some of the clients, for an error.
 pub(super) fn names(clients: &[&ClientRecord]) -> String {
     let mut names = String::new();
     for ClientRecord { label, version, .. } in clients.iter().take(NAMED) {
         let version = if version.is_empty() { "of unknown version" } else { version };
-        // Writing to a String cannot fail.
         let _ = write!(names, " {label:?} (latchwork {version})");
     }
     names

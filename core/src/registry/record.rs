@@ -1,5 +1,3 @@
-//! The record of a client in the registry.
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,44 +15,41 @@ const VERSION: &str = "version";
 const LAYOUT: &str = "layout";
 /// The move that the client takes part in.
 const MOVE: &str = "move";
-/// The number of the client, which both of its records in a move have.
+/// The number of the client, the same in both of its records in a move.
 const CLIENT: &str = "client";
 const ROLE: &str = "role";
-/// A random id, by which another client recognises the server of this one.
+/// A random id. It shows whether two URLs reach one server.
 const ID: &str = "id";
 const OPERATOR: &str = "operator";
 
-/// The version of this library.
 pub(crate) const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// A connected client, as other clients see it.
 ///
-/// Any client may have written it, so characters that act on a terminal are escaped.
+/// Texts of other clients are escaped for terminals.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ClientRecord {
-    /// Its number in the order of registration. Later clients have higher numbers, and no number is used
-    /// twice.
+    /// Its number in the order of registration. Later clients have higher numbers.
     pub sequence: u64,
     /// Its [label](crate::Config::label).
     pub label: String,
-    /// The name of its host; empty if the client does not report one.
+    /// The name of its host; empty if not reported.
     pub host: String,
-    /// The version of Latchwork that the client was built with; empty if it does not report one.
+    /// Its version of Latchwork; empty if not reported.
     pub version: String,
     /// The highest layout that the client works with, if it reports one.
     pub layout: Option<u32>,
-    /// The time since its registration, as far as the server shows it (for display only).
+    /// The time since its registration, if the server shows it (for display only).
     pub age: Option<Duration>,
-    /// Further fields of the record, such as the fields of a later version.
+    /// Other fields, such as fields of a later version.
     pub others: BTreeMap<String, String>,
     #[serde(skip)]
     id: String,
 }
 
 impl ClientRecord {
-    /// The data of this program's node.
-    /// `client`: the number of a participant.
+    /// The data of this client's node. `client`: the number of a participant.
     pub(super) fn own(layout: u32, who: Who<'_>, client: &str) -> Arc<[u8]> {
         let fields = Fields::default().with(HOST, host()).with(VERSION, OWN_VERSION).with(LAYOUT, layout);
         let fields = fields.with(ID, NodeId::random());
@@ -66,18 +61,17 @@ impl ClientRecord {
         fields.text().into_bytes().into()
     }
 
-    /// The role of the client. A client that reports none is a plain client.
+    /// The role of the client: plain if it reports none.
     pub(crate) fn who(&self) -> Who<'_> {
         let operator = self.others.get(ROLE).is_some_and(|role| role == OPERATOR);
         Who::of(operator, self.others.get(MOVE).map(String::as_str))
     }
 
-    /// Its random id, which no other record has.
     pub(crate) fn id(&self) -> Option<&str> {
         Some(&*self.id).filter(|id| !id.is_empty())
     }
 
-    /// The number of a participant, which its record on each side and its node as a member have.
+    /// The number of a participant, the same in its records on both sides and in its member node.
     pub(crate) fn client(&self) -> Option<&str> {
         self.others.get(CLIENT).map(String::as_str)
     }

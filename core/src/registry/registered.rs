@@ -1,4 +1,4 @@
-//! The one way from the recipes to a server: a client that is registered before its first write.
+//! The only way from the recipes to a server: a client that registers before its first write.
 
 use std::sync::atomic::AtomicU16;
 use std::sync::{Arc, OnceLock};
@@ -27,9 +27,9 @@ use crate::registration::Registrations;
 use crate::support::{SingleFlight, opening_bound};
 use crate::token::Tokens;
 
-/// A client of one coordinator for the recipes. It connects before its first request, and tries again until
-/// that succeeds. It registers as it connects (CLIENT-REGISTER-FIRST). A request that would change the server
-/// waits until the client is registered (CLIENT-ACTS-REGISTERED).
+/// A client of one coordinator, for the recipes. It connects and registers (CLIENT-REGISTER-FIRST) before its
+/// first request, and tries again until that succeeds. Changes wait for the registration
+/// (CLIENT-ACTS-REGISTERED).
 #[derive(Clone, Debug)]
 pub(crate) struct Registered(Arc<RegisteredParts>);
 
@@ -37,17 +37,16 @@ pub(crate) struct Registered(Arc<RegisteredParts>);
 struct RegisteredParts {
     connector: Arc<dyn Connector>,
     config: Config,
-    // The coordinator's runtime, because the runtime of the first caller may be short-lived.
+    // The coordinator's runtime: the first caller's runtime may end early.
     runtime: Handle,
-    // The epoch of the tokens, which is read when the client registers.
+    // The epoch of the tokens, as read at registration.
     epoch: Arc<AtomicU16>,
     entered: OnceLock<Entered>,
-    // The placeholder that `lease` returns before the connect, and that follows the real lease afterwards. A
-    // close before the connect ends it.
+    // The lease before the connect. It then follows the real one. A close before the connect ends it.
     pending: LeaseWriter,
-    // A short operation that gives up does not stop the connect.
+    // Shared, so a caller that gives up does not stop the connect.
     connecting: SingleFlight<Result<()>>,
-    // Orders the end of connecting against a close.
+    // Orders the end of the connect and a close.
     first: Mutex<()>,
 }
 
@@ -66,7 +65,7 @@ impl Registered {
         }))
     }
 
-    /// A client that is connected.
+    /// A connected client.
     ///
     /// # Errors
     /// As [`connect`](crate::connect).
@@ -79,10 +78,9 @@ impl Registered {
         Ok(client)
     }
 
-    /// The part of the client that recipes share.
     pub(crate) fn client(self) -> Client {
         let parts = Arc::clone(&self.0);
-        // Weak: it does not keep the backend of a dropped client alive.
+        // Weak: it does not keep a dropped client's backend alive.
         let registered = Arc::downgrade(&parts);
         let find = move || registered.upgrade()?.entered.get()?.registration();
         Client::new(Arc::new(self), Tokens::OfEpoch(Arc::clone(&parts.epoch)), &parts.config)
@@ -92,8 +90,7 @@ impl Registered {
     async fn entered(&self) -> Result<&Entered> {
         let shared = &self.0;
         if shared.entered.get().is_none() {
-            // The order of the two checks matters: once connected, the placeholder is lost with the
-            // lease that it follows.
+            // The order matters: once connected, the placeholder is lost with the real lease.
             if shared.pending.lost().is_some() && shared.entered.get().is_none() {
                 return Err(Error::closed());
             }
@@ -138,7 +135,7 @@ impl RegisteredParts {
         };
         let backend = Arc::clone(&entered.backend);
         let refused = if backend.lease().clock().is_tokio() != self.pending.clock().is_tokio() {
-            // Earlier instants would have another meaning on the new clock.
+            // Earlier instants would mean another time on the new clock.
             Some(Error::new(
                 ErrorKind::Misconfigured,
                 "the memory store has another clock than the lazy connect: create the store before it",
@@ -201,7 +198,7 @@ impl SequentialNodes for Registered {
         let entered = self.entered().await?;
         match expected {
             ExpectedLimit::Any => entered.changes(entered.backend.set_limit(queue, expected, limit)).await,
-            // The limits of an operator.
+            // Only an operator sets limits in this way.
             _ => entered.acts().await?.backend.set_limit(queue, expected, limit).await,
         }
     }
@@ -217,7 +214,7 @@ impl Cells for Registered {
     async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
         let entered = self.entered().await?;
         match cell.kind() {
-            // The stamp, and the stage of a move, which only an operator writes.
+            // The stamp and the stage: only operators write them here.
             Kind::Layout => entered.acts().await?.backend.write_cell(cell, write).await,
             _ => entered.changes(entered.backend.write_cell(cell, write)).await,
         }
@@ -238,10 +235,9 @@ impl Cells for Registered {
     }
 }
 
-/// How a backend watches an address.
+/// The way in which a backend watches an address.
 type WatchKind = fn(&dyn Backend, &Address) -> Box<dyn ChangeWatch>;
 
-/// A watch that connects at its first use.
 #[derive(Debug)]
 struct LazyWatch {
     client: Registered,
@@ -270,7 +266,7 @@ impl Backend for Registered {
     }
 
     fn capabilities(&self) -> Capabilities {
-        // A client that is not connected promises nothing.
+        // An unconnected client promises nothing.
         self.backend().map_or(Capabilities::NOTHING, |backend| backend.capabilities())
     }
 

@@ -1,4 +1,4 @@
-//! Retiring a namespace, so that it admits no client any more.
+//! Retiring a namespace.
 
 use super::marker::{another, checked};
 use super::place::Place;
@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::listing::Listing;
 use crate::seen;
 
-/// Marks the namespace, if only operators are connected.
+/// Marks the namespace as retired, if only operators are connected.
 pub(crate) async fn retire(
     backend: &dyn Backend,
     place: &Place,
@@ -25,7 +25,7 @@ pub(crate) async fn retire(
         let outside = clients.iter().filter(|client| !GateMarker::admits(Some(&own), client.who()));
         let outside: Vec<_> = outside.collect();
         if !outside.is_empty() {
-            // A marker from before stays: it refuses these clients when they connect again.
+            // An earlier marker stays: it refuses these clients when they connect again.
             if read.marker.is_none() && written.mark(backend, place, None).await?.is_none() {
                 continue;
             }
@@ -37,7 +37,7 @@ pub(crate) async fn retire(
             );
             return Err(Error::new(ErrorKind::Conflict, why));
         }
-        // If the version is unchanged, the marker was there while the clients were listed.
+        // With an unchanged version, the marker existed during the listing.
         if Stamped::standing(backend, place).await?.version == written.version {
             seen::retired(backend.name(), &place.namespace, &own.url);
             return Ok(());
@@ -45,8 +45,8 @@ pub(crate) async fn retire(
     }
 }
 
-/// Removes the marker of [`retire`], and the record of a move to this namespace: the next move may have the same
-/// name. Returns whether there was a marker.
+/// Removes the marker of [`retire`] and the record of a move to this namespace, so that the next move may
+/// have the same name. Returns whether a marker existed.
 pub(crate) async fn reopen(backend: &dyn Backend, place: &Place) -> Result<bool> {
     loop {
         let read = Stamped::standing(backend, place).await?;
@@ -62,7 +62,6 @@ pub(crate) async fn reopen(backend: &dyn Backend, place: &Place) -> Result<bool>
     }
 }
 
-/// The marker of the namespace, if it has one.
 pub(crate) async fn marked(backend: &dyn Backend, place: &Place) -> Result<Option<GateMarker>> {
     Ok(Stamped::read(backend, place).await?.and_then(|read| read.marker))
 }

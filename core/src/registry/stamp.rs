@@ -1,5 +1,3 @@
-//! The stamp of a namespace, and its cell.
-
 use std::sync::Arc;
 
 use super::arrival::{self, Arrival};
@@ -23,15 +21,12 @@ const EPOCH: &str = "epoch";
 /// The version that wrote the stamp, for display.
 const BY: &str = "version";
 
-/// A stamp that was read, with the other fields of its cell.
+/// A stamp as read, with the other fields of its cell.
 #[derive(Clone, Debug)]
 pub(crate) struct Stamped {
     pub(crate) stamp: Stamp,
-    /// The marker of a move, if there is one.
     pub(crate) marker: Option<GateMarker>,
-    /// The epoch of the tokens.
     pub(crate) epoch: u16,
-    /// The record of a move to this namespace.
     pub(crate) arrival: Option<Arrival>,
     pub(crate) fields: Fields,
     pub(crate) version: Version,
@@ -60,13 +55,12 @@ impl Stamped {
         }
     }
 
-    /// Reads the stamp of a namespace.
     pub(crate) async fn read(backend: &dyn Backend, place: &Place) -> Result<Option<Self>> {
         let cell = backend.read_cell(&place.stamp).await?;
         cell.map(|cell| Self::of(place, &cell)).transpose()
     }
 
-    /// Reads the stamp, which each client has written or found when it entered.
+    /// Reads the stamp, which exists since the first client entered.
     pub(crate) async fn standing(backend: &dyn Backend, place: &Place) -> Result<Self> {
         Self::read(backend, place).await?.ok_or_else(|| {
             let why = format!("the stamp of namespace {:?} was deleted: connect again", place.namespace);
@@ -74,7 +68,7 @@ impl Stamped {
         })
     }
 
-    /// Writes a stamp over the one that was read, if that is still the current one. Returns whether it was.
+    /// Writes a stamp over the one that was read; `false` if another client has written since.
     pub(super) async fn write(
         backend: &dyn Backend,
         place: &Place,
@@ -87,13 +81,11 @@ impl Stamped {
         Ok(write(backend, place, fields, expected).await?.is_some())
     }
 
-    /// Whether its layout has records of moves.
     pub(crate) fn has_records(&self) -> bool {
         self.stamp.layout >= RECORDS
     }
 
-    /// Writes this stamp, whose marker, epoch or record were changed, over the stamp that was read, if that is
-    /// still the current one. Returns the new stamp then.
+    /// Writes this changed stamp over the version that was read; `None` if another client has written since.
     pub(crate) async fn changed(mut self, backend: &dyn Backend, place: &Place) -> Result<Option<Self>> {
         marker::set(&mut self.fields, self.marker.as_ref());
         arrival::set(&mut self.fields, self.arrival.as_ref());
@@ -105,7 +97,6 @@ impl Stamped {
         Ok(written.map(|version| Self { version, ..self }))
     }
 
-    /// Writes or removes a marker, as [`changed`](Self::changed).
     pub(crate) async fn mark(
         &self,
         backend: &dyn Backend,
@@ -115,8 +106,8 @@ impl Stamped {
         Self { marker: marker.cloned(), ..self.clone() }.changed(backend, place).await
     }
 
-    /// Writes the marker if the namespace has none, and again if it has this marker already
-    /// (MIGRATE-GATE-ANEW). Returns the old and the new stamp.
+    /// Writes the marker if the namespace has none, or has this one (MIGRATE-GATE-ANEW). Returns the old and
+    /// the new stamp.
     pub(crate) async fn mark_anew(
         backend: &dyn Backend,
         place: &Place,
@@ -127,7 +118,7 @@ impl Stamped {
             if !own.may_follow(read.marker.as_ref()) {
                 return Err(marker::another(read.marker.as_ref(), place));
             }
-            // Otherwise another client has written the stamp since it was read.
+            // Otherwise another client has written the stamp since the read.
             if let Some(written) = read.mark(backend, place, Some(own)).await? {
                 return Ok((read, written));
             }
@@ -135,7 +126,6 @@ impl Stamped {
     }
 }
 
-/// Writes the cell. Returns `None` if it was not as expected.
 async fn write(
     backend: &dyn Backend,
     place: &Place,
@@ -150,21 +140,17 @@ async fn write(
     }
 }
 
-/// A reason that keeps a client out.
 #[derive(Debug)]
 pub(super) enum Refusal {
     /// The namespace has a newer layout.
     Older(Error),
-    /// The namespace moves, or has moved.
     Moved(Error),
-    /// The client could not register.
     Unregistered(Error),
-    /// The client has registered, but could not read or write the stamp.
+    /// The client has registered, but the stamp could not be read or written.
     Unread(Error),
 }
 
-/// Reads the stamp with its marker, and writes the stamp if there is none. The caller is registered. Returns
-/// the epoch of the tokens.
+/// Reads the stamp, or writes the first one. The caller is registered. Returns the epoch of the tokens.
 pub(super) async fn check(
     backend: &dyn Backend,
     place: &Place,
@@ -179,7 +165,7 @@ pub(super) async fn check(
                     seen::layout_stamped(backend.name(), stamp.layout);
                     return Ok(0);
                 }
-                // Another client was first, or was it this one, whose reply is lost?
+                // Another client was first, or this one, whose reply was lost.
                 Ok(false) => {}
                 Err(error) if error.kind() == ErrorKind::OutcomeUnknown => {}
                 Err(error) => return Err(Refusal::Unread(error)),
@@ -189,7 +175,7 @@ pub(super) async fn check(
     }
 }
 
-/// As [`check`], and writes nothing: a missing stamp excludes no client.
+/// As [`check`], but writes nothing: a missing stamp excludes no client.
 pub(super) async fn look(
     backend: &dyn Backend,
     place: &Place,
@@ -200,7 +186,6 @@ pub(super) async fn look(
     judge(read, place, own, who)
 }
 
-/// Judges the stamp that was read. Returns the epoch of the tokens.
 fn judge(read: Option<Stamped>, place: &Place, own: u32, who: Who<'_>) -> std::result::Result<u16, Refusal> {
     if let Admission::Refused(needed) = Stamp::admission(read.as_ref().map(|read| read.stamp), own) {
         return Err(Refusal::Older(newer(place, needed, own)));
@@ -212,7 +197,6 @@ fn judge(read: Option<Stamped>, place: &Place, own: u32, who: Who<'_>) -> std::r
     }
 }
 
-/// The error of a client that is too old for a namespace.
 pub(super) fn newer(place: &Place, found: u32, own: u32) -> Error {
     let why = format!(
         "namespace {:?} has layout {found} on this server, and this build (latchwork {OWN_VERSION}) works with \

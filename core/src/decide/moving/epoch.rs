@@ -1,31 +1,29 @@
-//! The epochs of tokens, in stages and in the stamps of the two namespaces.
+//! The epochs of tokens, in stages and in stamps.
 //!
-//! *The invariant.* For every token that a client of a side has given, the stamp of that side records its
-//! epoch or a later one before the client gives the token (MIGRATE-EPOCH-RECORDED). A plain client reads the
-//! epoch of its tokens when it connects. So after a move, completed or given up, the tokens of a plain client
-//! are above all tokens of the move.
+//! *The invariant.* A stamp records an epoch before its side gives tokens of it (MIGRATE-EPOCH-RECORDED). A
+//! plain client reads the epoch when it connects. So after a move, completed or given up, its tokens are
+//! above all tokens of the move.
 
 use super::Stage;
 use crate::token::Token;
 
 impl Stage {
-    /// Returns this stage as it may be written, if the stamp of its token's side records this epoch. The epoch
-    /// of the returned stage is never below the recorded epoch, since plain clients have given tokens of that
-    /// epoch. The stamp must record the returned epoch before the stage is written.
+    /// Returns this stage with at least the epoch in the stamp of its token's side, of which plain clients
+    /// have given tokens. The stamp must record the returned epoch before the stage is written.
     #[must_use]
     pub fn above(self, stamp: u16) -> Self {
         Self { epoch: self.epoch.max(stamp), ..self }
     }
 
-    /// Returns how often the tokens can still change sides between two namespaces whose stamps record these
-    /// epochs: each change takes an epoch. A move needs two, since it may be taken back.
+    /// Returns how often the tokens can still change sides, with a new epoch each time. A move needs two
+    /// changes: one may be the way back.
     pub fn epochs_left(old: u16, new: u16) -> u16 {
-        // The switch goes above the old side's, and to no less than the new side's.
+        // The next epoch of the old side, or the new side's if that is higher.
         let switched = old.saturating_add(1).max(new);
         Token::MAX_EPOCH.saturating_sub(switched.saturating_sub(1))
     }
 
-    /// Returns whether a move between such namespaces can be made and taken back.
+    /// Returns whether a move can be made and taken back.
     pub fn has_epochs(old: u16, new: u16) -> bool {
         Self::epochs_left(old, new) >= 2
     }
@@ -36,7 +34,6 @@ mod tests {
     use super::super::{MovePhase, Step, Way};
     use super::*;
 
-    /// Goes all the way forward, and to the old side again, as an operator writes it.
     fn there_and_back(mut old: u16, mut new: u16) -> Option<(u16, u16)> {
         let mut stage = Stage::before(old);
         for way in [Way::Forward, Way::Forward, Way::Forward, Way::Back, Way::Back, Way::Back] {

@@ -1,26 +1,25 @@
-//! What both sides of a move say of it together: the stage on the old side, and the record on the new side.
+//! The comparison of the two sides: the stage on the old side, and the record on the new side.
 //!
-//! *The invariant.* A phase is written only after the record of the new side has announced it over the version
-//! of the stage that it replaces (MIGRATE-RECORD-FIRST). So a side that has lost data, or that is not a side of
-//! this move, contradicts the other one. A participant that finds a contradiction acquires nothing and
-//! acknowledges nothing (MIGRATE-SAME-SIDES).
+//! *The invariant.* The record announces each phase, over the version of the replaced stage, before the phase
+//! is written (MIGRATE-RECORD-FIRST). So a side that has lost data, or is not a side of this move,
+//! contradicts the other one. Then a participant acquires and acknowledges nothing (MIGRATE-SAME-SIDES).
 
 use std::fmt;
 
 use super::values::{ValuesAt, WholeStage};
 use super::{MovePhase, Stage};
 
-/// The identity of a move: a random number of the operator that prepares it.
+/// The identity of a move: a random number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MoveId(u128);
 
 impl MoveId {
-    /// Creates the identity with this number.
+    /// Creates the identity.
     pub const fn new(number: u128) -> Self {
         Self(number)
     }
 
-    /// Parses the text of an identity.
+    /// Parses an identity.
     pub fn parse(text: &str) -> Option<Self> {
         let is_own = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
         is_own.then(|| u128::from_str_radix(text, 16).ok().map(Self)).flatten()
@@ -33,12 +32,12 @@ impl fmt::Display for MoveId {
     }
 }
 
-/// A stage that was read on the old side.
+/// A stage, as read on the old side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StageRead {
     /// The identity of the move.
     pub id: MoveId,
-    /// The number of the version of the cell. It rises from write to write.
+    /// The version number of the cell, which each write raises.
     pub version: u64,
     /// The stage.
     pub stage: Stage,
@@ -47,63 +46,62 @@ pub struct StageRead {
 }
 
 impl StageRead {
-    /// Returns the stage with the side of the values.
+    /// Returns stage and values together.
     pub fn whole(self) -> WholeStage {
         WholeStage { stage: self.stage, values: self.values }
     }
 }
 
-/// The durable record of a move, in the stamp of its new side: the last change of the stage that an operator
-/// announced there.
+/// The record of a move, in the stamp of its new side: the last announced change of the stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MoveRecord {
     /// The identity of the move.
     pub id: MoveId,
-    /// The phase of the stage that is replaced.
+    /// The phase of the replaced stage.
     pub from: MovePhase,
     /// The next phase; `None` if the move is given up.
     pub to: Option<MovePhase>,
     /// The side of the values in the next stage.
     pub values: ValuesAt,
-    /// The version number of the stage that is replaced.
+    /// The version number of the replaced stage.
     pub over: u64,
     /// The epoch of the next stage.
     pub epoch: u16,
 }
 
 impl MoveRecord {
-    /// Returns the record of a move that is prepared, and in its first phase.
+    /// Returns the first record of a move.
     pub fn prepared(id: MoveId, epoch: u16) -> Self {
         let from = MovePhase::Old;
         Self { id, from, to: Some(from), values: ValuesAt::Old, over: 0, epoch }
     }
 
-    /// Returns the stage that this record announces; its phase is the latest known one if the move is given up.
+    /// Returns the announced stage, with the replaced phase if the move is given up.
     pub fn whole(self) -> WholeStage {
         let phase = self.to.unwrap_or(self.from);
         WholeStage { stage: Stage { phase, epoch: self.epoch }, values: self.values }
     }
 
-    /// Returns the latest phase that a client may know by this record.
+    /// Returns the latest phase that clients may know.
     pub fn reached(self) -> MovePhase {
         self.to.map_or(MovePhase::Old, |to| to.max(self.from))
     }
 
-    /// Returns the phase of a stage that is restored by this record: the latest one that a client may know, and that
-    /// has the values where they were used last.
+    /// Returns the phase of a restored stage: of the two phases, the latest one that has the values on this
+    /// side.
     pub fn restores(self) -> MovePhase {
         let phases = [Some(self.from), self.to].into_iter().flatten();
         phases.filter(|phase| phase.token() == self.values.side()).max().unwrap_or(MovePhase::Old)
     }
 
-    /// Returns whether this record belongs to a move that has begun and has not ended.
+    /// Returns whether the move has begun and has not ended.
     pub fn is_under_way(self) -> bool {
         !matches!(self.to, None | Some(MovePhase::Old | MovePhase::Done))
     }
 
-    /// Returns whether the announced change of this stage was not made yet, as far as the stage shows. It is
-    /// completed before any other change (MIGRATE-RECORD-COMPLETED): otherwise a stage that the old side has
-    /// lost would be replaced by one that its clients do not expect.
+    /// Returns whether the announced change of this stage was not made yet. It is completed before any other
+    /// change (MIGRATE-RECORD-COMPLETED), so that clients find the stage that they expect if the old side
+    /// loses the last one.
     pub fn is_pending(self, read: StageRead) -> bool {
         let is_made = self.to == Some(read.stage.phase) && self.values == read.values;
         self.id == read.id && self.over == read.version && !is_made
@@ -113,11 +111,11 @@ impl MoveRecord {
 /// A contradiction between the sides of a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Contradiction {
-    /// The old side has no stage, and the new side has the record of a move that is under way.
+    /// The old side has no stage, but the record is of a move under way.
     StageLost,
-    /// The stage is older than the record, or than a stage that a client has read before.
+    /// The stage is older than the record, or than one that a client has read.
     StageWentBack,
-    /// The new side has no record of this move: it has lost the record, or it is another place.
+    /// The new side has lost the record of this move, or is another place.
     RecordLost,
     /// The record is older than the stage.
     RecordWentBack,
@@ -126,7 +124,7 @@ pub enum Contradiction {
 impl Contradiction {
     const ALL: [Self; 4] = [Self::StageLost, Self::StageWentBack, Self::RecordLost, Self::RecordWentBack];
 
-    /// Returns the word of the contradiction, as a member reports it.
+    /// Returns the word that a member reports.
     pub fn as_str(self) -> &'static str {
         match self {
             Contradiction::StageLost => "stage-lost",
@@ -142,7 +140,6 @@ impl Contradiction {
     }
 }
 
-/// Names the side, and its contradiction.
 impl fmt::Display for Contradiction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -170,15 +167,15 @@ pub enum MoveVerdict {
     NoMove,
     /// The move is done.
     Done,
-    /// It acts by the stage that it read, and acknowledges the stage.
+    /// It acts by the stage, and acknowledges it.
     Follows,
-    /// It acts as in *Old*, and does not acknowledge the stage: the new side is not prepared yet.
+    /// It acts as in *Old*, and acknowledges nothing: the new side is not prepared.
     Awaits,
     /// It acquires nothing, and acknowledges nothing.
     Stops(Contradiction),
 }
 
-/// Judges a stage and a record that was read after it. `record`: of this move's name.
+/// Judges a stage, and then the record of this move.
 ///
 /// # Errors
 /// The contradiction.
@@ -190,11 +187,11 @@ pub fn agree(stage: Option<StageRead>, record: Option<MoveRecord>) -> Result<(),
     };
     let phase = read.stage.phase;
     match record {
-        // The stage of an earlier try, or the one that a repair replaces.
+        // The stage is from an earlier try, or a repair replaces it.
         Some(record) if record.id != read.id && record.reached() != MovePhase::Old => {
             Err(Contradiction::StageWentBack)
         }
-        // An operator prepares the new side after it has written the first stage.
+        // The operator writes the record after the first stage.
         None if phase == MovePhase::Old => Ok(()),
         Some(record) if record.id != read.id && phase == MovePhase::Old => Ok(()),
         None => Err(Contradiction::RecordLost),
@@ -210,13 +207,12 @@ pub fn agree(stage: Option<StageRead>, record: Option<MoveRecord>) -> Result<(),
     }
 }
 
-/// Judges as a participant: by the stage that it knows, the stage that it has read, and then the record on
-/// its own new side.
+/// Judges for a participant by the known stage, the stage that it has read, and then the record on its own
+/// new side.
 pub fn judge(known: Option<StageRead>, read: Option<StageRead>, record: Option<MoveRecord>) -> MoveVerdict {
     if known.is_some_and(|known| known.stage.phase == MovePhase::Done) {
         return MoveVerdict::Done;
     }
-    // The record vouches for a stage of another identity: a repair has written it.
     if let (Some(known), Some(read)) = (known, read)
         && known.id == read.id
         && !continues(known, read)
@@ -234,8 +230,7 @@ pub fn judge(known: Option<StageRead>, read: Option<StageRead>, record: Option<M
     }
 }
 
-/// Returns whether a stage of the same move that was read may follow the stage that is known: it is the same, or
-/// a later one.
+/// Returns whether a stage is the known one, or a later one of the same move.
 pub fn continues(known: StageRead, read: StageRead) -> bool {
     read == known || read.version > known.version
 }

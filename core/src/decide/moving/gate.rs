@@ -1,17 +1,17 @@
-//! The gate of a namespace: the clients that may be connected while it moves, and afterwards.
+//! The gate of a namespace: the clients that may be connected during and after a move.
 //!
-//! *The invariant.* From the first step of a move on, every client of either namespace takes part in it: a
-//! plain client would hold on one side alone. So a marker is written on both namespaces before their clients
-//! are listed, and each client reads it after it has registered (MIGRATE-GATE).
+//! *The invariant.* From the first step on, each client of either namespace takes part: a plain client would
+//! hold on one side alone. So both markers are written before the clients are listed, and each client
+//! registers before it reads the marker (MIGRATE-GATE).
 
 use std::fmt;
 
 use crate::shown::shown;
 
-/// The direction in which the content of a namespace moves.
+/// The direction of a move, for one namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Course {
-    /// The content moves to another namespace, or has moved.
+    /// The content moves or has moved to another namespace.
     Leaves,
     /// The content comes from another namespace.
     Arrives,
@@ -22,8 +22,7 @@ pub enum Course {
 pub struct GateMarker {
     /// The direction of the move.
     pub course: Course,
-    /// The name of the move, whose participants are admitted; `None` if the namespace is retired and admits
-    /// only operators.
+    /// The name of the move, whose participants are admitted; `None` if the namespace is retired.
     pub name: Option<String>,
     /// The URL of the other side.
     pub url: String,
@@ -32,16 +31,16 @@ pub struct GateMarker {
 /// The role of a client in a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Who<'a> {
-    /// The client uses this namespace alone.
+    /// It uses this namespace alone.
     Plain,
-    /// The client takes part in the move of this name.
+    /// It takes part in the move of this name.
     Participant(&'a str),
-    /// The client operates moves and namespaces, and holds nothing.
+    /// It operates moves and namespaces, and holds nothing.
     Operator,
 }
 
 impl<'a> Who<'a> {
-    /// Returns the role of a client by its record.
+    /// Returns the role by the fields of a record.
     pub fn of(operator: bool, participates: Option<&'a str>) -> Self {
         match participates {
             _ if operator => Who::Operator,
@@ -51,8 +50,8 @@ impl<'a> Who<'a> {
     }
 }
 
-/// Describes the marker in words, such as `it has moved or is moving (the move "m"): clients are sent to
-/// "redis://new"`. Characters that act on a terminal are escaped.
+/// Describes the marker, such as `it has moved or is moving (the move "m"): clients are sent to
+/// "redis://new"`. Names are escaped for terminals.
 impl fmt::Display for GateMarker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match (self.course, &self.name) {
@@ -68,7 +67,7 @@ impl fmt::Display for GateMarker {
 }
 
 impl GateMarker {
-    /// Returns whether a namespace with this marker, or without one, admits a client.
+    /// Returns whether a namespace with this marker, or none, admits the client.
     pub fn admits(marker: Option<&Self>, who: Who<'_>) -> bool {
         match (marker, who) {
             (None, _) | (_, Who::Operator) => true,
@@ -77,8 +76,8 @@ impl GateMarker {
         }
     }
 
-    /// Returns whether this marker may be written over the marker that was read. It is written again also if
-    /// it exists already: an earlier decision to remove it then finds another version (MIGRATE-GATE-ANEW).
+    /// Returns whether this marker may be written over the one that was read. It is also written over itself,
+    /// so that an earlier decision to remove it finds another version (MIGRATE-GATE-ANEW).
     pub fn may_follow(&self, read: Option<&Self>) -> bool {
         read.is_none_or(|read| read == self)
     }

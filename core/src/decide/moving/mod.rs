@@ -1,9 +1,8 @@
-//! A move from one coordinator to another while locks are held: its phases, the nodes that a hold needs in
-//! each phase, and the condition for the next phase.
+//! A move between coordinators while locks are held: its phases, the nodes of a hold, and the condition of
+//! each step.
 //!
-//! *The invariant.* At any instant all valid holders have a node on one coordinator that they share
-//! (MIGRATE-SHARED-COORDINATOR), so that the queue there keeps them apart, with any admission rule.
-//! Neighbouring phases share a coordinator; so no participant may be two phases late.
+//! *The invariant.* At any instant all valid holders share a coordinator (MIGRATE-SHARED-COORDINATOR), whose
+//! queue keeps them apart. Neighbouring phases share a coordinator, so no participant may be two phases late.
 
 mod epoch;
 pub mod evidence;
@@ -21,9 +20,9 @@ pub use participant::{AcquireNext, Holding, may_acknowledge};
 /// One of the two coordinators of a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Side {
-    /// The coordinator of the locks before the move. The phase is stored there.
+    /// The coordinator before the move. It stores the phase.
     Old,
-    /// The coordinator of the locks after the move.
+    /// The coordinator after the move.
     New,
 }
 
@@ -52,9 +51,9 @@ impl Side {
 /// A set of sides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Sides {
-    /// Whether the old side is in the set.
+    /// Contains the old side.
     pub old: bool,
-    /// Whether the new side is in the set.
+    /// Contains the new side.
     pub new: bool,
 }
 
@@ -82,20 +81,19 @@ impl Sides {
     }
 }
 
-/// The phase of a move. A move goes from a phase to its neighbour, and skips none.
+/// The phase of a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MovePhase {
     /// Holds are on the old side.
     Old,
-    /// Holds are on both sides, and the old side gives the token.
+    /// Holds are on both sides; the old side gives the token.
     BothByOld,
-    /// Holds are on both sides, and the new side gives the token. The switch is a separate phase
-    /// (MIGRATE-TOKEN-SWITCH-PHASE).
+    /// Holds are on both sides; the new side gives the token (MIGRATE-TOKEN-SWITCH-PHASE).
     BothByNew,
-    /// Holds are on the new side. The move can still be taken back.
+    /// Holds are on the new side; the move can still be taken back.
     New,
-    /// Holds are on the new side, finally: participants no longer need the old side, so they could not be
-    /// asked before a step back (MIGRATE-FINAL-PHASE).
+    /// Holds are on the new side, finally. Participants leave the old side, so no operator could ask them
+    /// before a step back (MIGRATE-FINAL-PHASE).
     Done,
 }
 
@@ -108,7 +106,7 @@ impl fmt::Display for MovePhase {
 impl MovePhase {
     const ORDER: [Self; 5] = [Self::Old, Self::BothByOld, Self::BothByNew, Self::New, Self::Done];
 
-    /// Returns the name of the phase, as the stage's cell stores it.
+    /// Returns the name in the stage's cell.
     pub fn as_str(self) -> &'static str {
         match self {
             MovePhase::Old => "old",
@@ -119,7 +117,7 @@ impl MovePhase {
         }
     }
 
-    /// Returns the word for display: *old*, *both* for the two phases on both sides, *new*, *done*.
+    /// Returns the word for display; *both* for the two phases on both sides.
     pub fn word(self) -> &'static str {
         match self {
             MovePhase::BothByOld | MovePhase::BothByNew => "both",
@@ -132,7 +130,7 @@ impl MovePhase {
         Self::ORDER.into_iter().find(|phase| phase.as_str() == text)
     }
 
-    /// Returns the sides on which a hold must have a node when its acquisition completes.
+    /// Returns the sides that a hold needs when its acquisition completes.
     pub fn needs(self) -> Sides {
         match self {
             MovePhase::Old => Sides { old: true, new: false },
@@ -143,9 +141,8 @@ impl MovePhase {
 
     /// Returns the sides on which an acquisition may have a node in this phase.
     ///
-    /// It may hold the nodes of this phase or of the step back, or still wait on the side where it began. So
-    /// everything that acquisitions read must be on these sides, and a listing shows them. In *Done* the old
-    /// side is not needed, so waiters there are not looked for.
+    /// It may have nodes of this phase or of the step back, or still wait where it began. So these sides have
+    /// its settings, and listings show them. In *Done* no listing shows waiters on the old side.
     pub fn spans(self) -> Sides {
         match self {
             MovePhase::Old => Sides { old: true, new: false },
@@ -154,7 +151,7 @@ impl MovePhase {
         }
     }
 
-    /// Returns the side of the token.
+    /// Returns the side that gives the tokens.
     pub fn token(self) -> Side {
         match self {
             MovePhase::Old | MovePhase::BothByOld => Side::Old,
@@ -162,13 +159,12 @@ impl MovePhase {
         }
     }
 
-    /// Returns whether a client that acquires or holds must be a member on the old side
-    /// (MIGRATE-MEMBERSHIP-LIVES).
+    /// Returns whether a client must be a member to acquire or hold (MIGRATE-MEMBERSHIP-LIVES).
     pub fn needs_membership(self) -> bool {
         self != MovePhase::Done
     }
 
-    /// Returns whether phase and epoch are read again while both nodes are held: the token's side may have changed.
+    /// Returns whether the stage is read again while both nodes are held: the token's side may have changed.
     pub fn is_read_while_held(self) -> bool {
         self.needs() == Sides::BOTH
     }
@@ -192,38 +188,36 @@ pub enum Way {
     Back,
 }
 
-/// The phase and the epoch of a move, as the versioned cell on the old side stores them.
+/// The stage of a move: its phase and epoch, in a cell on the old side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stage {
     /// The phase of the move.
     pub phase: MovePhase,
-    /// The epoch of the tokens that are given now.
+    /// The current epoch of the tokens.
     pub epoch: u16,
 }
 
 /// The step that an operator may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
-    /// Write this stage over the version that was checked, and over no other
-    /// (MIGRATE-COMPARE-AND-SET).
+    /// Write this stage over the checked version only (MIGRATE-COMPARE-AND-SET).
     Write(Stage),
-    /// A participant has not acknowledged that version yet.
+    /// A participant has not acknowledged the version yet.
     Waits,
-    /// No phase exists that way.
+    /// No phase exists in that direction.
     Ends,
-    /// The token has no bits left for another epoch.
+    /// The token has no room for another epoch.
     NoEpoch,
 }
 
 impl Stage {
-    /// Returns the stage before a move begins, on a coordinator whose tokens have this epoch.
+    /// Returns the stage before a move, with this epoch.
     pub fn before(epoch: u16) -> Self {
         Self { phase: MovePhase::Old, epoch }
     }
 
-    /// Returns the next step of an operator that has read this stage at a version, and then the versions that
-    /// the registered participants have acknowledged (MIGRATE-ACK-NAMES-VERSION). An entry is `None` for a
-    /// participant that has acknowledged nothing yet.
+    /// Returns the next step of an operator that has read this stage at `version`, and then what each member
+    /// has acknowledged (MIGRATE-ACK-NAMES-VERSION).
     pub fn step<V: PartialEq>(
         self,
         version: &V,

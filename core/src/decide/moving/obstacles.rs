@@ -1,24 +1,24 @@
-//! The obstacles of a move, as one function of the reads of an operator. A plan shows the
-//! list, and each call asks it before its first write (MIGRATE-ONE-LIST).
+//! The obstacles of a move, as one function of an operator's reads, for plans and before the first write of
+//! each call (MIGRATE-ONE-LIST).
 
 use super::evidence::{Contradiction, MoveId, MoveRecord, StageRead, agree};
 use super::values::ValuesAt;
 use super::{MovePhase, Side, Stage, Way};
 
-/// The marker that an operator finds on a side, compared with the marker of its move.
+/// A marker, compared with the move's marker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MarkerStanding {
-    /// The side has no marker.
+    /// No marker exists.
     Missing,
     /// The marker of this move.
     Own,
-    /// The marker of a side that this move has retired.
+    /// The marker of the old side after this move.
     Retired,
-    /// The marker of a move with this name and direction, and another URL.
+    /// A marker of this move's name and direction, but another URL.
     Namesake,
-    /// The marker of a namespace whose content has moved on since, by another move.
+    /// The content has moved on, by another move.
     MovedOn,
-    /// The marker of another move, or of a namespace that was retired otherwise.
+    /// The marker of another move, or of another retirement.
     Other,
 }
 
@@ -34,7 +34,7 @@ pub struct TakesPart {
 }
 
 impl TakesPart {
-    /// Returns what keeps it from taking part on both sides, if anything does.
+    /// Returns what it lacks, if anything.
     pub fn lacks(self) -> Option<&'static str> {
         match (self.on_old, self.on_new, self.member) {
             (true, true, true) => None,
@@ -45,72 +45,72 @@ impl TakesPart {
     }
 }
 
-/// The report of a member in its node.
+/// The report of a member, in its node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct MemberSays {
     /// The version of the stage that it has acknowledged.
     pub acknowledged: Option<u64>,
-    /// The version of the stage that it knows, if it reports that without an acknowledgement.
+    /// The version of the stage that it knows, if it has stopped.
     pub knows: Option<u64>,
     /// The contradiction at which it has stopped.
     pub stopped: Option<Contradiction>,
 }
 
 impl MemberSays {
-    /// Returns whether this member may know a later stage than the one of this version.
+    /// Returns whether it may know a later stage than this version.
     pub fn is_ahead(self, version: Option<u64>) -> bool {
         self.acknowledged.max(self.knows) > version && version.is_some()
     }
 
-    /// Returns whether this member keeps an operator from each step from the stage of this version.
+    /// Returns whether it prevents each step from this version.
     pub fn is_in_the_way(&self, version: Option<u64>) -> bool {
         self.stopped.is_some() || self.is_ahead(version)
     }
 }
 
-/// The values on one side, and the abilities of the side.
+/// The values on one side, and the side's abilities.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Stored {
     /// It has values.
     pub any: bool,
-    /// It has values that expire when they are unused.
+    /// It has values that expire when unused.
     pub idle: bool,
-    /// An operator can write values there.
+    /// Operators can write values there.
     pub takes: bool,
-    /// It can store values that expire when they are unused.
+    /// It can store values that expire when unused.
     pub takes_idle: bool,
 }
 
-/// Everything that an operator has read of a move.
+/// All that an operator has read of a move.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     /// The stage.
     pub stage: Option<StageRead>,
-    /// Whether the values of the new side are copies of the old side's.
+    /// Whether the values of the new side are copies.
     pub copies: bool,
     /// The record of this move's name on the new side.
     pub record: Option<MoveRecord>,
-    /// The markers of the old side and of the new side.
+    /// The markers of both sides, the old side's first.
     pub markers: [MarkerStanding; 2],
     /// The epochs of both stamps.
     pub epochs: [u16; 2],
     /// Whether the stamps have a layout with records.
     pub layouts: [bool; 2],
-    /// Whether both sides list the same client: they are one place.
+    /// Whether both sides list the same client.
     pub one_place: bool,
-    /// Whether plain clients are connected to a side that is shut in this phase.
+    /// Whether plain clients are connected to a shut side.
     pub outsiders: bool,
-    /// Whether clients other than operators are connected to the old side.
+    /// Whether the old side has clients other than operators.
     pub left: bool,
     /// The participants.
     pub participants: Vec<TakesPart>,
     /// The members.
     pub members: Vec<MemberSays>,
-    /// The values of the old side and of the new side; `None` if they were not listed.
+    /// The values of both sides; `None` if not listed.
     pub stored: Option<[Stored; 2]>,
 }
 
-/// The call that an operator is to make.
+/// The wanted call of an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Wanted {
     /// The next step, forward or back.
@@ -119,12 +119,12 @@ pub enum Wanted {
     Finish,
 }
 
-/// A thing that is in the way of a move.
+/// An obstacle of a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Obstacle {
     /// The two sides contradict each other.
     Contradicts(Contradiction),
-    /// A member has stopped at a contradiction, or knows a later stage than the current one.
+    /// A member has stopped, or knows a later stage.
     MemberAhead,
     /// Both sides are one place.
     OnePlace,
@@ -134,40 +134,38 @@ pub enum Obstacle {
     StillConnected,
     /// A side has another marker.
     Marked(Side),
-    /// The marker of a side is missing, or its epoch.
+    /// The marker of a side, or its epoch, is missing.
     MarkerLost(Side),
-    /// The new side of a move that is done is shut.
+    /// The move is done, but its new side is still shut.
     NotOpened,
-    /// The stamp of a side has a layout without records.
+    /// A side's layout has no records of moves.
     Layout(Side),
     /// The tokens have no epochs left.
     NoEpochs,
     /// No participant is connected.
     NobodyTakesPart,
-    /// A participant is connected to one side only, or has not joined the members.
+    /// A participant is on one side only, or is not a member.
     Apart,
-    /// The new side has other values than copies.
+    /// The new side has values that are not copies.
     ValuesThere,
-    /// Values are in use that this side cannot take: it lacks this capability.
+    /// This side lacks the capability for the values in use.
     ValuesStay(Side, &'static str),
 }
 
 /// The restoration of a side that has lost data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Repair {
-    /// Nothing is to be restored.
+    /// Restore nothing.
     Nothing,
-    /// Write this record, and then the [stage](MoveRecord::whole) that it names, with or without copies on the new
-    /// side.
+    /// Write this record, and then its [stage](MoveRecord::whole), with copies or without.
     Stage(MoveRecord, bool),
     /// Write this record.
     Record(MoveRecord),
-    /// The new side has lost the values, and the old side may have the only copy: nothing is written
-    /// (MIGRATE-REPAIR-KEEPS).
+    /// Write nothing: the old side may have the only copy of the values (MIGRATE-REPAIR-KEEPS).
     OnlyCopy(Contradiction),
 }
 
-/// Returns the sides that are shut for plain clients in this phase, the new side first.
+/// Returns the shut sides, the new side first.
 pub fn shut_in(phase: MovePhase) -> &'static [Side] {
     match phase {
         MovePhase::Done => &[Side::Old],
@@ -186,15 +184,15 @@ impl Found {
         self.stage.map_or(ValuesAt::Old, |read| read.values)
     }
 
-    /// Returns the record of an announced change of the stage that was not made yet.
+    /// Returns the record of a change that is announced, but not made.
     pub fn announced(&self) -> Option<MoveRecord> {
         self.record.filter(|record| self.stage.is_some_and(|read| record.is_pending(read)))
     }
 
-    /// Returns the contradiction between stage and record, if there is one.
+    /// Returns the contradiction between stage and record, if any.
     pub fn contradiction(&self) -> Option<Contradiction> {
         match (self.stage, self.record) {
-            // A move that is done, whose old side is not retired, has its stage.
+            // Until the old side is retired, a move that is done has a stage.
             (None, Some(MoveRecord { to: Some(MovePhase::Done), .. })) => {
                 (self.markers[0] != MarkerStanding::Retired).then_some(Contradiction::StageLost)
             }
@@ -202,7 +200,7 @@ impl Found {
         }
     }
 
-    /// Returns whether the new side has lost the values, and the old side still has them from before.
+    /// Returns whether the new side has lost the values, but the old side has earlier ones.
     pub fn has_only_copy(&self) -> bool {
         use Contradiction::{RecordLost, RecordWentBack};
         let is_new_side = matches!(self.contradiction(), Some(RecordLost | RecordWentBack));
@@ -210,8 +208,8 @@ impl Found {
         is_new_side && self.values().side() == Side::New && has_copies
     }
 
-    /// Returns the restoration that the move needs. `id`: the identity that a restored stage gets, unless another
-    /// repair has written one into the record. The values were listed.
+    /// Returns the needed restoration; the values were listed. `id`: the identity of a restored stage, unless
+    /// another repair has recorded one.
     pub fn repair(&self, id: MoveId) -> Repair {
         use Contradiction::{StageLost, StageWentBack};
         let is_ahead = |says: &MemberSays| says.is_ahead(self.version());
@@ -224,7 +222,7 @@ impl Found {
                 let StageRead { id, version: over, stage: Stage { phase, epoch }, values } = read;
                 Repair::Record(MoveRecord { id, from: phase, to: Some(phase), values, over, epoch })
             }
-            // Members know a later stage, which the old side has lost.
+            // The old side has lost a stage that members know.
             (None, Some(record), Some(read)) if self.members.iter().any(is_ahead) => {
                 let phase = self.announced().map_or(read.stage.phase, MoveRecord::restores);
                 let epoch = record.epoch.max(read.stage.epoch);
@@ -235,20 +233,20 @@ impl Found {
     }
 
     fn restored_stage(&self, record: MoveRecord, phase: MovePhase, id: MoveId) -> Repair {
-        // The record of a repair that has not written the stage yet.
+        // Another repair has written the record, but not yet the stage.
         let is_repaired = record.over == 0
             && Some(record.from) == record.to
             && self.stage.is_none_or(|read| read.id != record.id);
         let id = if is_repaired { record.id } else { id };
         let epoch = record.epoch.max(self.epochs[phase.token() as usize]);
         let values = phase.token().into();
-        // An old side without values may have lost them: then the new side may have the only copy.
+        // If the old side has no values, the new side may have the only copy.
         let has_values = self.stored.is_some_and(|stored| stored[Side::Old as usize].any);
         let copies = self.copies || phase != MovePhase::Old && has_values;
         Repair::Stage(MoveRecord { id, from: phase, to: Some(phase), values, over: 0, epoch }, copies)
     }
 
-    /// Returns the obstacles of a call, the first one first. An empty list lets it write.
+    /// Returns the obstacles of a call, in order.
     pub fn obstacles(&self, wanted: Wanted) -> Vec<Obstacle> {
         let mut list: Vec<_> = self.contradiction().map(Obstacle::Contradicts).into_iter().collect();
         match (wanted, self.phase()) {
@@ -299,13 +297,13 @@ impl Found {
         for side in Side::BOTH {
             let is_other = match self.markers[side as usize] {
                 MarkerStanding::Namesake => true,
-                // Otherwise a call with other sides or another name would report that nothing is left.
+                // Otherwise a call with a wrong name or URL would find nothing left.
                 MarkerStanding::Other | MarkerStanding::MovedOn => self.stage.is_none(),
                 MarkerStanding::Missing | MarkerStanding::Own | MarkerStanding::Retired => false,
             };
             list.extend(is_other.then_some(Obstacle::Marked(side)));
         }
-        // Plain clients would give tokens that are lower than earlier ones.
+        // Plain clients would give tokens below earlier ones.
         let is_below = self.stage.is_some_and(|read| self.epochs[0] < read.stage.epoch);
         list.extend(is_below.then_some(Obstacle::MarkerLost(Side::Old)));
         list.extend(self.member_ahead());
@@ -315,7 +313,7 @@ impl Found {
         for side in Side::BOTH {
             match self.markers[side as usize] {
                 MarkerStanding::Own => {}
-                // Its server has lost it together with the record.
+                // The server has lost it together with the record.
                 MarkerStanding::Missing if side == Side::New && !list.is_empty() => {}
                 MarkerStanding::Missing => list.push(Obstacle::MarkerLost(side)),
                 _ => list.push(Obstacle::Marked(side)),
@@ -346,13 +344,12 @@ impl Found {
         list.extend(self.member_ahead());
     }
 
-    /// The values that keep a side from leaving, and the values that a copy would replace
-    /// (MIGRATE-VALUES-EMPTY-TARGET).
+    /// Adds the values that cannot leave, or that a copy would replace (MIGRATE-VALUES-EMPTY-TARGET).
     fn against_values(&self, from: Side, list: &mut Vec<Obstacle>) {
         let Some(stored) = self.stored else { return };
         let (of, there) = (stored[from as usize], stored[from.other() as usize]);
         let stay = |side, lacks| Obstacle::ValuesStay(side, lacks);
-        // They are copied to the other side. Here they are deleted at the end, or written if the move is taken back.
+        // The copy is written there. Here values are deleted at the end, or written on the way back.
         let unable = [(from.other(), there), (from, of)].into_iter().find(|(_, of)| !of.takes);
         list.extend(unable.filter(|_| of.any).map(|(side, _)| stay(side, "held_writes")));
         list.extend((of.idle && !there.takes_idle).then(|| stay(from.other(), "idle_cells")));

@@ -1,23 +1,21 @@
-//! The decisions of a participant in a move: its acquisitions, its holds, its acknowledgements.
+//! A participant's decisions: its acquisitions, holds and acknowledgements.
 
 use super::{MovePhase, Side, Sides};
 
-/// The next step of an acquisition, by the phase that the participant knows at this moment
-/// (MIGRATE-DECIDE-AT-END).
+/// The next step of an acquisition, by the phase that is known now (MIGRATE-DECIDE-AT-END).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AcquireNext {
-    /// Join this side's queue, or wait there. The old side comes first.
+    /// Join this side, or wait there. The old side comes first.
     Join(Side),
-    /// Leave the new side: the acquisition has a place there and needs the old side. It leaves before it
-    /// joins the old side (MIGRATE-CANONICAL-ORDER).
+    /// Leave the new side before joining the old side (MIGRATE-CANONICAL-ORDER).
     GiveBackNew,
-    /// Read the phase again, while the nodes are held.
+    /// Read the phase again while both nodes are held.
     Read,
-    /// The acquisition is complete. Its token is of this side.
+    /// Complete, with a token of this side.
     Complete(Side),
 }
 
-/// The nodes of one acquisition or hold that are admitted, as far as its client knows.
+/// The admitted nodes of an acquisition or hold, as its client knows them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Holding {
     /// The sides on which it is admitted.
@@ -25,8 +23,8 @@ pub struct Holding {
 }
 
 impl Holding {
-    /// Returns the next step of an acquisition. `queued_on_new`: the acquisition has a place on the new side,
-    /// admitted or not. `read`: the phase was read from the cell after the acquisition was admitted on both sides.
+    /// Returns the next step of an acquisition. `queued_on_new`: it has a place on the new side. `read`: the
+    /// stage was read after both admissions.
     pub fn next(self, phase: MovePhase, queued_on_new: bool, read: bool) -> AcquireNext {
         let needs = phase.needs();
         if needs.old && !self.on.old {
@@ -41,21 +39,21 @@ impl Holding {
         }
     }
 
-    /// Returns whether a hold is still valid. `live`: the sides whose leases are valid by the client's clock. A
-    /// hold ends when the lease of one of its nodes is lost (MIGRATE-EITHER-LOST-IS-LOST), or when the
-    /// membership on the old side ends (MIGRATE-MEMBERSHIP-LIVES).
+    /// Returns whether a hold is valid. `live`: the sides whose leases are valid by the client's clock. A
+    /// hold ends with any of its leases (MIGRATE-EITHER-LOST-IS-LOST), and with the membership
+    /// (MIGRATE-MEMBERSHIP-LIVES).
     pub fn is_valid(self, phase: MovePhase, live: Sides) -> bool {
         live.cover(self.on) && (live.old || !phase.needs_membership())
     }
 
-    /// Returns the side that a hold joins while it is held, so that the next phase need not wait for its end.
-    /// The only such side is the new side, which is free for the holder of the old side. A hold on the new side
-    /// alone never joins the old side: it would wait for a holder there, and that holder would wait for it.
+    /// Returns the side that a hold joins early for the next phase: only the new side, which is free for the
+    /// holder of the old side. A hold on the new side never joins the old side: it would wait there for a
+    /// holder that waits for it.
     pub fn joins(self, phase: MovePhase) -> Option<Side> {
         (phase.needs().new && !self.on.new && self.on.old).then_some(Side::New)
     }
 
-    /// Returns the sides that a hold leaves, since the phase does not need them.
+    /// Returns the sides that the phase does not need.
     pub fn gives_back(self, phase: MovePhase) -> Sides {
         match self.on.cover(phase.needs()) {
             true => self.on.without(phase.needs()),
@@ -64,9 +62,8 @@ impl Holding {
     }
 }
 
-/// Returns whether a participant may acknowledge a phase: each of its holds covers it
-/// (MIGRATE-ACK-COVERS-HOLDS). After the acknowledgement, its acquisitions complete in that phase or a later
-/// phase.
+/// Returns whether each hold covers the phase (MIGRATE-ACK-COVERS-HOLDS). Later acquisitions complete in that
+/// phase or a later one.
 pub fn may_acknowledge(phase: MovePhase, holds: impl IntoIterator<Item = Holding>) -> bool {
     holds.into_iter().all(|hold| hold.on.cover(phase.needs()))
 }

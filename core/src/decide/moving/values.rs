@@ -1,8 +1,8 @@
-//! The values of a move: the side on which they are used, and when it may change.
+//! The values of a move: the side of their use, and when it may change.
 //!
-//! *The invariant.* At any instant all values are used on one side. When the side changes, the new side is a
-//! copy of the other side, which no client has used since the copy (MIGRATE-VALUES-FREEZE). So a read shows all
-//! changes that were confirmed, or read, before the read began, and each change is applied once.
+//! *The invariant.* At any instant all values are used on one side. When the side changes, the next side has
+//! a copy that no client has used (MIGRATE-VALUES-FREEZE). So a read shows all changes that were confirmed or
+//! read before it, and each change is applied once.
 
 use super::{MovePhase, Side, Stage, Step, Way};
 
@@ -11,16 +11,15 @@ use super::{MovePhase, Side, Stage, Step, Way};
 pub enum ValuesAt {
     /// Values are used on the old side.
     Old,
-    /// Values are on the old side, frozen: they are copied to the new side.
+    /// Values are frozen on the old side while they are copied.
     LeavingOld,
     /// Values are used on the new side.
     New,
-    /// Values are on the new side, frozen: they are copied back to the old side.
+    /// Values are frozen on the new side while they are copied back.
     LeavingNew,
 }
 
 impl From<Side> for ValuesAt {
-    /// Values that are used on this side.
     fn from(side: Side) -> Self {
         match side {
             Side::Old => ValuesAt::Old,
@@ -30,7 +29,7 @@ impl From<Side> for ValuesAt {
 }
 
 impl ValuesAt {
-    /// Returns the side on which values are used; `None` while they are copied.
+    /// Returns the side of their use; `None` while they are copied.
     pub fn open(self) -> Option<Side> {
         match self {
             ValuesAt::Old => Some(Side::Old),
@@ -47,7 +46,7 @@ impl ValuesAt {
         }
     }
 
-    /// Returns the name, as the stage's cell stores it.
+    /// Returns the name in the stage's cell.
     pub fn as_str(self) -> &'static str {
         match self {
             ValuesAt::Old => "old",
@@ -57,35 +56,33 @@ impl ValuesAt {
         }
     }
 
-    /// Parses a name from the stage's cell.
+    /// Parses such a name.
     pub fn parse(text: &str) -> Option<Self> {
         [ValuesAt::Old, ValuesAt::LeavingOld, ValuesAt::New, ValuesAt::LeavingNew]
             .into_iter()
             .find(|values| values.as_str() == text)
     }
 
-    /// Returns whether the values may be there in this phase: on the side of its tokens, and they leave only
-    /// while holds are on both sides.
+    /// Returns whether the values may be there in this phase: on the tokens' side, and leaving only while
+    /// holds are on both sides.
     pub fn fits(self, phase: MovePhase) -> bool {
         self.side() == phase.token() && (self.open().is_some() || phase.is_read_while_held())
     }
 
-    /// Returns whether a participant may acknowledge this. `under_way` is the number of reads and changes whose
-    /// answers the participant still accepts (MIGRATE-VALUES-ACK-WAITS). After the acknowledgement it sends no
-    /// read and no change until it knows a later stage.
+    /// Returns whether a participant may acknowledge this (MIGRATE-VALUES-ACK-WAITS). `under_way`: its open
+    /// requests of values. It sends no more until it knows a later stage.
     pub fn may_acknowledge(self, under_way: usize) -> bool {
         self.open().is_some() || under_way == 0
     }
 }
 
-/// Returns whether an answer of one side counts for a participant. While the participant is a member, by its
-/// own clock, no operator takes the next step without its acknowledgement (MIGRATE-VALUES-LIVE-MEMBER). If an
-/// answer does not count, a change has an unknown outcome, and a read has no result.
+/// Returns whether an answer counts: while the participant is a member, no operator takes a step without it
+/// (MIGRATE-VALUES-LIVE-MEMBER). Otherwise a change has an unknown outcome, and a read no result.
 pub fn answer_counts(phase: MovePhase, is_member: bool) -> bool {
     is_member || !phase.needs_membership()
 }
 
-/// The versioned cell on the old side, in a move that includes values.
+/// The stage with the side of the values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WholeStage {
     /// The stage of the holds.
@@ -97,32 +94,31 @@ pub struct WholeStage {
 /// The step that an operator may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WholeStep {
-    /// Write this stage over the version that was checked, and over no other.
+    /// Write this stage over the checked version only.
     Write(WholeStage),
-    /// Make the other side a copy of this one, and then write this stage.
+    /// Copy one side to the other, and then write a stage.
     Mirror {
         /// The side to copy.
         from: Side,
         /// The stage after the copy.
         then: WholeStage,
     },
-    /// A participant has not acknowledged that version yet.
+    /// A participant has not acknowledged the version yet.
     Waits,
-    /// No stage exists that way.
+    /// No stage exists in that direction.
     Ends,
-    /// The token has no bits left for another epoch.
+    /// The token has no room for another epoch.
     NoEpoch,
 }
 
 impl WholeStage {
-    /// Returns the stage before a move begins, on a coordinator whose tokens have this epoch.
+    /// Returns the stage before a move, with this epoch.
     pub fn before(epoch: u16) -> Self {
         Self { stage: Stage::before(epoch), values: ValuesAt::Old }
     }
 
-    /// Returns the next step of an operator, as [`Stage::step`]. Values leave a side in a separate step, and
-    /// the phase changes together with the side that has them. An operator that turns back while values are
-    /// copied lets them be used again on the side that has them.
+    /// Returns the next step, as [`Stage::step`]. Values leave in a separate step, and arrive with the next
+    /// phase. If an operator turns back during a copy, clients use them where they are.
     pub fn step<V: PartialEq>(
         self,
         version: &V,
@@ -154,7 +150,7 @@ impl WholeStage {
         }
     }
 
-    /// Returns the direction of the one step to this stage, if there is one. The epoch does not count.
+    /// Returns the direction of the step to this stage, if any. The epoch is ignored.
     pub fn way_to(self, next: Self) -> Option<Way> {
         let leads = |way: &Way| match self.step(&(), [], *way) {
             WholeStep::Write(then) | WholeStep::Mirror { then, .. } => {
@@ -165,7 +161,7 @@ impl WholeStage {
         [Way::Forward, Way::Back].into_iter().find(leads)
     }
 
-    /// Returns whether the values leave their side before the next phase that way.
+    /// Returns whether the values leave their side before the next phase.
     pub fn values_leave(self, way: Way) -> bool {
         match self.step(&(), [], way) {
             WholeStep::Write(next) => next.values.open().is_none(),
@@ -178,7 +174,6 @@ impl WholeStage {
 mod tests {
     use super::*;
 
-    /// The stages from one on; a copy is taken for made.
     fn stages(from: WholeStage, way: Way) -> Vec<WholeStage> {
         let mut stages = vec![from];
         loop {

@@ -1,5 +1,3 @@
-//! The blockers of a move.
-
 use std::fmt;
 
 use serde::{Serialize, Serializer};
@@ -10,65 +8,63 @@ use crate::decide::moving::evidence::Contradiction;
 use crate::error::{Error, ErrorKind};
 use crate::shown::shown;
 
-/// The number of clients that a message names.
 pub(super) const NAMED: usize = 5;
 
-/// A reason why a move cannot begin, go on, or finish.
+/// A reason why a move cannot begin, continue, or finish.
 ///
-/// It displays as a sentence. [`next_step`](Self::next_step) says how to remove it.
+/// It displays as a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MoveBlocker {
-    /// Clients are connected that do not take part in the move.
+    /// Clients are connected that do not take part.
     Outsiders(Vec<MoveOutsider>),
     /// Clients are still connected to the old side of a move that is to be finished.
     StillConnected(Vec<MoveOutsider>),
     /// A namespace has another marker: it is part of another move, or retired.
     MarkedOtherwise {
-        /// The side of this namespace.
+        /// The side.
         side: Side,
         /// The name of the other move; `None` if the namespace is retired.
         name: Option<String>,
-        /// The URL that its clients are sent to.
+        /// The URL to which its clients are sent.
         url: String,
     },
-    /// The marker of this side is missing although the move has begun. The server has lost it, or the move
-    /// began with another URL. Plain clients may have connected since.
+    /// The move has begun, but this side's marker is missing: the server has lost it, or the move began with
+    /// another URL. Plain clients may have connected since.
     MarkerLost(Side),
-    /// The two sides contradict each other: one of them has lost data, or is not a side of this move.
+    /// The sides contradict each other: one has lost data, or is not a side of this move.
     Contradicts(Contradiction),
-    /// The new side has lost data after the values had moved there, and the old side still has the values from
-    /// before: maybe the only copy.
+    /// The new side has lost the moved values, and the old side may have the only copy, from before.
     OnlyCopy(Contradiction),
     /// These members have stopped at a contradiction, or know a later stage than the old side shows.
     MembersAhead(Vec<MoveLate>),
-    /// These participants are connected to one side only, or have not joined the members.
+    /// These participants are on one side only, or are not members.
     Apart(Vec<MoveClient>),
     /// No participant is connected.
     NobodyTakesPart,
-    /// The namespace of this side has a layout from before the records of moves.
+    /// The layout of this side has no records of moves.
     Layout(Side),
-    /// The move is *done*, but the new side still has its marker, so it refuses clients with its URL alone.
+    /// The move is *done*, but the new side still refuses clients with its URL alone.
     NotOpened,
-    /// The new side has values, which a copy of the old side's values would replace.
+    /// The new side has values, which the copy would replace.
     ValuesThere(Vec<ValuesInUse>),
-    /// Values are in use that a side cannot take.
+    /// A side cannot take the values in use.
     ValuesStay {
-        /// The side that cannot take them.
+        /// The side.
         side: Side,
-        /// The [capability](crate::Capabilities) that the values need and the side lacks.
+        /// The [capability](crate::Capabilities) that the side lacks.
         lacks: &'static str,
-        /// The values, each with its kind; only the first ones, if there are very many.
+        /// The values with their kinds; the first ones, if there are very many.
         values: Vec<String>,
     },
-    /// Both URLs are spellings of one namespace of one server.
+    /// Both URLs name one namespace of one server.
     OnePlace,
-    /// The tokens have no epochs left for another move and its way back.
+    /// The tokens have no epochs left for a move and its way back.
     NoEpochs,
 }
 
 impl MoveBlocker {
-    /// Returns the next step for the operator, as an instruction.
+    /// Returns an instruction for the operator.
     pub fn next_step(&self) -> &'static str {
         match self {
             MoveBlocker::Outsiders(_) => {

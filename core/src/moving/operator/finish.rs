@@ -1,4 +1,4 @@
-//! The end of a move that is done: removes its remains on the old side.
+//! The end of a move that is done.
 
 use super::Move;
 use super::look::ListValues;
@@ -11,13 +11,13 @@ use crate::seen;
 impl Move {
     /// Retires the old side of a move that is *done*, and deletes its values and the stage.
     ///
-    /// Call it once all services are connected to the new side alone. The old side then refuses every client
-    /// except operators: a marker stays there, which sends late clients to the new side. The keys of idle
-    /// locks stay too. Calling it again changes nothing.
+    /// Call it when all services use the new side alone. A marker stays on the old side, which then admits
+    /// only operators and sends late clients to the new side. The keys of idle locks stay too. A repeated
+    /// call changes nothing.
     ///
     /// # Errors
-    /// * `Conflict`: the move is not done; or clients are still connected to the old side, and the error
-    ///   names them.
+    /// * `Conflict`: the move is not done; or clients are connected to the old side, and the error names
+    ///   them.
     /// * As [all methods](Self).
     pub async fn finish(&self) -> Result<()> {
         self.serve("finish", self.finishes()).await
@@ -45,12 +45,12 @@ impl Move {
                 self.refuse(&looked, Wanted::Finish)?;
             }
             let Some(staged) = staged else { return Err(not_done("the move has not begun")) };
-            // Also if it exists, so that every client listed now was admitted before.
+            // Written even if it exists: every client in the next list was admitted before.
             let Some(marked) = self.old.mark(&read, Some(&retired)).await? else { continue };
             let looked = self.look(Some(staged.clone()), ListValues::Never).await?;
             if let Err(error) = self.refuse(&looked, Wanted::Finish) {
-                // The clients may stay as long as they are needed. Another operator that listed no client before finds
-                // a new version of the stage. Otherwise it would delete the cell after a marker that admits the clients.
+                // The clients may stay. Another operator that listed no client finds a new version of the
+                // stage, and cannot delete it after the marker admits them.
                 if self.write_anew(&staged).await?.is_none() {
                     continue;
                 }

@@ -1,9 +1,6 @@
-//! The gate: it lets no client stay outside of a move.
+//! The gate: no client stays outside of a move (MIGRATE-GATE, MIGRATE-GATE-ANEW).
 //!
-//! *Protocol.* To begin a move, an operator reads the cell with the stage, or creates it; writes the markers
-//! of both sides, also if they exist; and then lists the clients of both sides (MIGRATE-GATE). To give a move
-//! up, it reads the versions of the markers, then deletes the cell over the version that it read, and then
-//! removes each marker over its version (MIGRATE-GATE-ANEW).
+//! `docs/protocol/moving.md` has the order of reads and writes.
 
 use uuid::Uuid;
 
@@ -21,36 +18,33 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::registry::{Arrival, Stamped};
 use crate::seen;
 
-/// The result of shutting the gate.
 pub(super) enum Shut {
-    /// No client is outside of the move at this stage.
+    /// All clients take part at this stage.
     Behind(Box<Looked>),
-    /// Another operator has written the cell since it was read.
     Changed,
 }
 
 impl Move {
-    /// Makes the first stage of a move that begins, with a new identity. It has the epoch of the old side,
-    /// because plain clients still give tokens by it.
+    /// Writes the first stage, with a new identity and the old side's epoch, of which plain clients still
+    /// give tokens.
     pub(super) async fn first_stage(&self, looked: &Looked) -> Result<Option<Staged>> {
         let (id, first) = (new_id(), WholeStage::before(looked.stamps[0].epoch));
         let made = Staged::write(self.old.backend(), &self.place, None, id, first, false).await;
         made.map_err(on(Side::Old))
     }
 
-    /// The record of this move.
     pub(super) fn arrival(&self, record: MoveRecord) -> Arrival {
         Arrival { name: self.name.to_string(), url: self.old.url.clone(), record }
     }
 
-    /// Shuts both sides for plain clients, with the record on the new side, and looks at both sides again.
-    /// `made`: the stage that this operator has created.
+    /// Shuts both sides for plain clients, writes the record, and looks at both sides again. `made`: the
+    /// stage that this operator has created.
     ///
     /// # Errors
-    /// `Conflict` naming the blocker. The stage and the markers are removed then, unless members rely on them.
+    /// `Conflict` naming the blocker. Stage and markers are removed then, unless members rely on them.
     pub(super) async fn shut(&self, staged: Staged, made: Option<Version>) -> Result<Shut> {
         let made = made == Some(staged.version);
-        // The new side first, so that plain clients of the old side can work a little longer.
+        // The new side first: plain clients of the old side can work a little longer.
         let marked = async {
             self.prepare(&staged).await?;
             let own = self.marker(Side::Old);
@@ -62,7 +56,7 @@ impl Move {
                 _ => Err(error),
             };
         }
-        // The values on the new side may be copies that this move made.
+        // The new side's values may be copies that this move made.
         let values = if staged.has_copies() { ListValues::Never } else { ListValues::Always };
         let looked = self.look(Some(staged.clone()), values).await?;
         match self.refuse(&looked, Wanted::Step(Way::Forward)) {
@@ -74,7 +68,7 @@ impl Move {
         }
     }
 
-    /// Writes the marker of the new side, also if it exists already, and the record of the move.
+    /// Writes the new side's marker, also over itself, and the record.
     async fn prepare(&self, staged: &Staged) -> Result<()> {
         let own = self.marker(Side::New);
         loop {
@@ -90,20 +84,18 @@ impl Move {
                 _ => MoveRecord::prepared(staged.id, staged.stage.epoch),
             };
             let prepared = Stamped { marker: Some(own.clone()), arrival: Some(self.arrival(record)), ..read };
-            // Otherwise another client has written the stamp since it was read.
+            // Otherwise another client has written the stamp since.
             if self.new.write(prepared).await?.is_some() {
                 return Ok(());
             }
         }
     }
 
-    /// Undoes the writes of a failed start, unless another operator continued the move. Returns whether no
-    /// other operator did.
+    /// Undoes the writes of a failed start; `false` if another operator has continued the move.
     ///
-    /// Nothing is undone in three cases. The old side has lost the epoch of the stage
-    /// (MIGRATE-EPOCH-RECORDED). Values were copied before: without the cell no client could know that they
-    /// are copies. Another operator has stepped back to this stage, and a member does not know it yet
-    /// (MIGRATE-GIVEN-UP-LAST).
+    /// Undoes nothing in three cases: the old side has lost the epoch (MIGRATE-EPOCH-RECORDED); values were
+    /// copied, as only the stage records; or another operator has stepped back to this stage, and a member
+    /// does not know that yet (MIGRATE-GIVEN-UP-LAST).
     async fn take_back(&self, staged: &Staged, made: bool) -> Result<bool> {
         if staged.has_copies() || self.old.stamped().await?.epoch < staged.stage.epoch {
             return Ok(true);
@@ -114,18 +106,18 @@ impl Move {
         self.give_up(Some(staged)).await
     }
 
-    /// Gives the move up in its first phase: announces that in the record, deletes its cell, and then removes its
-    /// markers and the record. Returns whether nothing of it is left; otherwise another operator has continued it.
+    /// Gives the move up in its first phase: announces it, deletes the stage, and removes markers and record;
+    /// `false` if another operator has continued the move.
     pub(super) async fn give_up(&self, checked: Option<&Staged>) -> Result<bool> {
         let [old, mut new] = [self.old.stamped().await?, self.new.stamped().await?];
-        // Read after the versions of the markers: members have not acknowledged a move that another operator began since.
+        // Read after the markers' versions: another operator may have begun a move since.
         let staged = self.stage().await?;
         if staged.as_ref().map(|staged| staged.version) != checked.map(|checked| checked.version) {
             return Ok(false);
         }
         if let Some(staged) = &staged {
             if old.epoch < staged.stage.epoch {
-                // Plain clients would give tokens that are lower than earlier ones.
+                // Plain clients would give tokens below earlier ones.
                 return Err(MoveBlocker::MarkerLost(Side::Old).into());
             }
             // From here on no operator announces another change of this stage.
@@ -161,10 +153,11 @@ impl Move {
         Ok(lifted)
     }
 
-    /// Opens the new side for plain clients once the move is done (MIGRATE-GATE-OPENS-LAST). The record stays.
+    /// Opens the new side for plain clients once the move is done (MIGRATE-GATE-OPENS-LAST). The record
+    /// stays.
     ///
     /// # Errors
-    /// `Conflict` if it is shut by a move with other URLs, which this move cannot open.
+    /// `Conflict` if a move with other URLs has shut it.
     pub(super) async fn open(&self) -> Result<()> {
         loop {
             let marked = self.new.stamped().await?;
@@ -173,7 +166,7 @@ impl Move {
                 MarkerStanding::Namesake => return Err(self.new.marked_otherwise(marked.marker.as_ref())),
                 _ => return Ok(()),
             }
-            // Read after the version of the marker: *done* is final.
+            // Read after the marker's version: *done* is final.
             let staged = self.stage().await?;
             if staged.is_none_or(|staged| staged.stage.phase != MovePhase::Done) {
                 return Err(Error::new(ErrorKind::Conflict, "the move is not done: call `run` first"));
@@ -185,7 +178,6 @@ impl Move {
     }
 }
 
-/// An identity that no move has.
 pub(super) fn new_id() -> MoveId {
     MoveId::new(Uuid::new_v4().as_u128())
 }

@@ -1,7 +1,7 @@
-//! Everything that an operator reads before it writes, and the blockers in it.
+//! The reads of an operator, and the blockers in them.
 //!
-//! The stage is read first, then the members, the stamps and the clients: a client that registers later reads
-//! this stage or a later one, and a plain client that connects later reads the markers.
+//! The order is: stage, members, stamps, clients. So a later client reads this stage or a later one, and a
+//! later plain client reads the markers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,14 +22,14 @@ use crate::error::Result;
 use crate::registry::{Arrival, Stamped};
 use crate::shown::shown;
 
-/// A client that is connected to a side of a move and does not take part in it.
+/// A client that is connected to a side but does not take part.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct MoveOutsider {
-    /// The side that it is connected to.
+    /// Its side.
     #[serde(serialize_with = "side_word")]
     pub side: Side,
-    /// The record of the client.
+    /// Its record.
     pub client: ClientRecord,
 }
 
@@ -42,7 +42,7 @@ pub(super) fn side_word<S: Serializer>(side: &Side, serializer: S) -> std::resul
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ListValues {
     Never,
-    /// If each member has acknowledged the stage. Otherwise the step waits, and the next look asks again.
+    /// If each member has acknowledged the stage. Otherwise the step waits, and looks again.
     WhenAcknowledged,
     Always,
 }
@@ -51,23 +51,22 @@ pub(super) enum ListValues {
 pub(super) struct Looked {
     pub(super) staged: Option<Staged>,
     pub(super) members: Vec<MemberRecord>,
-    /// The stamps of the old side and of the new side.
+    /// The stamps, the old side's first.
     pub(super) stamps: [Stamped; 2],
-    /// The participants, ordered by label.
+    /// The participants, by label.
     pub(super) participants: Vec<MoveClient>,
-    /// The plain clients of the sides that are shut in the phase that was read.
+    /// The plain clients of the shut sides.
     pub(super) outsiders: Vec<MoveOutsider>,
-    /// The clients of the old side except operators.
     left: Vec<MoveOutsider>,
-    /// The values of both sides, if they were listed.
+    /// The values of both sides, if listed.
     pub(super) values: Option<[Vec<ValuesInUse>; 2]>,
-    /// The reads as the decision takes them.
+    /// The reads in the form for the decisions.
     pub(super) found: Found,
 }
 
 impl Move {
-    /// Reads everything else at a stage that was read before. Lists the values also if the sides contradict each
-    /// other: the old side may have the only copy (MIGRATE-REPAIR-KEEPS).
+    /// Reads everything except the stage. If the sides contradict each other, it also lists the values: the
+    /// old side may have the only copy (MIGRATE-REPAIR-KEEPS).
     pub(super) async fn look(&self, staged: Option<Staged>, values: ListValues) -> Result<Looked> {
         let members = self.members().await?;
         let stamps = [self.old.stamped().await?, self.new.stamped().await?];
@@ -126,13 +125,11 @@ impl Move {
         Looked { staged, members, stamps, participants, outsiders, left, values: None, found }
     }
 
-    /// The record of this move's name in a stamp of the new side.
     pub(super) fn record_in(&self, stamp: &Stamped) -> Option<MoveRecord> {
         let arrival = stamp.arrival.as_ref().filter(|arrival| *arrival.name == *self.name);
         arrival.map(|arrival| arrival.record)
     }
 
-    /// Compares a marker with the marker of this move on a side.
     pub(super) fn standing(&self, side: Side, marker: Option<&GateMarker>) -> MarkerStanding {
         let own = self.marker(side);
         match marker {
@@ -147,7 +144,7 @@ impl Move {
         }
     }
 
-    /// The same for a stamp of the new side. Without a marker, the record of a move that has begun counts.
+    /// The same for the new side's stamp, also by the record of a move that has begun.
     fn standing_of_new(&self, stamp: &Stamped) -> MarkerStanding {
         let standing = self.standing(Side::New, stamp.marker.as_ref());
         let record = self.record_in(stamp).filter(|record| record.reached() != MovePhase::Old);
@@ -189,12 +186,11 @@ impl Move {
         participants
     }
 
-    /// The blockers of a call, after these reads.
     pub(super) fn blockers(&self, looked: &Looked, wanted: Wanted) -> Vec<MoveBlocker> {
         looked.found.obstacles(wanted).into_iter().map(|obstacle| looked.blocker(obstacle)).collect()
     }
 
-    /// Refuses a call if anything is in its way.
+    /// Refuses a call that has a blocker.
     ///
     /// # Errors
     /// `Conflict` naming the first blocker.
@@ -207,7 +203,6 @@ impl Move {
 }
 
 impl Looked {
-    /// The participants that are connected to one side only, or have not joined the members.
     pub(super) fn apart(&self) -> Vec<MoveClient> {
         self.participants.iter().filter(|of| of.lacks().is_some()).cloned().collect()
     }
@@ -256,13 +251,12 @@ impl Looked {
     }
 }
 
-/// Whether two lists have a client in common: each side lists the operator's own client.
+/// Whether both lists have one client: each has the operator's own.
 fn are_one([old, new]: &[Vec<ClientRecord>; 2]) -> bool {
     let ids: BTreeSet<_> = old.iter().filter_map(ClientRecord::id).collect();
     new.iter().filter_map(ClientRecord::id).any(|id| ids.contains(id))
 }
 
-/// The clients of a side that a marker does not admit.
 fn outside(clients: &[Vec<ClientRecord>; 2], side: Side, marker: &GateMarker) -> Vec<MoveOutsider> {
     let outside =
         clients[side as usize].iter().filter(|client| !GateMarker::admits(Some(marker), client.who()));

@@ -1,10 +1,7 @@
-//! The operator's side of a move: it takes the move from phase to phase, and holds no locks.
+//! The operator of a move.
 //!
-//! *Protocol.* An operator reads the stage and lists the members. Once each member has acknowledged this
-//! version of the stage, the operator writes the next stage over the same version. The gate opens the move
-//! and ends it ([`gate`]). Before the operator writes a stage whose tokens come from the other side, the
-//! stamp of that side records their epoch (MIGRATE-EPOCH-RECORDED). An operator may die after any request:
-//! the next operator reads the stage and continues from it.
+//! `docs/protocol/moving.md` has the steps. A stamp records an epoch before its tokens
+//! (MIGRATE-EPOCH-RECORDED). An operator may die after any request: the next one continues from the stage.
 
 mod blocker;
 mod finish;
@@ -105,7 +102,7 @@ impl Move {
     /// * As [`connect`](crate::connect) of each side; the cause names the side.
     ///
     /// # Cancel safety
-    /// A dropped call leaves at most leases on the servers, which expire.
+    /// A dropped call leaves at most leases, which expire.
     pub async fn connect(connectors: &[Arc<dyn Connector>], config: &MoveConfig) -> Result<Self> {
         Config::of_move(config.clone()).validate()?;
         let connected =
@@ -143,11 +140,11 @@ impl Move {
         &self.name
     }
 
-    /// Starts the move and takes it to *both*, or to the phase that it has reached already.
+    /// Starts the move and takes it to *both*, or to the later phase that it has reached.
     ///
-    /// It refuses plain clients on both namespaces, lists the connected clients, and waits until all members
-    /// have acknowledged the first phase. If a plain client is connected, `start` undoes its writes and
-    /// fails. Returns the current phase; a finished move is *done*.
+    /// Refuses plain clients on both namespaces, and waits until all members have acknowledged the first
+    /// phase. If a plain client is connected, it undoes its writes and fails. Returns the current phase; a
+    /// finished move is *done*.
     ///
     /// # Errors
     /// * `Conflict`: names the first [blocker](MoveBlocker).
@@ -159,8 +156,8 @@ impl Move {
 
     /// Takes the next step forward, once all members have acknowledged the current phase.
     ///
-    /// Before the move has begun, it acts as [`start`](Self::start). A step that another operator takes
-    /// during the call counts. Returns the current phase.
+    /// Begins a move, as [`start`](Self::start). A step by another operator during the call counts. Returns
+    /// the current phase.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -168,7 +165,7 @@ impl Move {
         Ok(self.walk("advance", Way::Forward, None, progress).await?.unwrap_or(MovePhase::Old))
     }
 
-    /// Carries out all steps of the move that remain, until the move is *done*.
+    /// Takes all remaining steps, until the move is *done*.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -178,8 +175,8 @@ impl Move {
 
     /// Takes one step back, once all members have acknowledged the current phase.
     ///
-    /// A step back from the first phase gives the move up and admits plain clients to both namespaces again.
-    /// Returns the current phase, or `None` if the move was given up.
+    /// From the first phase it gives the move up and admits plain clients to both namespaces again. Returns
+    /// the current phase, or `None` if the move was given up.
     ///
     /// # Errors
     /// * `Conflict`: the move is *done*, which is final.
@@ -190,7 +187,7 @@ impl Move {
 
     /// Takes the move back to its first phase and gives it up.
     ///
-    /// Both namespaces admit plain clients again. The call does nothing if no move has begun.
+    /// Both namespaces admit plain clients again. Without a move it does nothing.
     ///
     /// # Errors
     /// * `Conflict`: the move is *done*, which is final; or the error names the first [blocker](MoveBlocker).
@@ -201,9 +198,9 @@ impl Move {
 
     /// Puts the new side into use again, if it is retired in favour of the old side.
     ///
-    /// This is the first step of the way back after a [finished](Self::finish) move; call it before the
-    /// services are deployed with both URLs. Until [`start`](Self::start), clients with the URL of this side
-    /// alone are admitted there; `start` names them. Returns whether the side was retired.
+    /// This begins the way back after a [finished](Self::finish) move; call it before the services are
+    /// deployed with both URLs. Until [`start`](Self::start), clients with this side's URL alone are
+    /// admitted. Returns whether the side was retired.
     ///
     /// # Errors
     /// * `Conflict`: the new side is in another move, or is retired in favour of another URL.
@@ -244,7 +241,6 @@ impl Move {
         }
     }
 
-    /// The marker of this move on a side.
     fn marker(&self, side: Side) -> GateMarker {
         let (course, url) = match side {
             Side::Old => (Course::Leaves, &self.new.url),
@@ -253,7 +249,6 @@ impl Move {
         GateMarker { course, name: Some(self.name.to_string()), url: url.clone() }
     }
 
-    /// The marker of an old side that admits no client any more.
     fn retired(&self) -> GateMarker {
         GateMarker { name: None, ..self.marker(Side::Old) }
     }

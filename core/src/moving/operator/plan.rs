@@ -1,5 +1,3 @@
-//! The state of both sides, as an operator checks it before and during a move.
-
 use serde::Serialize;
 
 use super::super::staged::Staged;
@@ -10,7 +8,7 @@ use crate::decide::moving::obstacles::{TakesPart, Wanted};
 use crate::decide::moving::{MovePhase, Stage, Way};
 use crate::error::Result;
 
-/// The report of [`Move::plan`]: the state of both sides, and the blockers of the move.
+/// The report of [`Move::plan`]: the state of both sides, and the blockers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct MovePlan {
@@ -20,64 +18,59 @@ pub struct MovePlan {
     pub to: String,
     /// The state of the move.
     pub status: MoveStatus,
-    /// The participants, ordered by label.
+    /// The participants, by label.
     pub participants: Vec<MoveClient>,
-    /// The clients that were not redeployed: connected to a shut side, idle or not, and neither participant
-    /// nor operator. The new side is open once the move is *done*.
+    /// The clients that were not redeployed, idle or not: neither participants nor operators, on a shut side.
     pub outsiders: Vec<MoveOutsider>,
-    /// The queues that are in use on both sides.
+    /// The queues in use on both sides.
     pub in_use: Vec<QueuesInUse>,
     /// The values on both sides.
     pub values: Vec<ValuesInUse>,
     /// The capabilities of both coordinators.
     pub promises: MovePromises,
-    /// The number of times that the tokens can still change sides. A move needs two: one forward, one for a
-    /// way back.
+    /// The number of times that the tokens can still change sides. A move needs two.
     pub epochs_left: u16,
-    /// The blockers of the next step: of the start before the move begins, then of the next phase. Once the
-    /// move is *done*, the blockers of opening the new side and of [`finish`](Move::finish).
+    /// The blockers of the next step; after *done*, of opening the new side and of [`finish`](Move::finish).
     pub blockers: Vec<MoveBlocker>,
 }
 
-/// The capabilities of each side, and those that hold in phase *both*.
+/// The capabilities of each side, and in phase *both*.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct MovePromises {
-    /// The capabilities of the old side.
+    /// The old side's.
     pub old: Capabilities,
-    /// The capabilities of the new side.
+    /// The new side's.
     pub new: Capabilities,
-    /// The capabilities in phase *both*: for each, the weaker side decides.
+    /// Those in phase *both*: the weaker side decides.
     pub both: Capabilities,
 }
 
 /// A participant, as both sides list it.
 ///
-/// Any client may have written these texts, so characters that act on a terminal are escaped.
+/// Texts of other clients are escaped for terminals.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct MoveClient {
-    /// The label of the client.
+    /// Its label.
     pub label: String,
     /// The name of its host.
     pub host: String,
-    /// The version of Latchwork that the client was built with.
+    /// Its version of Latchwork.
     pub version: String,
-    /// Whether the client is connected to the old side.
+    /// Whether it is connected to the old side.
     pub on_old: bool,
-    /// Whether the client is connected to the new side. A client that is not can take no hold there, and a
-    /// step waits for its holds on the old side.
+    /// Whether it is connected to the new side. Otherwise a step waits for its holds on the old side.
     pub on_new: bool,
-    /// Whether the client is a member: registered on the old side, and asked at each step. A client that is
-    /// not a member yet holds nothing.
+    /// Whether it is a member, which each step asks. Otherwise it holds nothing yet.
     pub member: bool,
-    /// Its number, as its records on both sides and its membership have it.
+    /// Its number, the same in all its records.
     #[serde(skip)]
     pub(super) client: String,
 }
 
 impl MoveClient {
-    /// Returns what keeps this participant from taking part on both sides, if anything does.
+    /// Returns what it lacks to take part on both sides.
     pub fn lacks(&self) -> Option<&'static str> {
         self.takes_part().lacks()
     }
@@ -88,9 +81,9 @@ impl MoveClient {
 }
 
 impl Move {
-    /// Checks both sides and reports participants, outsiders, queues and values in use, and blockers.
+    /// Reports participants, outsiders, queues and values in use, and blockers.
     ///
-    /// Writes nothing. It costs one request for each queue in use, and a few more.
+    /// Writes nothing. Costs one request for each queue in use, and a few more.
     ///
     /// # Errors
     /// As [all methods](Self).
@@ -113,7 +106,6 @@ impl Move {
         }
     }
 
-    /// Plans by a stage that was read before, or by none.
     async fn plan_at(&self, staged: Option<Staged>) -> Result<MovePlan> {
         let looked = self.look(staged, ListValues::Always).await?;
         let [old, new] = &looked.stamps;

@@ -1,5 +1,3 @@
-//! The queues that are in use on a side.
-
 use std::collections::BTreeSet;
 
 use serde::Serialize;
@@ -14,10 +12,10 @@ use crate::watched::list_all;
 
 /// The kinds whose holds move.
 const MOVES: [Kind; 4] = [Kind::Mutex, Kind::RwLock, Kind::Semaphore, Kind::Election];
-/// The kinds whose members hold nothing, and which do not move.
+/// The kinds that do not move: their members hold nothing.
 const STAYS: [Kind; 3] = [Kind::Group, Kind::Barrier, Kind::DoubleBarrier];
 
-/// The queues of one kind that are in use on one side.
+/// The queues of one kind in use on one side.
 ///
 /// Queues that appear or disappear during the listing may be missing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -25,20 +23,19 @@ const STAYS: [Kind; 3] = [Kind::Group, Kind::Barrier, Kind::DoubleBarrier];
 pub struct QueuesInUse {
     /// The side: `old` or `new`.
     pub side: &'static str,
-    /// The kind, as the keys on the server name it.
+    /// The kind, as the server's keys name it.
     pub kind: &'static str,
-    /// Whether its holds move. Groups and barriers do not move: a participant cannot open them.
+    /// Whether its holds move. A participant cannot open groups and barriers.
     pub moves: bool,
     /// The keys of the queues.
     pub keys: Vec<String>,
-    /// The number of holders, or of members.
+    /// The number of holders or members.
     pub holders: usize,
     /// The number of waiters.
     pub waiters: usize,
 }
 
 impl Move {
-    /// Lists the queues in use on both sides.
     pub(super) async fn in_use(&self) -> Result<Vec<QueuesInUse>> {
         let mut in_use = Vec::new();
         for side in [&self.old, &self.new] {
@@ -55,7 +52,7 @@ impl Move {
 
 async fn of_kind(side: &OperatorSide, kind: Kind, moves: bool) -> Result<QueuesInUse> {
     let queues = side.coordinator.list(kind, "")?.all().await?.into_iter().map(|listed| listed.address);
-    // A page may name one twice.
+    // Two pages may name one queue.
     let queues: BTreeSet<_> = queues.into_iter().collect();
     let of: Side = side.side;
     let mut found =

@@ -1,26 +1,14 @@
-//! The repair of a side that has lost data: its marker, the stage, or the record.
+//! The repair of a side that has lost its marker, the stage or the record.
 //!
-//! *Protocol.* The operator looks at both sides. It writes each missing marker, and then lists the clients of both
-//! sides; it ends if a plain client is there. Then it restores the side that contradicts the other one:
+//! `docs/protocol/moving.md` has the steps and their reasons. Each decision, and its writes, are of one look.
 //!
-//! * The stage, from the record, with the latest phase that a client may know. The move gets another identity, in
-//!   the record first: versions that the old side has lost may be used again, and no client takes the new stage
-//!   for an earlier one.
-//! * The record, from the stage, unless the new side had the values and the old side still has values: they may
-//!   be the only copy (MIGRATE-REPAIR-KEEPS).
-//!
-//! It decides and writes by one look: over the stamp and the stage of the look in which it has decided.
-//!
-//! At the end it writes the epoch if the stamp of the tokens' side has a lower one. If the move has ended before
-//! that, it removes the markers that it wrote, over their versions.
-//!
-//! *Why it is safe.* While the marker was missing, a plain client may have connected and may hold on one side
-//! alone. The marker is written before the list is read, so no other plain client can connect. The list need
-//! not be stored: each step reads both markers and lists the clients after them (MIGRATE-GATE-EACH-STEP). So
-//! a plain client that stays connected stops the move, whichever operator repaired it and wherever that
-//! operator died. The epoch is written after the list, since it is raised under no plain client
-//! (MIGRATE-EPOCH-RECORDED). Members know the phase of the restored stage or a neighbour of it, since each phase is
-//! announced in the record after all members have acknowledged the one before.
+//! *Why it is safe.* A plain client that connected without a marker may hold on one side alone. The marker is
+//! written before the list is read, so no other one can connect. Each later step lists the clients again
+//! (MIGRATE-GATE-EACH-STEP), even if the repairing operator dies. The epoch is written after the list, since
+//! it rises under no plain client (MIGRATE-EPOCH-RECORDED). A restored stage has another identity, because
+//! lost versions may be used again. Its members know its phase or a neighbour, since each phase is announced
+//! after all members have acknowledged the one before. The only copy of values is kept
+//! (MIGRATE-REPAIR-KEEPS).
 
 use super::super::staged::Staged;
 use super::gate::new_id;
@@ -36,18 +24,16 @@ use crate::seen;
 impl Move {
     /// Restores the part of the move that a server has lost.
     ///
-    /// A marker, the stage or the record can be lost with the data of a server, in a failover to a replica without
-    /// it, or by a manual deletion. Until the repair every step of the move is refused. Its participants stay in
-    /// their phase, or acquire nothing if the two sides contradict each other. `repair` writes the missing parts
-    /// from the other side, and lists the plain clients that connected while a marker was missing. Then the steps
-    /// can continue. If nothing is missing it changes nothing. Returns the sides on which it has written something.
+    /// A server can lose a marker, the stage or the record in a failover or by a manual deletion. Until the
+    /// repair, all steps are refused. Participants stay in their phase, or acquire nothing if the sides
+    /// contradict each other. `repair` restores the missing parts from the other side, or changes nothing if
+    /// none are missing. Returns the sides on which it has written.
     ///
     /// # Errors
-    /// * `Conflict`: plain [clients](MoveBlocker::Outsiders) have connected, and the error names them. The
-    ///   markers stay, so that no other client connects: stop these clients and repeat the call. From phase
-    ///   *new* on, a lock that such a client holds may have been held by a participant at the same time.
-    /// * `Conflict`: the new side has lost the values, and the old side may have
-    ///   [the only copy](MoveBlocker::OnlyCopy).
+    /// * `Conflict`: plain [clients](MoveBlocker::Outsiders) have connected without a marker. The markers
+    ///   stay, so no other client connects: stop these clients and call again. From phase *new* on, such a
+    ///   client may have held a lock at the same time as a participant.
+    /// * `Conflict`: the old side may have [the only copy](MoveBlocker::OnlyCopy) of the values.
     /// * `Conflict`: a side has another marker; or neither side has anything of this move.
     /// * As [all methods](Self).
     pub async fn repair(&self) -> Result<Vec<Side>> {
@@ -79,7 +65,7 @@ impl Move {
         }
         let mut sides: Vec<_> = written.iter().map(|(side, _)| *side).collect();
         loop {
-            // The move may have ended or changed its phase while the markers were missing.
+            // While the markers were missing, the move may have ended or changed its phase.
             let staged = self.stage().await?;
             if staged.is_none() && of_stage.is_some() {
                 for (side, stamped) in written {
@@ -113,8 +99,7 @@ impl Move {
         }
     }
 
-    /// Restores the stage or the record, over the stamp and the stage of this look. The gate is shut, and no plain
-    /// client is connected.
+    /// Restores the stage or the record by this look. No plain client is connected.
     async fn restores(&self, looked: &Looked) -> Result<Restored> {
         let (record, restored) = match looked.found.repair(new_id()) {
             Repair::Nothing => return Ok(Restored::Nothing),
@@ -133,30 +118,29 @@ impl Move {
         Ok(written.map_or(Restored::Changed, |_| Restored::On(Side::Old)))
     }
 
-    /// Writes the marker of a side that has none. Returns the new stamp if it wrote one.
+    /// Writes the marker of a side that has none. Returns the new stamp if it did.
     async fn mark_where_none_is(&self, side: &OperatorSide) -> Result<Option<Stamped>> {
         loop {
             let read = side.stamped().await?;
             match self.standing(side.side, read.marker.as_ref()) {
                 MarkerStanding::Missing => {}
-                // It is retired if `finish` was begun.
+                // `finish` has retired it.
                 MarkerStanding::Own | MarkerStanding::Retired => return Ok(None),
                 _ => return Err(side.marked_otherwise(read.marker.as_ref())),
             }
-            // Otherwise another client has written the stamp since it was read.
+            // Otherwise another client has written the stamp since.
             if let Some(written) = side.mark(&read, Some(&self.marker(side.side))).await? {
                 return Ok(Some(written));
             }
         }
     }
 
-    /// Writes the epoch of the stage into the stamp of the tokens' side, unless it is there. Called when no
-    /// client is outside.
+    /// Raises the epoch in the stamp of the tokens' side to the stage's. No plain client is connected.
     async fn record_anew(&self, stage: Stage) -> Result<()> {
         let side = self.side(stage.phase.token());
         loop {
             let stamped = side.stamped().await?;
-            // If the end of the move opened the gate, the operator that ended it has recorded the epoch.
+            // An operator that ended the move and opened the gate has recorded the epoch.
             let is_shut = self.standing(side.side, stamped.marker.as_ref()) == MarkerStanding::Own;
             if stamped.epoch >= stage.epoch || !is_shut {
                 return Ok(());
@@ -168,13 +152,12 @@ impl Move {
     }
 }
 
-/// The result of a restoration.
 enum Restored {
     /// The sides agree.
     Nothing,
-    /// It has written this side.
+    /// This side was written.
     On(Side),
-    /// Another operator has written a side since it was read.
+    /// Another operator has written since the read.
     Changed,
 }
 

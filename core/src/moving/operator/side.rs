@@ -1,5 +1,3 @@
-//! One side of a move, as seen by its operator.
-
 use crate::ClientRecord;
 use crate::address::Namespace;
 use crate::config::Config;
@@ -11,14 +9,13 @@ use crate::decide::moving::gate::GateMarker;
 use crate::error::{Error, ErrorKind, Result};
 use crate::registry::{Place, Stamped, another, checked};
 
-/// An operator's client of one side.
 #[derive(Debug)]
 pub(super) struct OperatorSide {
     pub(super) side: Side,
     pub(super) coordinator: Coordinator,
     pub(super) place: Place,
     pub(super) namespace: Namespace,
-    /// Its URL, as clients of the other side are given it.
+    /// Its URL, for clients of the other side.
     pub(super) url: String,
 }
 
@@ -36,35 +33,28 @@ impl OperatorSide {
         &**self.coordinator.backend()
     }
 
-    /// Reads its stamp, with the marker and the epoch.
     pub(super) async fn stamped(&self) -> Result<Stamped> {
         Stamped::standing(self.backend(), &self.place).await.map_err(on(self.side))
     }
 
-    /// Writes or removes a marker over the stamp that was read, if that is still the current one. Returns the
-    /// new stamp then.
+    /// Writes or removes a marker over the stamp that was read; `None` if another client has written since.
     pub(super) async fn mark(&self, read: &Stamped, marker: Option<&GateMarker>) -> Result<Option<Stamped>> {
         read.mark(self.backend(), &self.place, marker).await.map_err(on(self.side))
     }
 
-    /// Writes a changed stamp over the one that was read, if that is still the current one. Returns the new stamp
-    /// then.
     pub(super) async fn write(&self, changed: Stamped) -> Result<Option<Stamped>> {
         changed.changed(self.backend(), &self.place).await.map_err(on(self.side))
     }
 
-    /// The error for another marker.
     pub(super) fn marked_otherwise(&self, stands: Option<&GateMarker>) -> Error {
         on(self.side)(another(stands, &self.place))
     }
 
-    /// Lists the connected clients.
     pub(super) async fn clients(&self) -> Result<Vec<ClientRecord>> {
         self.coordinator.clients().all().await.map_err(on(self.side))
     }
 }
 
-/// Adds the side to an error.
 pub(super) fn on(side: Side) -> impl Fn(Error) -> Error {
     move |error| match error.kind() {
         ErrorKind::Closed | ErrorKind::RuntimeGone => error,

@@ -1,5 +1,3 @@
-//! The state of a move, and the members that it waits for.
-
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::{Duration, SystemTime};
@@ -18,30 +16,29 @@ use crate::decide::moving::values::ValuesAt;
 use crate::decide::moving::{MovePhase, Side};
 use crate::error::{Error, Result};
 
-/// How far a move is.
+/// The progress of a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum MoveState {
     /// The servers store nothing of it: it has not begun, or nothing is left.
     NotBegun,
-    /// It has begun; [`phase`](MoveStatus::phase) says where it is.
+    /// It has begun, and is in [`phase`](MoveStatus::phase).
     Begun,
-    /// It was given up, and a marker is left: call [`abort`](Move::abort) or [`start`](Move::start).
+    /// It was given up, but a marker is left: call [`abort`](Move::abort) or [`start`](Move::start).
     GivenUp,
-    /// The old side has no stage, but the new side has the record of the move: the old side has lost data. Call
-    /// [`plan`](Move::plan), and then [`repair`](Move::repair).
+    /// The old side has lost the stage, as the new side's record shows. Call [`plan`](Move::plan), and then
+    /// [`repair`](Move::repair).
     Lost,
-    /// A side has the marker of another move, or of this one with another URL: compare the URLs and the name with
-    /// those of the services.
+    /// A side has the marker of another move, or of this one with another URL: compare URLs and name with the
+    /// services'.
     Elsewhere,
-    /// It is done, but the new side still refuses clients with its URL alone: call [`run`](Move::run), which
-    /// opens it.
+    /// It is done, but the new side still refuses clients with its URL alone: call [`run`](Move::run).
     Opening,
     /// It is done, and [`finish`](Move::finish) has not begun.
     Done,
-    /// It is done, and [`finish`](Move::finish) began but did not complete: call it again. The old side
-    /// already refuses clients with both URLs.
+    /// It is done, and [`finish`](Move::finish) was interrupted: call it again. The old side already refuses
+    /// clients with both URLs.
     Finishing,
     /// It is done, and the old side is retired.
     Finished,
@@ -65,44 +62,43 @@ pub struct MoveStatus {
     /// The name of the move.
     #[serde(rename = "move")]
     pub name: String,
-    /// How far the move is.
+    /// Its state.
     pub state: MoveState,
-    /// The phase of the move; *old* if it has none.
+    /// Its phase; *old* if it has none.
     #[serde(serialize_with = "phase")]
     pub phase: MovePhase,
-    /// The epoch of the tokens that are given now.
+    /// The current epoch of the tokens.
     pub epoch: u16,
     /// The side on which values are used.
     #[serde(serialize_with = "values")]
     pub values: ValuesAt,
-    /// The time since when the move is in this phase and the values are on this side, by the clock of the
-    /// operator that wrote it. For display.
+    /// The time of the change to this phase or side of the values, by the operator's clock (for display).
     #[serde(serialize_with = "unix")]
     pub since: Option<SystemTime>,
-    /// The number of members: participants that are registered on the old side.
+    /// The number of members: participants registered on the old side.
     pub members: usize,
-    /// The clients that the next step forward waits for: members that have not acknowledged the phase yet, and
-    /// participants that are connected to one side only, or are no members.
+    /// The clients that the next step forward waits for: members without an acknowledgement of the phase, and
+    /// participants on one side only or without a membership.
     pub waits_for: Vec<MoveLate>,
     /// The side that does not answer. The rest is from the other side. The new side knows no members, and of the
     /// phase only the last one that an operator announced.
     pub away: Option<MoveAway>,
 }
 
-/// An event that [`Move::run`] and the other steps report.
+/// An event that [`Move::run`] and other steps report.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum MoveProgress<'a> {
     /// A new phase was written.
     Reached(MovePhase),
-    /// The next step waits for members. Reported again when these members change.
+    /// The next step waits for members. Reported again when they change.
     Waits(&'a MoveStatus),
-    /// The copying of values begins or ends: from now on requests of values wait, or go on.
+    /// The copying of values begins or ends: requests of values wait, or continue.
     ValuesWait,
-    /// This number of values has been copied to the other side, where they are used from now on.
+    /// This number of values was copied to the other side, where they are used now.
     ValuesMoved(usize),
-    /// A server did not answer, or a watch was lost with its lease. The step is retried until it succeeds or
-    /// the call is dropped.
+    /// A server did not answer, or a watch was lost. The step is retried until it succeeds or the call is
+    /// dropped.
     Outage(&'a Error),
 }
 
@@ -125,14 +121,12 @@ fn unix<S: Serializer>(since: &Option<SystemTime>, serializer: S) -> std::result
 }
 
 impl MoveStatus {
-    /// Returns how long the move has been in this phase, by the clocks of this machine and of the operator
-    /// that wrote it.
+    /// Returns the time in this phase, by the clocks of this machine and of the operator that wrote it.
     pub fn age(&self) -> Option<Duration> {
         SystemTime::now().duration_since(self.since?).ok()
     }
 
-    /// Returns the number of clients that the next step asks: the members, and the participants that are no members
-    /// yet.
+    /// Returns the number of clients that the next step asks.
     pub fn asked(&self) -> usize {
         self.members + self.waits_for.iter().filter(|late| late.number == 0).count()
     }
@@ -231,7 +225,6 @@ impl Move {
         Ok((staged, self.members().await?))
     }
 
-    /// The state of the move by everything that was read.
     pub(super) fn status_by(&self, looked: &Looked) -> MoveStatus {
         let Some(staged) = &looked.staged else { return self.status_without_stage(&looked.found) };
         let mut status = self.status_at(staged, &looked.members, &looked.participants);
@@ -242,7 +235,7 @@ impl Move {
                 _ => {}
             }
         }
-        // The stage is found by the name of the move, and the markers name the URLs.
+        // The stage is found by the name of the move; only the markers show the URLs.
         if looked.found.markers.contains(&MarkerStanding::Namesake) {
             status.state = MoveState::Elsewhere;
         }
@@ -269,8 +262,7 @@ impl Move {
         MoveStatus { name, state, phase, epoch, values, since: None, members, waits_for, away: None }
     }
 
-    /// The state of the move by the stage and the members that were read. A participant that is late and
-    /// apart is named once.
+    /// The state by the stage and members. A participant that is late and apart is named once.
     pub(super) fn status_at(
         &self,
         staged: &Staged,
@@ -305,7 +297,7 @@ impl Move {
             values: staged.values,
             since: staged.since(),
             members: members.len(),
-            // No phase follows the last one.
+            // No phase follows.
             waits_for: match state {
                 MoveState::Done => Vec::new(),
                 _ => waits_for,

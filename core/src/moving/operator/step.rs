@@ -1,5 +1,3 @@
-//! One step of a move: reads, records and writes, in this order.
-
 use futures_util::FutureExt;
 
 use super::super::member::MemberRecord;
@@ -20,37 +18,34 @@ use crate::registry::Stamped;
 use crate::seen;
 use crate::watched::list_all;
 
-/// The result of a try to take a step.
 pub(super) enum Stepped {
     /// The move is in this phase now.
     To(Stage),
-    /// The phase is the same, but the side on which values are used has changed.
+    /// The phase is the same, but the side of the values has changed.
     Freezes,
-    /// The values are to be copied from this side.
+    /// Values are to be copied from this side.
     Mirrors(Side),
-    /// Members have not acknowledged the phase yet.
+    /// Members have not acknowledged the phase.
     Waits(MoveStatus),
-    /// Another operator has written the stage: it must be read again.
     Changed,
-    /// No further step exists that way: the move is done, or given up.
+    /// No further step exists in that direction.
     Ends,
 }
 
-/// The checks that a walk has made, each with the version of the stage that it holds for.
+/// The checks of a walk, each with its version of the stage.
 #[derive(Debug, Default)]
 pub(super) struct Checked {
     /// The gate is shut, and no client is outside.
     shut: Option<Version>,
     /// The new side has no copies of values.
     cleared: Option<Version>,
-    /// This operator has created this stage.
+    /// This operator has created the stage.
     made: Option<Version>,
-    /// At this stage members were late, and nothing else was in the way. It is looked at again at this time.
+    /// Members were late, and nothing else was in the way. The next full look is at this time.
     waits: Option<(Version, Moment)>,
 }
 
 impl Move {
-    /// Tries to take one step from a stage that was read just now.
     pub(super) async fn attempt(
         &self,
         read: Option<Staged>,
@@ -98,8 +93,8 @@ impl Move {
         Ok(stepped)
     }
 
-    /// Waits on, if a member is still late at a stage at which nothing else was in the way a short time ago. Most
-    /// events are acknowledgements of other members: they need no list of all clients.
+    /// Waits on, if a member is still late and a recent look found no other obstacle. Most events are other
+    /// members' acknowledgements, which need no list of all clients.
     async fn still_waits(&self, read: Option<&Staged>, checked: &Checked) -> Result<Option<MoveStatus>> {
         let (Some(staged), Some((version, until))) = (read, checked.waits) else { return Ok(None) };
         if staged.version != version || self.old.coordinator.lease().clock().now() >= until {
@@ -136,14 +131,14 @@ impl Move {
         }
     }
 
-    /// Gives the move up, once its members know that it is back in the first phase. An announced end needs no
-    /// other answer.
+    /// Gives the move up, once its members know the step back to the first phase. An announced end needs no
+    /// acknowledgements.
     async fn ends(&self, looked: Looked, checked: &mut Checked) -> Result<Stepped> {
         if let Some(staged) = looked.staged.as_ref().filter(|_| !is_given_up(&looked)) {
             if looked.members.iter().any(|member| is_late(member, staged)) {
                 return Ok(Stepped::Waits(self.status_at(staged, &looked.members, &[])));
             }
-            // Clearing more than once does no harm: another operator's deletion may still arrive.
+            // Values are cleared again, since another operator's deletion may arrive late.
             if staged.has_copies() && checked.cleared != Some(staged.version) {
                 let cleared = self.clears(staged, Side::New).await?;
                 checked.cleared = cleared.map(|own| own.version);
@@ -154,7 +149,7 @@ impl Move {
         Ok(if given_up { Stepped::Ends } else { Stepped::Changed })
     }
 
-    /// Takes the next step, or completes the one that was announced (MIGRATE-RECORD-COMPLETED).
+    /// Takes the next step, or completes the announced one (MIGRATE-RECORD-COMPLETED).
     async fn next(&self, looked: Looked, way: Way) -> Result<Stepped> {
         let Some(staged) = &looked.staged else { return Ok(Stepped::Changed) };
         let announced = looked.found.announced();
@@ -169,7 +164,7 @@ impl Move {
         }
         match step {
             WholeStep::Write(next) => self.takes(staged, next).await,
-            // The copy was compared before the step was announced, and is unchanged since: the values are frozen.
+            // The copy was compared before the announcement, and the values are frozen since.
             WholeStep::Mirror { then, .. } if announced.is_some() => self.takes(staged, then).await,
             WholeStep::Mirror { from, .. } => Ok(Stepped::Mirrors(from)),
             WholeStep::Waits => waits(),
@@ -186,20 +181,19 @@ impl Move {
         })
     }
 
-    /// Writes the same stage again, so that writes of other operators over the version that was read are
-    /// refused. Returns `None` if that is not the current version. Its epoch was recorded before the stage
-    /// was first written.
+    /// Writes the same stage again, so that other writes over the read version are refused; `None` if the
+    /// version has changed. Its epoch is already recorded.
     pub(super) async fn write_anew(&self, read: &Staged) -> Result<Option<Staged>> {
         let written =
             Staged::write(self.old.backend(), &self.place, Some(read), read.id, read.whole(), false).await;
         written.map_err(on(Side::Old))
     }
 
-    /// Copies limits if the next stage needs it, announces the stage, and writes it over the checked one.
-    /// Returns `None` if the checked stage is not the current one. The caller has looked at both sides.
+    /// Copies limits if needed, announces the stage, and writes it over the checked one; `None` if the
+    /// version has changed. The caller has looked at both sides.
     pub(super) async fn write_over(&self, checked: &Staged, next: WholeStage) -> Result<Option<Staged>> {
-        // No client has joined the new side yet, and an earlier use may have left other limits there. The
-        // limits are copied again together with values.
+        // An earlier use may have left other limits on the new side, which no client has joined yet. They are
+        // copied again with the values.
         if (checked.stage.phase, next.stage.phase) == (MovePhase::Old, MovePhase::BothByOld) {
             let version = Some(checked.version);
             let stands = || async move { Ok(self.version().await? == version) }.boxed();
@@ -222,13 +216,12 @@ impl Move {
         Ok(written)
     }
 
-    /// Announces the next stage in the record of the new side (MIGRATE-RECORD-FIRST), and writes its epoch into
-    /// the stamp of its tokens' side (MIGRATE-EPOCH-RECORDED). Returns the stage to write, or `None` if the
-    /// checked stage is not the current one, or another step was announced over it.
+    /// Announces the next stage in the record (MIGRATE-RECORD-FIRST), and its epoch in the stamp of its
+    /// tokens' side (MIGRATE-EPOCH-RECORDED). Returns the stage to write; `None` if the version has changed,
+    /// or another step is announced.
     ///
-    /// It reads the stamps, then the stage again, and writes over those stamps. So at most one change of a stage
-    /// is announced, and the epoch is never raised under a connected plain client: the gate was shut at the
-    /// checked stage, and opening it writes the stamp.
+    /// Reads the stamps, then the stage again, and writes over those stamps: so at most one change of a stage
+    /// is announced. No plain client is connected then, since opening the gate writes the stamp too.
     async fn announce(&self, checked: &Staged, next: WholeStage) -> Result<Option<WholeStage>> {
         loop {
             let [old, new] = [self.old.stamped().await?, self.new.stamped().await?];
@@ -244,7 +237,7 @@ impl Move {
             if self.version().await? != Some(checked.version) {
                 return Ok(None);
             }
-            // Otherwise another client has written the stamp since it was read.
+            // Otherwise another client has written the stamp since.
             if by_old && old.epoch < stage.epoch {
                 let raised = Stamped { epoch: stage.epoch, ..old };
                 if self.old.write(raised).await?.is_none() {
@@ -265,8 +258,8 @@ impl Move {
         }
     }
 
-    /// Returns the error of a step, unless another operator has changed the stage since it was read. By the
-    /// new stage, markers may be gone and other clients connected, so a `Conflict` does not count.
+    /// Returns the error of a step, but no `Conflict` if another operator has changed the stage: its markers
+    /// and clients may differ.
     pub(super) async fn unless_overtaken(&self, read: Option<Version>, error: Error) -> Result<()> {
         if error.kind() == ErrorKind::Conflict && self.version().await? != read {
             return Ok(());
@@ -274,19 +267,17 @@ impl Move {
         Err(error)
     }
 
-    /// The current version of the stage.
     pub(super) async fn version(&self) -> Result<Option<Version>> {
         Ok(self.stage().await?.map(|staged| staged.version))
     }
 
-    /// The members, each with the stage that it has acknowledged.
+    /// The members, with their reports.
     pub(super) async fn members(&self) -> Result<Vec<MemberRecord>> {
         let listed = list_all(self.old.backend(), &self.place.members).await;
         Ok(listed.map_err(on(Side::Old))?.into_iter().map(MemberRecord::from).collect())
     }
 }
 
-/// Whether another operator has announced that it gives up the stage that was read.
 fn is_given_up(looked: &Looked) -> bool {
     looked.found.announced().is_some_and(|record| record.to.is_none())
 }

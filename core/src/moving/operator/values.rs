@@ -1,10 +1,9 @@
-//! The values of a move, on the side of its operator.
+//! The operator's work on the values of a move.
 //!
-//! *Protocol.* [`carry`](carry()) describes the copy. An operator that ends a move deletes the values on the
-//! side that is no longer used, in a pass of the same form: it reads the stage, holds the queue alone, writes
-//! the same stage again, and deletes under its hold. So no other operator has continued the move when the
-//! deletion begins, and one that continues from the new version joins the queue after this node. A late
-//! deletion finds the node gone and is refused (MIGRATE-VALUES-CLEAR).
+//! [`carry`](carry()) describes the copy. At the end of a move, the values of the unused side are deleted in
+//! such a pass. So no other operator has continued the move when it begins, and one that continues later
+//! joins the queue after this node. The server refuses a late deletion, since the node is gone
+//! (MIGRATE-VALUES-CLEAR).
 
 use std::sync::Arc;
 
@@ -41,29 +40,27 @@ use crate::seen;
 pub struct ValuesInUse {
     /// The side: `old` or `new`.
     pub side: &'static str,
-    /// The kind, as the keys on the server name it.
+    /// The kind, as the server's keys name it.
     pub kind: &'static str,
-    /// The keys; only the first ones, if there are very many.
+    /// The keys; the first ones, if there are very many.
     pub keys: Vec<String>,
-    /// Whether some of the values expire when they are unused for a time.
+    /// Whether some of the values expire when unused.
     pub go_idle: bool,
-    /// The keys of these.
+    /// The keys of values that expire when unused.
     #[serde(skip)]
     pub(super) idle: Vec<String>,
 }
 
 impl OperatorSide {
-    /// The place of its values, for a copy.
     fn values(&self) -> Place {
         Place { backend: Arc::clone(self.coordinator.backend()), namespace: self.namespace.clone() }
     }
 
-    /// Whether an operator can write values on this side.
+    /// Whether an operator can write values here.
     pub(super) fn takes_values(&self) -> bool {
         self.coordinator.capabilities().held_writes
     }
 
-    /// Lists the values on this side.
     pub(super) async fn values_in_use(&self) -> Result<Vec<ValuesInUse>> {
         let found = self.values().some().await.map_err(on(self.side))?;
         let in_use = found.into_iter().map(|(kind, cells)| {
@@ -83,8 +80,7 @@ impl OperatorSide {
 }
 
 impl Move {
-    /// Moves the values from this side to the other one, and takes the following step. Reports the members
-    /// that it waits for, and the number of values.
+    /// Moves the values to the other side, and takes the next step.
     pub(super) async fn carries(
         &self,
         from: Side,
@@ -116,19 +112,18 @@ impl Move {
         })
     }
 
-    /// A copy from this side to the other one.
     pub(super) fn copying(&self, from: Side) -> Copying {
         Copying { source: self.side(from).values(), target: self.side(from.other()).values() }
     }
 
-    /// Deletes the values of a side that is no longer used by the stage that was read. It writes this stage
-    /// again and returns the new one, or `None` if another operator has written it since.
+    /// Deletes the values of an unused side, after it wrote the stage again. Returns the new stage; `None` if
+    /// another operator has written since.
     pub(super) async fn clears(&self, read: &Staged, side: Side) -> Result<Option<Staged>> {
         let of = self.side(side);
         let held = self.writes_alone(side).await.map_err(lost_hold)?;
         let cleared = async {
             let Some(own) = self.write_anew(read).await? else { return Ok(None) };
-            // On a side that it cannot write, no move has written values, and no value has left it.
+            // On a side without held writes, no move has written or moved values.
             if of.takes_values() {
                 of.values().clear(&*held.node).await.map_err(on(side))?;
             }
@@ -141,7 +136,7 @@ impl Move {
         Ok(cleared)
     }
 
-    /// Waits until it holds the queue alone under which values are written on a side.
+    /// Waits for the hold under which values are written on a side.
     async fn writes_alone(&self, side: Side) -> Result<HeldNode> {
         let of = self.side(side);
         let client = of.coordinator.client();
@@ -150,7 +145,7 @@ impl Move {
     }
 }
 
-/// Maps an error under the hold for writing values: another try takes a lost hold again.
+/// Another try takes a lost hold again.
 fn lost_hold(error: Error) -> Error {
     match error.lost_reason() {
         None | Some(LostReason::Closed) => error,
@@ -161,7 +156,7 @@ fn lost_hold(error: Error) -> Error {
     }
 }
 
-/// Adds the consequence for values to an error of a copy that another try does not solve.
+/// Adds the consequence for values, if another try does not help.
 fn frozen(error: Error) -> Error {
     let error = lost_hold(error);
     if error.may_pass() {
@@ -177,7 +172,6 @@ fn frozen(error: Error) -> Error {
 struct WritesValues<'a> {
     of: &'a Move,
     news: tokio::sync::Mutex<News>,
-    // Reports the members that it waits for.
     tells: mpsc::UnboundedSender<MoveStatus>,
     // Also released if the call is dropped.
     held: Mutex<Option<HeldNode>>,

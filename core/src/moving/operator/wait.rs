@@ -1,4 +1,4 @@
-//! The walk from step to step, and the events that wake an operator that waits for members.
+//! The walk from step to step, and the events that wake a waiting operator.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::seen;
 use crate::support::{Backoff, Pauses};
 use crate::watched::{View, Watched};
 
-/// The changes of the stage and of the members. The watches re-check both once a TTL, even without an event.
+/// The changes of the stage and of the members. The watches read again once a TTL, even without an event.
 pub(super) struct News {
     stage: watch::Receiver<View<Option<VersionedValue>>>,
     queues: Vec<WatchedQueue>,
@@ -24,11 +24,9 @@ pub(super) struct News {
     _stage: Arc<Watched<Option<VersionedValue>>>,
 }
 
-/// A queue of a side.
 struct WatchedQueue {
     side: Side,
     views: watch::Receiver<View<Arc<[QueueEntry]>>>,
-    // The watch ends with its last user.
     _watch: Arc<Watched<Arc<[QueueEntry]>>>,
 }
 
@@ -46,7 +44,7 @@ impl News {
         Self { stage: stage.views(), queues: vec![members], _stage: stage }
     }
 
-    /// Watches the clients of both sides too.
+    /// Also watches the clients of both sides.
     fn with_clients(&mut self, of: &Move) {
         if self.queues.len() == 1 {
             let sides = [&of.old, &of.new];
@@ -54,13 +52,13 @@ impl News {
         }
     }
 
-    /// Marks all changes up to now as seen: a read that follows is newer.
+    /// Marks all changes as seen: a later read is newer.
     pub(super) fn heard(&mut self) {
         self.stage.borrow_and_update();
         self.queues.iter_mut().for_each(|queue| drop(queue.views.borrow_and_update()));
     }
 
-    /// Waits until something has changed since [`heard`](Self::heard).
+    /// Waits for a change since [`heard`](Self::heard).
     pub(super) async fn changed(&mut self) -> Result<()> {
         let queues = self.queues.iter_mut().map(|queue| Box::pin(queue.views.changed()));
         let goes_on = tokio::select! {
@@ -80,8 +78,8 @@ impl News {
 }
 
 impl Move {
-    /// Takes steps one way, up to the phase `to`, or a single step for `None`. The way back to the first
-    /// phase gives the move up. Returns the phase, or `None` if no move is left.
+    /// Takes steps up to the phase `to`, or one step for `None`. The way back to the first phase gives the
+    /// move up. Returns the phase, or `None` without a move.
     pub(super) async fn walk(
         &self,
         operation: &'static str,
@@ -92,7 +90,6 @@ impl Move {
         self.serve(operation, self.walks(way, to, progress)).await
     }
 
-    /// Runs an operation, whose errors name it.
     pub(super) async fn serve<T>(
         &self,
         operation: &'static str,
@@ -134,7 +131,7 @@ impl Move {
             };
             match &stepped {
                 Ok(Stepped::Waits(status)) => walk.waits_for(status.waits_for.len()),
-                // The members that it waits for are not known.
+                // The late members are unknown.
                 Err(_) => {}
                 Ok(_) => walk.waits_for(0),
             }
@@ -155,7 +152,8 @@ impl Move {
                     }
                     match news.changed().await {
                         Ok(()) => {}
-                        // The watch has ended with its lease, or the server has lost data. Each step reads again.
+                        // The watch has ended with its lease, or the server has lost data. The next step
+                        // reads again.
                         Err(error)
                             if error.lost_reason().is_some_and(|reason| reason != LostReason::Closed) =>
                         {
@@ -179,7 +177,7 @@ impl Move {
     }
 }
 
-/// Whether a walk ends in the phase that was read. The first and the last phase end at the gate instead.
+/// Whether a walk ends in this phase. In the first and last phase, the gate ends it.
 fn has_come(way: Way, from: MovePhase, to: Option<MovePhase>, phase: MovePhase) -> bool {
     match (way, to) {
         (Way::Forward, _) if phase == MovePhase::Done => false,

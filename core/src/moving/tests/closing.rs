@@ -1,9 +1,9 @@
-//! The answers of a closed client, after any earlier loss.
+//! The answers of a closed client.
 
 use super::driver::Stores;
 use crate::error::ErrorKind;
 
-/// Its lease on the old side ended before, and the error is still `Closed`.
+/// Its lease on the old side ended earlier, and the error is still `Closed`.
 #[tokio::test(start_paused = true)]
 async fn close_after_a_lost_membership_ends_value_waits() {
     let stores = Stores::new();

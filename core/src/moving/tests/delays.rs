@@ -1,5 +1,5 @@
-//! The longest delay that a phase adds to an acquisition: the bound of `docs/protocol/moving.md`, "What it
-//! costs". Memory ends leases exactly at their end, so the bound of an expiry is the TTL.
+//! The longest delays that phases add, against `docs/protocol/moving.md`, "What it costs". Memory ends leases
+//! exactly, so an expiry takes a TTL.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use crate::recipes::MutexGuard;
 
 /// The time of a request to either side.
 const REQUEST: Duration = Duration::from_millis(20);
-/// The requests of a plain acquisition, and the most that a phase adds to it.
+/// The requests of a plain acquisition, and the most that a phase adds.
 const PLAIN: u32 = 1;
 const ADDED: u32 = 5;
-/// The additional requests of each step that is taken during the acquisition.
+/// The additional requests for each step during the acquisition.
 const ADDED_BY_A_STEP: u32 = 5;
 /// Tokio's timers count whole milliseconds.
 const TICK: Duration = Duration::from_millis(1);
@@ -25,12 +25,11 @@ const TICK: Duration = Duration::from_millis(1);
 const PHASES: [MovePhase; 5] =
     [MovePhase::Old, MovePhase::BothByOld, MovePhase::BothByNew, MovePhase::New, MovePhase::Done];
 
-/// The time of the requests, with this number of steps during them.
+/// The time of the requests, with this number of steps.
 fn requests(steps: u32) -> Duration {
     (REQUEST + 2 * TICK) * (PLAIN + ADDED + steps * ADDED_BY_A_STEP)
 }
 
-/// Stores with these TTLs.
 fn stores([old, new]: [u64; 2]) -> Stores {
     let mut stores = Stores::new();
     stores.sides.from.ttl = Duration::from_secs(old);
@@ -39,12 +38,11 @@ fn stores([old, new]: [u64; 2]) -> Stores {
 }
 
 impl Stores {
-    /// The time from the last sign of a client until its nodes are gone from the sides that need them.
+    /// The longest time from a client's last sign until its nodes are gone.
     fn longest_lease(&self) -> Duration {
         self.sides.from.ttl.max(self.sides.to.ttl)
     }
 
-    /// A participant with slow requests.
     async fn far(&self) -> Part {
         let part = self.participant().await;
         part.old.delay(REQUEST);
@@ -65,7 +63,7 @@ impl Part {
         self.coordinator.mutex("a").unwrap().acquire().await.unwrap()
     }
 
-    /// Acquires in the background. Returns the instant of the admission, and releases at once.
+    /// Acquires in the background, and releases at once. Returns the instant of the admission.
     fn acquires(&self) -> tokio::task::JoinHandle<Instant> {
         let mutex = self.coordinator.mutex("a").unwrap();
         tokio::spawn(async move {
@@ -77,8 +75,7 @@ impl Part {
     }
 }
 
-/// Takes each step, there and back, at several moments of an acquisition that finds the lock free, and of one
-/// that waits for a holder.
+/// Takes each step at several moments of an acquisition, with the lock free or held.
 #[tokio::test(start_paused = true)]
 async fn a_step_adds_a_few_requests_to_an_acquisition_that_is_under_way() {
     let mut longest = [Duration::ZERO; 2];
@@ -102,8 +99,8 @@ async fn a_step_adds_a_few_requests_to_an_acquisition_that_is_under_way() {
                     let begun = Instant::now();
                     let waiting = one.acquires();
                     sleep(half * REQUEST / 2).await;
-                    // The step back waits for the end of a hold on the new side. This does not affect the
-                    // next acquisition.
+                    // The step back waits for the end of a hold on the new side, but the next acquisition
+                    // does not.
                     assert!(stores.try_step(way).await.is_some(), "all have acknowledged {phase:?}");
                     let free = match hold {
                         Some(hold) => {
@@ -124,12 +121,11 @@ async fn a_step_adds_a_few_requests_to_an_acquisition_that_is_under_way() {
         }
     }
     println!("at the most {longest:?}, of {:?}", requests(1));
-    // The test measures something: two joins and a read take longer than a plain acquisition.
+    // Otherwise the test measures nothing: two joins and a read take longer than a plain acquisition.
     assert!(longest.iter().all(|longest| *longest >= 3 * REQUEST), "{longest:?}");
 }
 
-/// The nodes of a killed member end on both sides together, in any phase, also during a step. The step waits
-/// for them too.
+/// Its nodes end on both sides together, also during a step, which waits for them too.
 #[tokio::test(start_paused = true)]
 async fn killed_member_delays_others_by_one_lease_in_any_phase() {
     for ttls in [[6, 9], [9, 6]] {
@@ -152,7 +148,7 @@ async fn killed_member_delays_others_by_one_lease_in_any_phase() {
                 let took = waiting.await.unwrap() - killed;
                 let most = stores.longest_lease() + requests(1);
                 assert!(took <= most, "{took:?} of {most:?} in {phase:?}, {ttls:?}, steps: {steps}");
-                // The test measures something: a lease is renewed at each third of its TTL.
+                // Otherwise the test measures nothing: a lease is renewed at each third of its TTL.
                 assert!(took > Duration::from_secs(3), "{took:?} in {phase:?}, {ttls:?}");
                 drop(hold);
             }
@@ -160,8 +156,7 @@ async fn killed_member_delays_others_by_one_lease_in_any_phase() {
     }
 }
 
-/// A member that is cut off from one side loses its holds on both sides by its own clock, and releases the
-/// rest one margin later. In the phases that do not need this side, nothing changes.
+/// The member loses its holds by its own clock, and releases the rest one margin later.
 #[tokio::test(start_paused = true)]
 async fn a_member_that_is_cut_off_from_one_side_delays_others_by_one_lease_and_a_margin() {
     for ttls in [[6, 9], [9, 6]] {
@@ -194,8 +189,7 @@ async fn a_member_that_is_cut_off_from_one_side_delays_others_by_one_lease_and_a
     }
 }
 
-/// A waiter that cannot reach the new side keeps its place on the old one until its acquisition ends. Without
-/// a deadline this is a TTL and a request timeout after its turn.
+/// Without a deadline its acquisition ends a TTL and a request timeout after its turn.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_that_is_cut_off_from_the_new_side_delays_others_until_its_own_acquisition_ends() {
     for ttls in [[6, 9], [9, 6]] {

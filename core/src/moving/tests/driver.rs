@@ -1,5 +1,3 @@
-//! Participants on two memory stores, and an operator that drives their move.
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,10 +17,8 @@ use crate::registry::stamp_address;
 use crate::token::Tokens;
 use crate::{Address, Clock, Coordinator};
 
-/// The identity of the move.
 pub(super) const ID: MoveId = MoveId::new(7);
 
-/// Two stores, between which the locks move.
 pub(super) struct Stores {
     pub(super) old: Memory,
     pub(super) new: Memory,
@@ -37,11 +33,10 @@ pub(super) struct Part {
     pub(super) coordinator: Coordinator,
     pub(super) old: Link,
     pub(super) new: Link,
-    // Their last handles would close the connections of the coordinator.
+    // Their last handles would close the coordinator's connections.
     _sides: [Coordinator; 2],
 }
 
-/// Two stores, and two participants in a phase that both have acknowledged.
 pub(super) async fn two_in(phase: MovePhase) -> (Stores, Part, Part) {
     let stores = Stores::new();
     let [one, other] = stores.two_in(phase).await;
@@ -53,7 +48,6 @@ impl Stores {
         Self::with(|_| {})
     }
 
-    /// Stores with other options on both sides.
     pub(super) fn with(change: impl Fn(&mut Config)) -> Self {
         let clock = Clock::tokio();
         let (old, new) = (Memory::new(clock.clone()), Memory::new(clock));
@@ -75,7 +69,6 @@ impl Stores {
         self.participant_with(|_| {}).await
     }
 
-    /// A participant with this configuration.
     pub(super) async fn participant_with(&self, change: impl FnOnce(&mut Config)) -> Part {
         let (old, old_link) = self.old.connect(&self.sides.from).expect("memory");
         let (new, new_link) = self.new.connect(&self.sides.to).expect("memory");
@@ -102,7 +95,6 @@ impl Stores {
         two
     }
 
-    /// The address of the stage.
     pub(super) fn stage(&self) -> &Address {
         &self.place.stage
     }
@@ -111,7 +103,6 @@ impl Stores {
         Staged::read(&**self.operator.backend(), &self.place).await.expect("memory")
     }
 
-    /// Tries one step. Returns the written stage.
     pub(super) async fn try_step(&self, way: Way) -> Option<Stage> {
         let backend: &dyn Backend = &**self.operator.backend();
         let read = match self.staged().await {
@@ -127,7 +118,6 @@ impl Stores {
         }
     }
 
-    /// Writes the first stage, and prepares the new side.
     pub(super) async fn begins(&self) -> Option<Staged> {
         let backend: &dyn Backend = &**self.operator.backend();
         let first = Staged::write(backend, &self.place, None, ID, WholeStage::before(0), false).await;
@@ -136,7 +126,7 @@ impl Stores {
         Some(first)
     }
 
-    /// Writes a stage over the current one without waiting for acknowledgements.
+    /// Writes a stage over the current one without acknowledgements.
     pub(super) async fn force(&self, phase: MovePhase, epoch: u16) {
         let read = match self.staged().await {
             Some(read) => read,
@@ -145,7 +135,7 @@ impl Stores {
         self.announces(&read, Stage { phase, epoch }).await.expect("no other client writes it");
     }
 
-    /// Writes the record on the new side, and then the stage, without values.
+    /// Writes the record, and then the stage, without values.
     async fn announces(&self, read: &Staged, stage: Stage) -> Option<Staged> {
         let (from, over) = (read.stage.phase, read.version.number());
         let (to, values) = (Some(stage.phase), stage.phase.token().into());
@@ -155,7 +145,6 @@ impl Stores {
         Staged::write(backend, &self.place, Some(read), ID, whole, false).await.expect("memory")
     }
 
-    /// Writes the stamp of the new side, with this record.
     pub(super) async fn records(&self, record: Option<MoveRecord>) {
         let record = record.map_or_else(String::new, |MoveRecord { id, from, to, values, over, epoch }| {
             let (to, values) = (to.map_or("given-up", MovePhase::as_str), values.as_str());
@@ -168,7 +157,7 @@ impl Stores {
         stamps(backend, &self.sides.to.namespace, &format!("layout=2{record}")).await;
     }
 
-    /// Gives the move up in its first phase, after it wrote the epoch to the stamp.
+    /// Gives the move up in its first phase, after it has written the epoch into the stamp.
     pub(super) async fn give_up(&self) {
         let backend: &dyn Backend = &**self.operator.backend();
         let staged = self.staged().await.expect("it has begun");
@@ -182,7 +171,6 @@ impl Stores {
         self.records(None).await;
     }
 
-    /// Steps until this phase is written.
     pub(super) async fn go(&self, to: MovePhase) -> Stage {
         loop {
             let phase = self.staged().await.map_or(MovePhase::Old, |staged| staged.stage.phase);
@@ -196,7 +184,6 @@ impl Stores {
         }
     }
 
-    /// Waits until every member has acknowledged the current stage.
     pub(super) async fn settled(&self) {
         loop {
             let backend: &dyn Backend = &**self.operator.backend();
@@ -210,7 +197,6 @@ impl Stores {
     }
 }
 
-/// Writes the stamp of a namespace.
 async fn stamps(backend: &dyn Backend, namespace: &str, text: &str) {
     let stamp = stamp_address(namespace).expect("a good namespace");
     let value = Some(text.as_bytes().into());

@@ -1,4 +1,4 @@
-//! The other methods of a guard work in each phase as on one coordinator.
+//! Guards work in each phase as on one coordinator.
 
 use crate::Ended;
 use std::time::Duration;
@@ -97,7 +97,7 @@ async fn several_locks_are_held_as_one_and_stay_so_through_the_phases() {
     assert!(lock(&other, ["a", "b"]).try_acquire().await.unwrap().is_some());
 }
 
-/// A reply to the release is lost, and the next try finds no node: the outcome stays unknown.
+/// A reply to the release is lost, and the next try finds no node.
 #[tokio::test(start_paused = true)]
 async fn a_release_of_which_nothing_is_known_holds_no_step_up() {
     for (phase, next) in PHASES.into_iter().zip(PHASES.into_iter().skip(1)) {
@@ -147,7 +147,7 @@ async fn a_close_waits_for_a_guard_once_and_for_nothing_else() {
             let next = other.coordinator.mutex("a").unwrap();
             let next = timeout(request_timeout, next.acquire()).await.expect("it is free").unwrap();
             drop((guard, next));
-            // It is no longer a member: no step waits for it.
+            // It is not a member now, so no step waits for it.
             timeout(request_timeout, stores.settled()).await.expect("acknowledged by the remaining members");
         }
     }

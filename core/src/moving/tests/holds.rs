@@ -1,5 +1,3 @@
-//! One hold, through the phases.
-
 use crate::Ended;
 use crate::contracts::Limit;
 use std::time::Duration;
@@ -12,7 +10,6 @@ use crate::{Key, Owner, Token};
 
 const SOON: Duration = Duration::from_secs(1);
 
-/// Waits longer than any TTL of this file.
 async fn soon<F: Future>(what: F) -> F::Output {
     tokio::time::timeout(60 * SOON, what).await.expect("it comes")
 }
@@ -68,7 +65,7 @@ async fn in_both_phases_a_hold_ends_with_either_side_and_says_which() {
                     "{error}"
                 );
             }
-            // Both guards are kept, but no client waits for them.
+            // Both guards still exist, but no client waits for them.
             let next = other
                 .coordinator
                 .mutex("a")
@@ -136,7 +133,7 @@ async fn waiter_leaves_the_new_side_when_the_old_side_is_needed() {
     assert!(next.token() > hold.token());
 }
 
-/// It did not get the event of the step, and reads the stage while it holds both nodes.
+/// It reads the stage while it holds both nodes.
 #[tokio::test(start_paused = true)]
 async fn client_without_the_switch_event_gives_new_side_tokens() {
     let stores = Stores::new();
@@ -153,7 +150,7 @@ async fn client_without_the_switch_event_gives_new_side_tokens() {
     assert!(after.token() > before.token());
 }
 
-/// A participant of the first move, and a client that comes after it.
+/// Both a participant of the first move and a later client take tokens.
 #[tokio::test(start_paused = true)]
 async fn tokens_rise_after_an_aborted_move() {
     let stores = Stores::new();
@@ -178,7 +175,7 @@ async fn tokens_rise_after_an_aborted_move() {
     assert_eq!(last.epoch(), 2);
 }
 
-/// It was cut off from the old side before that, and knows a phase that needs only the new side.
+/// It was cut off from the old side earlier, and may know a phase that needs only the new side.
 #[tokio::test(start_paused = true)]
 async fn client_away_during_an_abort_uses_the_old_side_again() {
     for known in [MovePhase::BothByOld, MovePhase::BothByNew, MovePhase::New] {
@@ -202,7 +199,7 @@ async fn client_away_during_an_abort_uses_the_old_side_again() {
     }
 }
 
-/// The acquisition began on the old side, and waits there until the move is nearly done.
+/// It waits on the old side until the move is nearly done.
 #[tokio::test(start_paused = true)]
 async fn sides_of_a_hold_are_decided_when_it_completes() {
     let stores = Stores::new();
@@ -259,7 +256,7 @@ async fn owners_writers_and_permits_move_with_their_holds() {
     assert_eq!(soon(reader.lost()).await, Ended::Lost(LostReason::Revoked));
 }
 
-/// Its node on the new side is still being joined as a writer's node.
+/// Its node on the new side is still joining as a writer.
 #[tokio::test(start_paused = true)]
 async fn hold_change_during_its_join_reaches_the_new_side() {
     let stores = Stores::new();
@@ -319,8 +316,7 @@ async fn a_dropped_acquisition_leaves_nothing_on_either_side() {
     }
 }
 
-/// An operator that does not wait for acknowledgements: a hold has no node yet on the side where values are
-/// used.
+/// The operator waits for no acknowledgements, so the hold has no node yet on the values' side.
 #[tokio::test(start_paused = true)]
 async fn a_write_under_a_hold_waits_for_its_node_on_the_side_of_the_values() {
     for heals in [true, false] {

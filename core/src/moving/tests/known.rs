@@ -1,5 +1,3 @@
-//! The knowledge of a participant.
-
 use tokio::sync::watch;
 
 use crate::clock::Clock;
@@ -21,7 +19,7 @@ async fn first_stage(id: MoveId) -> Staged {
     written.expect("memory").expect("the first")
 }
 
-/// A server that restarts empty uses the versions again.
+/// A server that restarts empty uses versions again.
 #[tokio::test(start_paused = true)]
 async fn acknowledgement_of_a_stage_does_not_count_for_a_restored_one_of_the_same_version() {
     let (lost, restored) = (first_stage(MoveId::new(1)).await, first_stage(MoveId::new(2)).await);

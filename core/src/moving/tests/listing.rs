@@ -1,5 +1,3 @@
-//! The listing in each phase, and the nodes that a forced release reaches.
-
 use std::time::Duration;
 
 use super::driver::{Part, Stores};
@@ -15,7 +13,6 @@ fn mutex(of: &Part) -> Mutex {
     of.coordinator.mutex("a").expect("a good key")
 }
 
-/// Lists the numbers by pages of this length.
 async fn listed(of: &Part, most: usize) -> Vec<QueueEntry> {
     let (queue, mut entries) = (mutex(of), Vec::<QueueEntry>::new());
     let mut after = None;
@@ -39,7 +36,6 @@ async fn shown(of: &Part) -> Vec<(String, bool)> {
     whole.into_iter().map(|entry| (entry.label, entry.admitted)).collect()
 }
 
-/// Waits longer than any TTL of this file.
 async fn soon<F: Future>(what: F) -> F::Output {
     tokio::time::timeout(60 * SOON, what).await.expect("it comes")
 }
@@ -53,7 +49,6 @@ fn waits(label: &str) -> (String, bool) {
 }
 
 impl Stores {
-    /// Goes to a phase, and waits until each member has it.
     async fn reach(&self, phase: MovePhase) {
         soon(self.go(phase)).await;
         soon(self.settled()).await;
@@ -65,7 +60,7 @@ impl Stores {
         part
     }
 
-    /// A client that holds only on the new side, like a dead client until its lease ends.
+    /// A hold on the new side alone, like a dead client's.
     async fn ahead_on_new(&self) -> (Coordinator, MutexGuard) {
         let config = Config { label: Some("dead".to_owned()), ..self.sides.to.clone() };
         let (client, _) = self.new.connect(&config).expect("memory");
@@ -108,7 +103,7 @@ async fn each_client_is_listed_once_in_each_phase() {
     drop(hold);
 }
 
-/// The old side admits the client, it cannot reach the new side, and all other clients wait for it.
+/// The old side admits the client, which cannot reach the new side. All others wait for it.
 #[tokio::test(start_paused = true)]
 async fn client_on_the_way_to_the_new_side_is_listed_and_removable() {
     for phase in [MovePhase::BothByOld, MovePhase::BothByNew] {
@@ -123,7 +118,7 @@ async fn client_on_the_way_to_the_new_side_is_listed_and_removable() {
         one.new.cut();
         hold.release().await.expect("released");
         tokio::time::sleep(SOON).await;
-        // While the old side gives the tokens, the client is shown as on that side.
+        // While the old side gives the tokens, it is listed there.
         let expected = if phase == MovePhase::BothByOld { holds("one") } else { waits("one") };
         assert_eq!(shown(&two).await, [expected], "{phase}");
         let number = listed(&two, 10).await[0].sequence;
@@ -204,14 +199,14 @@ async fn queue_with_waiters_only_on_the_other_side_is_listed() {
     drop(on_both);
 }
 
-/// The leader is on one side, and the next candidate on the other.
+/// The leader and the next candidate are on different sides.
 #[tokio::test(start_paused = true)]
 async fn watch_reports_both_sides_and_the_token_switch() {
     let stores = Stores::new();
     let (one, two) = (stores.labelled("one").await, stores.labelled("two").await);
     let queue = one.coordinator.election("e").expect("a good key").address().clone();
     let mut watch = one.coordinator.backend().watch_queue(&queue);
-    // The watch answers once it is set, and is then silent.
+    // The watch answers once when it is set, and is then silent.
     let mut news = async || tokio::time::timeout(SOON, watch.changed()).await.is_ok();
     while news().await {}
     stores.go(MovePhase::BothByOld).await;

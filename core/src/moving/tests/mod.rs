@@ -1,5 +1,3 @@
-//! Moves between two memory stores, under paused time.
-
 mod closing;
 mod delays;
 mod driver;

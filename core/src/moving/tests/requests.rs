@@ -1,10 +1,7 @@
-//! The requests of an acquisition and its release to each side, phase by phase.
-
 use super::driver::{Part, Stores};
 use crate::contracts::Limit;
 use crate::decide::moving::MovePhase;
 
-/// A join and a leave.
 const PLAIN: u64 = 2;
 
 impl Part {
@@ -13,9 +10,8 @@ impl Part {
     }
 }
 
-/// The number of requests to the old side and to the new one.
 async fn asks(part: &Part, acquire_and_release: impl AsyncFn()) -> [u64; 2] {
-    // The first acquisition may need requests that the next ones do not need.
+    // The first acquisition may need additional requests.
     acquire_and_release().await;
     let before = part.requests();
     acquire_and_release().await;
@@ -29,8 +25,7 @@ async fn only_both_phases_cost_more_requests_than_a_plain_client() {
     let part = stores.participant().await;
     for (phase, mutexes, stored) in [
         (MovePhase::Old, [PLAIN, 0], [PLAIN, 0]),
-        // In *both*, each join asks which side has the limit, because the limit may be on the other side
-        // only.
+        // In *both*, each join also reads the limit, which only the other side may have.
         (MovePhase::BothByOld, [PLAIN + 1, PLAIN], [PLAIN + 2, PLAIN + 1]),
         (MovePhase::BothByNew, [PLAIN + 1, PLAIN], [PLAIN + 2, PLAIN + 1]),
         (MovePhase::New, [0, PLAIN], [0, PLAIN]),

@@ -1,5 +1,3 @@
-//! Many holds, while the locks move there and back.
-
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,10 +10,8 @@ use super::driver::Stores;
 use crate::decide::moving::{MovePhase, Stage, Way};
 use crate::{Coordinator, Token};
 
-/// The longest duration of a hold.
 const HOLD: Duration = Duration::from_millis(40);
 pub(in crate::moving) const TASKS: u64 = 8;
-/// The counter to which all participants add.
 pub(in crate::moving) const COUNTER: &str = "adds";
 
 /// The holders of all clients.
@@ -47,7 +43,6 @@ impl Witness {
     }
 }
 
-/// Adds to the shared counter.
 pub(in crate::moving) async fn add(coordinator: &Coordinator, witness: &Mutex<Witness>) {
     let before = witness.lock().count;
     let count = coordinator.counter(COUNTER).unwrap().add(1).await.unwrap();
@@ -57,7 +52,6 @@ pub(in crate::moving) async fn add(coordinator: &Coordinator, witness: &Mutex<Wi
     witness.adds += 1;
 }
 
-/// Holds one lock after the other, until this instant.
 pub(in crate::moving) async fn work(
     coordinator: &Coordinator,
     witness: &Mutex<Witness>,
@@ -158,8 +152,7 @@ async fn no_two_clients_hold_during_moves_in_both_directions() {
             done.unwrap();
         }
         let witness = witness.lock();
-        // Requests take no time here. A change of phase adds at most a turn in another queue, for an
-        // acquisition that has given its place back.
+        // Requests take no time here. A change of phase adds at most a turn in another queue.
         let (longest, bound) = (witness.longest, HOLD * 2 * u32::try_from(TASKS).unwrap());
         println!("seed {seed}: {} grants, {steps} steps, longest {longest:?} of {bound:?}", witness.grants);
         assert!(longest <= bound, "{longest:?} of {bound:?}");

@@ -1,8 +1,8 @@
-//! The copy of values from one side to the other, by an operator.
+//! The copy of values to the other side.
 //!
-//! *Protocol.* Passes, each under a separate hold on the target: the stage is read, the hold is taken, the
-//! same stage is written again over the version that was read (MIGRATE-VALUES-STAGE-ANEW). A pass copies. The
-//! next pass writes nothing under its hold (MIGRATE-VALUES-FRESH-HOLD): it compares, and takes the step.
+//! Each pass reads the stage, takes a separate hold on the target, and writes the same stage again
+//! (MIGRATE-VALUES-STAGE-ANEW). One pass copies. The next one writes nothing (MIGRATE-VALUES-FRESH-HOLD): it
+//! compares, and takes the step.
 
 use std::sync::Arc;
 
@@ -16,35 +16,30 @@ use crate::decide::moving::values::{WholeStage, WholeStep};
 use crate::decide::moving::{Side, Way};
 use crate::error::{Error, ErrorKind, Result};
 
-/// The requests of an operator other than copying.
+/// An operator's requests other than copying.
 #[async_trait]
 pub(crate) trait Operates: Send + Sync {
-    /// Reads the stage.
     async fn stage(&self) -> Result<Option<Staged>>;
 
-    /// Writes a stage over the one that was read. Returns `None` if that is not the current one. The written stage
-    /// may have a later epoch.
+    /// Writes a stage over the one that was read, perhaps with a later epoch; `None` if that is not the
+    /// current one.
     async fn write_stage(&self, over: &Staged, whole: WholeStage) -> Result<Option<Staged>>;
 
-    /// The versions of the stage that the members have acknowledged.
     async fn acknowledged(&self) -> Result<Vec<Option<u64>>>;
 
-    /// Waits until the members or their acknowledgements may have changed since the last answer.
     async fn news(&self) -> Result<()>;
 
-    /// Waits until it holds a node, alone, in the queue of the move on this side. A new one each time.
+    /// Waits for an exclusive hold in the move's queue on this side, with a new node each time.
     async fn hold(&self, on: Side) -> Result<Arc<dyn Node>>;
 
-    /// Removes that node. If this fails the node expires with its lease.
+    /// Removes that node. If this fails, the node expires with its lease.
     async fn give_back(&self, node: Arc<dyn Node>) -> Result<()>;
 }
 
-/// The result of a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Carried {
-    /// This number of values is used on the other side now: this stage was written.
+    /// This stage was written, and this number of values is used on the other side now.
     There(Staged, usize),
-    /// Another operator has taken a step.
     Elsewhere,
 }
 
@@ -54,27 +49,25 @@ enum Pass {
     Compares,
 }
 
-/// The result of a pass.
 enum Passed {
     Next(Pass),
     There(Staged, usize),
-    /// Another operator has written the stage.
     Again,
 }
 
-/// Copies the values from this side, on which a stage has frozen them, to the other one. An operator may die
-/// at any point, and two operators may copy at once.
+/// Copies the values, frozen on this side, to the other side. An operator may die at any point, and two may
+/// copy at once.
 ///
 /// # Errors
 /// As the operator's requests, and as [`Copying::write_all`]. Another call completes an interrupted copy.
 ///
 /// # Cancel safety
-/// As an operator that dies: the hold is left to its lease.
+/// The hold of a dropped call is left to its lease.
 pub(crate) async fn carry(by: &dyn Operates, copying: &Copying, from: Side) -> Result<Carried> {
     let to = from.other();
     let mut pass = Pass::Copies;
     loop {
-        // Before the join: a version that another operator writes while this one holds is not its own.
+        // Read before the join: a version that another operator writes during this hold is not its own.
         let read =
             by.stage().await?.filter(|read| read.values.open().is_none() && read.values.side() == from);
         let Some(read) = read else { return Ok(Carried::Elsewhere) };
@@ -83,7 +76,7 @@ pub(crate) async fn carry(by: &dyn Operates, copying: &Copying, from: Side) -> R
         let given_back = by.give_back(held).await;
         match passed? {
             Passed::There(staged, values) => {
-                // The step is taken, and a remaining node blocks no client for longer than its lease.
+                // The step is taken. A remaining node blocks no client for longer than its lease.
                 if let Err(error) = given_back {
                     tracing::debug!(%error, "could not remove the node of a copy of values: it expires with its lease");
                 }
@@ -123,7 +116,6 @@ async fn one_pass(
         match whole.step(&own.version.number(), by.acknowledged().await?, way) {
             WholeStep::Mirror { then, .. } => break then,
             WholeStep::Waits => {
-                // A stage that another operator has written over is never acknowledged.
                 if by.stage().await?.is_none_or(|now| now.version != own.version) {
                     return Ok(Passed::Again);
                 }

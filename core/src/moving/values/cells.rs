@@ -19,20 +19,17 @@ use crate::decide::moving::Side;
 use crate::error::{Error, ErrorKind, Result};
 use crate::listing::Page;
 
-/// A hold over both sides, as values are written under it.
+/// A hold over both sides, under which values are written.
 pub(crate) trait HeldOnSides {
-    /// Its node on a side, if it has one there.
+    /// Its node on a side, if it has one.
     fn on(&self, side: Side) -> Option<Arc<dyn Node>>;
 
-    /// Waits until it has a node on a side.
-    ///
-    /// # Errors
-    /// `Lost` when it is over before.
+    /// Waits until it has a node on a side, or ends.
     fn until_on(&self, side: Side) -> impl Future<Output = Result<()>> + Send;
 }
 
-/// Values over both sides: as [`Cells`](crate::contracts::Cells), with its clauses. A request waits for
-/// the request timeout while values are copied, and is `Unavailable` then.
+/// Values over both sides, with the clauses of [`Cells`](crate::contracts::Cells). While values are copied,
+/// requests wait for the request timeout, and are `Unavailable` then.
 #[derive(Debug)]
 pub(crate) struct MovingCells {
     sides: Arc<Sided>,
@@ -50,10 +47,6 @@ impl MovingCells {
         self.clock.now() + self.request_timeout
     }
 
-    /// Begins a request that waits while values are copied.
-    ///
-    /// # Errors
-    /// `Unavailable` after the request timeout; `Closed`.
     pub(crate) async fn asking(&self) -> Result<Asking> {
         self.begin(self.until()).await
     }
@@ -70,7 +63,7 @@ impl MovingCells {
         }
     }
 
-    /// Reads a cell; reads it again if the membership was lost during the read.
+    /// Reads a cell, and again if the membership was lost during the read.
     pub(crate) async fn read_cell(&self, cell: &Address) -> Result<Option<VersionedValue>> {
         let until = self.until();
         loop {
@@ -87,17 +80,16 @@ impl MovingCells {
         self.sides.backend(side).read_cell(&self.sides.address(side, cell)?).await
     }
 
-    /// Writes or deletes a cell. A version of the other side, or of an earlier time on this one, is
-    /// refused: the cell has been written again since.
+    /// Writes or deletes a cell. A version of another epoch is refused: the cell was written again since.
     pub(crate) async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
         refuse_leased(write)?;
         let asking = self.begin(self.until()).await?;
         self.write_expecting(asking, None, cell, write).await
     }
 
-    /// Writes as [`write_cell`](Self::write_cell), while a hold exists (CELL-HELD): under its node on the side
-    /// where values are used (MIGRATE-VALUES-HOLD-SHARED). If it has no node there yet, the write waits for that
-    /// without being counted: the stage by which the hold takes the node must not wait for this write.
+    /// Writes under a hold's node (CELL-HELD) on the side where values are used (MIGRATE-VALUES-HOLD-SHARED).
+    /// Without a node there, the write waits uncounted: the stage that makes the hold join must not wait for
+    /// this write.
     pub(crate) async fn write_held(
         &self,
         hold: &impl HeldOnSides,
@@ -148,8 +140,8 @@ impl MovingCells {
         answered(asking.epoch(), written)
     }
 
-    /// Writes on the side of the request, under a node there if one is given. An answer that does not count
-    /// becomes an unknown outcome.
+    /// Writes on the request's side, under a node if one is given. An answer that does not count is an
+    /// unknown outcome.
     async fn write(
         &self,
         asking: &Asking,
@@ -166,8 +158,8 @@ impl MovingCells {
         if asking.counts() { Ok(written) } else { Err(outlived()) }
     }
 
-    /// Changes a count. If the side's server cannot change a count in one step, this reads it and writes it under
-    /// the version that was read: the caller may not know the side.
+    /// Changes a count, on some servers by a read and a write under the read version: the caller does not
+    /// know the side.
     pub(crate) async fn change_count(
         &self,
         cell: &Address,
@@ -202,8 +194,8 @@ impl MovingCells {
         }
     }
 
-    /// Lists cells, as the client names them, on the side where they are used. If that side changes between
-    /// two pages, the listing begins again.
+    /// Lists cells where they are used, by the client's names. Begins again if that side has changed since
+    /// the last page.
     pub(crate) async fn list(
         &self,
         of: &QueuePrefix,
@@ -226,7 +218,6 @@ impl MovingCells {
         }
     }
 
-    /// A watch of a cell.
     pub(crate) fn watch_cell(&self, cell: &Address) -> Box<dyn ChangeWatch> {
         Box::new(SidedWatch::new(&self.sides, &self.usage, cell))
     }
@@ -240,7 +231,6 @@ fn refuse_leased(write: &CellWrite) -> Result<()> {
     Ok(())
 }
 
-/// A change whose answer does not count.
 fn outlived() -> Error {
     Error::new(
         ErrorKind::OutcomeUnknown,

@@ -1,12 +1,9 @@
-//! The stored limits of semaphores, which are on both sides while both are needed.
+//! The stored limits of semaphores, which are on both sides while both are needed (MIGRATE-LIMITS).
 //!
-//! *Protocol* (MIGRATE-LIMITS). A participant that stores a limit writes it on each side that its phase
-//! spans, and is counted like a change of a value. So while values are copied no participant stores a limit,
-//! and all limits stored before are on the side that gives the tokens. An operator copies limits from there
-//! in that time, and once before the first stage that needs both sides. It first reads the limit on the other
-//! side, *then* the limit of the source, then checks that the stage is unchanged, and writes over the limit
-//! that it read. So an operator that sleeps, and wakes up in a later stage, finds another limit there, or a
-//! limit that it may replace.
+//! A participant stores a limit on each side that its phase spans, as a counted change of a value. So no
+//! limit changes while values are copied. The operator copies limits then, and once before both sides are
+//! needed: it reads the target, *then* the source, checks that the stage is unchanged, and writes over the
+//! read limit. `docs/protocol/moving.md` has the reasons.
 
 use std::sync::Arc;
 
@@ -18,11 +15,9 @@ use crate::address::{Address, Kind};
 use crate::contracts::{KeysWith, StoredLimit};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Reports whether a stage is unchanged.
 pub(crate) type Stands<'a> = dyn Fn() -> BoxFuture<'a, Result<bool>> + Send + Sync + 'a;
 
 impl Place {
-    /// The queues with a stored limit, valid or not.
     async fn limited(&self) -> Result<Vec<Address>> {
         self.keys(KeysWith::Limit, Kind::Semaphore)?.map_ok(|listed| listed.address).try_collect().await
     }
@@ -39,14 +34,10 @@ impl Place {
 }
 
 impl Copying {
-    /// Writes each limit of the source on the target. Returns whether the stage was unchanged throughout, as `stands`
-    /// reports.
-    ///
-    /// # Errors
-    /// As `stands`, and as reads and writes of limits, naming the key.
+    /// Writes each limit of the source on the target; `false` if the stage has changed.
     ///
     /// # Cancel safety
-    /// A write that is under way may be made.
+    /// A write under way may be made.
     pub(crate) async fn copy_limits(&self, stands: &Stands<'_>) -> Result<bool> {
         for some in self.source.limited().await?.chunks(AT_ONCE) {
             let copied = try_join_all(some.iter().map(|queue| self.copy_limit(queue, stands))).await?;
@@ -69,8 +60,8 @@ impl Copying {
         Ok(true)
     }
 
-    /// The limits of the target and of the source, if they differ. The target is read first, so a written limit is
-    /// no older than the limit that it replaces. A stored text that is not a limit refuses joins on both sides.
+    /// The limits of target and source, if they differ. The target is read first, so a written limit is no
+    /// older than the replaced one. A text that is not a limit refuses joins on both sides.
     async fn unlike(&self, queue: &Address) -> Result<Option<(Option<u32>, u32)>> {
         let stored = self.target.limit(&queue.moved_to(&self.target.namespace)).await?;
         Ok(match (self.source.limit(queue).await?, stored) {
@@ -81,13 +72,7 @@ impl Copying {
         })
     }
 
-    /// The key of a limit that differs on the two sides, if there is one.
-    ///
-    /// # Errors
-    /// As reads of limits, naming the key.
-    ///
-    /// # Cancel safety
-    /// Reads only.
+    /// The key of a limit that differs on the two sides, if any.
     pub(super) async fn unlike_limit(&self) -> Result<Option<Arc<str>>> {
         for some in self.source.limited().await?.chunks(AT_ONCE) {
             let found = try_join_all(some.iter().map(|queue| self.unlike(queue))).await?;

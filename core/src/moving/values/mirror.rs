@@ -1,4 +1,4 @@
-//! Makes one side a copy of the other one, while no client uses either.
+//! Makes one side a copy of the other, while no client uses either.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,41 +13,33 @@ use crate::contracts::{Backend, CellLife, CellWrite, CellWritten, Expected, Keys
 use crate::error::{Error, ErrorKind, Result};
 use crate::pages::all;
 
-/// The number of cells that are listed, or copied, at a time.
+/// The number of cells in one listing.
 pub(super) const PAGE: usize = 500;
 pub(super) const AT_ONCE: usize = 32;
 
-/// The result of a comparison of both sides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Compared {
     /// All values are the same; this is their number.
     Same(usize),
-    /// This value differs.
     Differs(Kind, Arc<str>),
 }
 
-/// One side of a copy: its backend, and its namespace.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(crate) backend: Arc<dyn Backend>,
     pub(crate) namespace: Namespace,
 }
 
-/// The side that has the values, and the side that they are copied to.
+/// The side with the values, and the side that gets the copy.
 #[derive(Clone, Debug)]
 pub(crate) struct Copying {
     pub(crate) source: Place,
     pub(crate) target: Place,
 }
 
-/// The cells of one kind on one side, by their keys.
 type Listed = BTreeMap<Arc<str>, ListedKey>;
 
 impl Place {
-    /// Whether values can be copied to it.
-    ///
-    /// # Errors
-    /// `Unsupported` if it refuses writes under a hold of another key.
     pub(crate) fn takes_values(&self) -> Result<()> {
         match self.backend.capabilities().held_writes {
             true => Ok(()),
@@ -58,9 +50,9 @@ impl Place {
         }
     }
 
-    /// The values that it has, by kind: those whose keys come first, up to a page of each.
+    /// Its values by kind: the first ones, up to a page of each.
     pub(crate) async fn some(&self) -> Result<Vec<(Kind, Vec<ListedKey>)>> {
-        // A listing may walk over all keys of the server: all kinds at once.
+        // All kinds at once, since a listing may walk over all keys of the server.
         let listings = KINDS.map(|kind| async move {
             let cells: Vec<_> = self.keys(KeysWith::Cell, kind)?.take(PAGE).try_collect().await?;
             Ok::<_, Error>((kind, cells))
@@ -69,10 +61,6 @@ impl Place {
         Ok(listed.into_iter().filter(|(_, cells)| !cells.is_empty()).collect())
     }
 
-    /// Deletes each value, under this node.
-    ///
-    /// # Errors
-    /// As [`Copying::write_all`].
     pub(crate) async fn clear(&self, held: &dyn Node) -> Result<()> {
         self.takes_values()?;
         for kind in KINDS {
@@ -90,7 +78,6 @@ impl Place {
         keys.map_ok(|key| (Arc::clone(key.address.shared_name()), key)).try_collect().await
     }
 
-    /// The keys of a kind, on this side.
     pub(super) fn keys(
         &self,
         with: KeysWith,
@@ -108,17 +95,15 @@ impl Place {
 }
 
 impl Copying {
-    /// Writes each cell of the source on the target, and deletes there each cell that the source does not have
-    /// (MIGRATE-VALUES-MIRROR), under this node (MIGRATE-VALUES-HELD-COPY). Reading a cell of the source
-    /// is a use of it.
+    /// Under this node (MIGRATE-VALUES-HELD-COPY), writes each cell of the source on the target, and deletes
+    /// all other cells there (MIGRATE-VALUES-MIRROR). Reading a cell counts as a use of it.
     ///
     /// # Errors
-    /// `Lost` if the node is gone; as reads, listings and writes of cells, naming the key; `Conflict` for a cell
-    /// that ends with its writer's lease; `Unsupported` if a cell must be written, and the target refuses writes
-    /// under a hold of another key.
+    /// `Lost` if the node is gone; `Conflict` for a cell that ends with its writer's lease; `Unsupported` if
+    /// the target refuses writes under a hold of another key; as reads and writes of cells, naming the key.
     ///
     /// # Cancel safety
-    /// Writes that are under way may be made, as long as the node exists.
+    /// Writes under way may be made while the node exists.
     pub(crate) async fn write_all(&self, held: &dyn Node) -> Result<()> {
         for kind in KINDS {
             let (source, target) = self.list(kind).await?;
@@ -126,7 +111,7 @@ impl Copying {
                 continue;
             }
             self.target.takes_values()?;
-            // Otherwise they could be neither deleted at the end nor copied back.
+            // Otherwise its values could be neither deleted at the end nor copied back.
             self.source.takes_values()?;
             let source: Vec<_> = source.into_iter().collect();
             for some in source.chunks(AT_ONCE) {
@@ -155,17 +140,11 @@ impl Copying {
         }
         let read = self.source.backend.read_cell(&from.address).await;
         let found = read.map_err(|error| error.on(from.address.name()))?;
-        // A missing cell has ended because it was unused.
+        // A missing cell has expired unused.
         write(held, &to, found.map(|cell| (cell.value, from.life))).await
     }
 
-    /// Whether all values, and limits, are the same on both sides (MIGRATE-VALUES-VERIFY).
-    ///
-    /// # Errors
-    /// As reads and listings of cells.
-    ///
-    /// # Cancel safety
-    /// Reads only.
+    /// Whether all values and limits are the same on both sides (MIGRATE-VALUES-VERIFY).
     pub(crate) async fn compare(&self) -> Result<Compared> {
         if let Some(key) = self.unlike_limit().await? {
             return Ok(Compared::Differs(Kind::Semaphore, key));
@@ -215,7 +194,7 @@ async fn write(held: &dyn Node, cell: &Address, what: Option<(Arc<[u8]>, CellLif
     }
 }
 
-/// Whether two lifetimes are the same: servers round times to idle differently.
+/// Whether two lifetimes are the same. Servers round times to idle differently.
 fn lives_are_same(one: CellLife, other: CellLife) -> bool {
     match (one, other) {
         (CellLife::Idle(one), CellLife::Idle(other)) => {

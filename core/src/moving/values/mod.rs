@@ -1,13 +1,13 @@
-//! Values that move along: how a participant uses them, and how an operator takes them to the other side.
+//! Values that move: their use by a participant, and their copy by an operator.
 //!
-//! *A participant.* [`MovingCells`](cells::MovingCells) reads and changes values on the side where they are used. Each request
-//! [asks by the stage](usage::Usage::begin) that the participant knows when it sends, and waits while
-//! values are copied. The same [`Usage`](usage::Usage) says when the stage may be acknowledged.
+//! *A participant.* [`MovingCells`](cells::MovingCells) uses values on their side. Each request [asks by the
+//! stage](usage::Usage::begin) that the participant knows then, and waits during a copy.
+//! [`Usage`](usage::Usage) decides when a stage may be acknowledged.
 //!
 //! *An operator.* [`carry`](carry::carry) copies and compares in [passes](carry), and takes the step.
 //! [`Copying`](mirror::Copying) is one copy.
 //!
-//! `docs/protocol/moving.md` has the argument, and `core/tests/models/moving/values` the model.
+//! `docs/protocol/moving.md` has the argument, `core/tests/models/moving/values` the model.
 
 pub(crate) mod carry;
 pub(crate) mod cells;
@@ -27,11 +27,7 @@ use crate::error::{Error, Result};
 /// The kinds of values that move.
 pub(crate) const KINDS: [Kind; 4] = [Kind::Value, Kind::Counter, Kind::Ids, Kind::Latch];
 
-/// A key's address in a namespace.
-///
-/// # Errors
-/// `InvalidArgument` naming `key` for an exact address: other programs use it, and read no stage.
-/// `Unsupported` for a kind that does not move.
+/// An address in another namespace. Exact addresses do not move: other programs use them, and read no stage.
 fn moved(address: &Address, namespace: &Namespace) -> Result<Address> {
     if !KINDS.contains(&address.kind()) {
         return Err(Error::unsupported("cell", "cells of this kind do not move between coordinators"));

@@ -1,5 +1,3 @@
-//! The two sides of a move, for values.
-
 use std::sync::Arc;
 
 use super::moved;
@@ -8,7 +6,7 @@ use crate::contracts::Backend;
 use crate::decide::moving::Side;
 use crate::error::Result;
 
-/// The two sides, with the address of each key on both.
+/// Both sides, with the address of each key there.
 #[derive(Debug)]
 pub(crate) struct Sided {
     pub(crate) old: (Arc<dyn Backend>, Namespace),
@@ -31,12 +29,11 @@ impl Sided {
         moved(address, &self.on(side).1)
     }
 
-    /// A cell as the client names it, on both sides: in the old side's namespace.
+    /// A cell as the client names it: in the old side's namespace.
     pub(super) fn named(&self, there: &Address) -> Address {
         there.moved_to(&self.old.1)
     }
 
-    /// The cells with a prefix on a side.
     pub(super) fn prefix(&self, side: Side, of: &QueuePrefix) -> QueuePrefix {
         of.moved_to(&self.on(side).1)
     }

@@ -1,4 +1,4 @@
-//! The requests of values that a participant has under way, by the stage that it knows.
+//! A participant's requests of values under way, by the stage that it knows.
 
 use std::sync::Arc;
 
@@ -9,26 +9,24 @@ use crate::decide::moving::values::{WholeStage, answer_counts};
 use crate::decide::moving::{MovePhase, Side};
 use crate::error::{Error, Result};
 
-/// A stage, and the membership under which the participant has read it.
+/// A stage, and the membership under which it was read.
 #[derive(Clone, Debug)]
 pub(crate) struct KnownStage {
-    /// Its node in the queue of the members, which existed before the stage was read. A move that is done
-    /// needs none.
+    /// The member node, which existed before the stage was read. A move that is done needs none.
     pub(crate) member: Option<Arc<dyn Node>>,
-    /// The version of the stage's cell; `None` where no move has begun.
+    /// The version of the stage's cell; `None` if no move has begun.
     pub(crate) version: Option<Version>,
     pub(crate) whole: WholeStage,
 }
 
 impl KnownStage {
-    /// Whether two say the same, under one membership.
+    /// Whether two have the same content, under one membership.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let no_members = self.member.is_none() && other.member.is_none();
         (no_members || self.is_same_member(other))
             && (self.version, self.whole) == (other.version, other.whole)
     }
 
-    /// Whether two are known under one membership.
     fn is_same_member(&self, other: &Self) -> bool {
         matches!((&self.member, &other.member), (Some(one), Some(other)) if Arc::ptr_eq(one, other))
     }
@@ -37,46 +35,37 @@ impl KnownStage {
         self.member.as_ref().is_some_and(|member| member.state().lost().is_none())
     }
 
-    /// Whether answers to its requests count only while this client is a member.
+    /// Whether answers count only while this client is a member.
     fn needs_membership(&self) -> bool {
         self.whole.stage.phase.needs_membership()
     }
 
-    /// The side that may be used.
     fn asks(&self) -> Option<Side> {
         let counts = answer_counts(self.whole.stage.phase, self.is_member());
         self.whole.values.open().filter(|_| counts)
     }
 }
 
-/// Counts the requests of a participant whose answers it still takes (MIGRATE-VALUES-ACK-WAITS).
+/// Counts the requests whose answers the participant still accepts (MIGRATE-VALUES-ACK-WAITS).
 #[derive(Debug)]
 pub(crate) struct Usage {
     known: watch::Receiver<Option<KnownStage>>,
-    // Requests after the move is done are not counted, since no stage follows.
+    // Requests after *done* are not counted, since no stage follows.
     under_way: watch::Sender<usize>,
 }
 
 impl Usage {
-    /// `known`: the stage that the participant knows now; `None` while it is not a member. A stage is sent before
-    /// it is acknowledged, withdrawn before the member's node is removed, and dropped when the client is closed.
+    /// `known`: the known stage; `None` without a membership. A stage is sent before it is acknowledged,
+    /// withdrawn before the member's node is removed, and dropped when the client is closed.
     pub(crate) fn new(known: watch::Receiver<Option<KnownStage>>) -> Arc<Self> {
         Arc::new(Self { known, under_way: watch::Sender::new(0) })
     }
 
-    /// The stage that the participant knows, and its changes.
     pub(super) fn known(&self) -> watch::Receiver<Option<KnownStage>> {
         self.known.clone()
     }
 
-    /// Waits until values are used on some side, and until this is a member: the request may be sent
-    /// there.
-    ///
-    /// # Errors
-    /// `Closed`.
-    ///
-    /// # Cancel safety
-    /// Changes nothing.
+    /// Waits until a request may be sent: values are used on some side, and this client is a member.
     pub(crate) async fn begin(self: &Arc<Self>) -> Result<Asking> {
         let mut known = self.known.clone();
         loop {
@@ -89,8 +78,8 @@ impl Usage {
 
     fn try_begin(self: &Arc<Self>) -> Option<Asking> {
         let mut begun = None;
-        // Under the count's lock: an acknowledgement of a known stage either counts this request, or this
-        // request sees that stage.
+        // Under the count's lock: either an acknowledgement counts this request, or this request sees the
+        // later stage.
         self.under_way.send_if_modified(|under_way| {
             let known = self.known.borrow().clone();
             begun = known.and_then(|known| Some((known.asks()?, known)));
@@ -101,13 +90,7 @@ impl Usage {
         begun.map(|(side, known)| Asking { usage: Arc::clone(self), known, side })
     }
 
-    /// Returns the version of the known stage as soon as it may be acknowledged; `None` without a stage.
-    ///
-    /// # Errors
-    /// `Closed`.
-    ///
-    /// # Cancel safety
-    /// Changes nothing.
+    /// Waits until the known stage may be acknowledged. Returns its version; `None` without a stage.
     pub(crate) async fn acknowledges(&self) -> Result<Option<Version>> {
         let (mut news, mut counts) = (self.known.clone(), self.under_way.subscribe());
         loop {
@@ -121,23 +104,18 @@ impl Usage {
             }
             tokio::select! {
                 known = news.changed() => known.map_err(|_| Error::closed())?,
-                // Its sender is this.
+                // This owns the sender.
                 _ = counts.changed() => {}
             }
         }
     }
 
-    /// Waits until all requests that were sent as a member have ended, so that the membership may end.
-    ///
-    /// # Cancel safety
-    /// Changes nothing.
+    /// Waits until all requests of the membership have ended.
     pub(crate) async fn quiet(&self) {
-        // Its sender is this.
         let _ = self.under_way.subscribe().wait_for(|under_way| *under_way == 0).await;
     }
 }
 
-/// One request to the side where values are used. It is under way until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Asking {
     usage: Arc<Usage>,
@@ -150,18 +128,15 @@ impl Asking {
         self.side
     }
 
-    /// The phase of the holds.
     pub(crate) fn phase(&self) -> MovePhase {
         self.known.whole.stage.phase
     }
 
-    /// The epoch of that side.
     pub(crate) fn epoch(&self) -> u16 {
         self.known.whole.stage.epoch
     }
 
-    /// Whether an answer that has come counts (MIGRATE-VALUES-LIVE-MEMBER): this has been the same
-    /// member from the beginning.
+    /// Whether an answer counts (MIGRATE-VALUES-LIVE-MEMBER): this has been the same member since the begin.
     pub(crate) fn counts(&self) -> bool {
         let is_same = |known: &KnownStage| known.is_same_member(&self.known) && known.is_member();
         let is_member = self.usage.known.borrow().as_ref().is_some_and(is_same);

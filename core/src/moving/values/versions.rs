@@ -1,21 +1,18 @@
 //! Versions of cells across a move.
 //!
-//! A version is of one side. A participant gives it out together with the epoch of that side's tokens, as a
-//! token is made. So versions of one cell rise across the move, and a version from before matches no cell.
+//! A version belongs to one side. A participant adds the epoch of that side's tokens. So versions of a cell
+//! rise across the move, and an earlier one matches no cell.
 
 use crate::contracts::{CellWritten, Version, VersionedValue};
 use crate::error::Result;
 use crate::token::Token;
 
-/// A version of the side that has this epoch, as a participant gives it out.
-///
-/// # Errors
-/// `Misconfigured` when the number does not fit.
+/// The version that a participant gives out.
 pub(super) fn outward(epoch: u16, version: Version) -> Result<Version> {
     Ok(Version::new(Token::new(epoch, version.number())?.as_u64(), version.condition()))
 }
 
-/// The version as the side with this epoch knows it; `None` for a version of another epoch.
+/// The version for the side with this epoch; `None` for a version of another epoch.
 pub(super) fn inward(epoch: u16, version: Version) -> Option<Version> {
     let token = Token::new(epoch, 0).ok()?;
     let number = version.number().checked_sub(token.as_u64())?;
@@ -23,18 +20,10 @@ pub(super) fn inward(epoch: u16, version: Version) -> Option<Version> {
     Token::new(epoch, number).is_ok().then(|| Version::new(number, version.condition()))
 }
 
-/// A cell of that side, as a participant shows it.
-///
-/// # Errors
-/// As [`outward`].
 pub(super) fn shown(epoch: u16, cell: Option<VersionedValue>) -> Result<Option<VersionedValue>> {
     cell.map(|cell| Ok(VersionedValue { version: outward(epoch, cell.version)?, ..cell })).transpose()
 }
 
-/// The answer of that side to a write, as a participant gives it.
-///
-/// # Errors
-/// As [`outward`].
 pub(super) fn answered(epoch: u16, written: CellWritten) -> Result<CellWritten> {
     Ok(match written {
         CellWritten::Written(version) => CellWritten::Written(outward(epoch, version)?),

@@ -1,5 +1,3 @@
-//! A watch of a value, on the side where it is used.
-
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -11,8 +9,7 @@ use crate::contracts::ChangeWatch;
 use crate::decide::moving::Side;
 use crate::error::{Error, Result};
 
-/// Notifies of changes on the side where values are used, and of a change of that side. Values do not change
-/// while they are copied.
+/// Reports changes on the side where values are used, and a change of that side.
 #[derive(Debug)]
 pub(super) struct SidedWatch {
     sides: Arc<Sided>,

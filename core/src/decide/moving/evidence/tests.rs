@@ -1,5 +1,3 @@
-//! What stage and record say together.
-
 use super::MovePhase::{BothByNew, BothByOld, Done, New, Old};
 use super::*;
 

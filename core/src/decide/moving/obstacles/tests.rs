@@ -1,5 +1,3 @@
-//! The list of obstacles in several states of a move.
-
 use super::super::evidence::MoveId;
 use super::*;
 
@@ -9,7 +7,6 @@ fn record(from: MovePhase, to: MovePhase) -> MoveRecord {
     MoveRecord { id: MoveId::new(1), from, to: Some(to), values: to.token().into(), over: 3, epoch: 0 }
 }
 
-/// A move that may go on from this stage.
 fn found(phase: Option<MovePhase>) -> Found {
     let read = phase.map(|phase| StageRead {
         id: MoveId::new(1),
@@ -142,7 +139,7 @@ fn repair_restores_the_latest_phase_that_a_client_may_know_with_another_identity
         let switched = Found { stored: Some([side(on_old), side(true)]), ..switched.clone() };
         assert!(matches!(switched.repair(id), Repair::Stage(_, says) if says == copies));
     }
-    // The stage was not written yet after another repair had written the record.
+    // Another repair has written the record, but not the stage.
     let other = MoveId::new(2);
     let begun = MoveRecord { id: other, over: 0, ..record(New, New) };
     for phase in [None, Some(BothByOld)] {

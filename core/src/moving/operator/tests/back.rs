@@ -1,5 +1,3 @@
-//! After a move: the remaining clients, the refused clients, and the way back.
-
 use super::{Bed, ignored, state};
 use crate::config::{Config, MoveConfig};
 use crate::connect::connect;
@@ -27,7 +25,7 @@ async fn a_side_that_a_finished_move_has_retired_is_reopened_for_the_way_back() 
         "{blockers:?}"
     );
     assert!(blockers[0].next_step().contains("migrate reopen"));
-    // The old side was retired for the side that has the locks, and can be reopened only from there.
+    // The old side was retired in favour of the side with the locks, and only that side can reopen it.
     let elsewhere = Config { namespace: "elsewhere".to_owned(), ..bed.config.to.clone() };
     let other = MoveConfig::new(elsewhere, bed.config.from.clone(), "back");
     let other = Move::connect(&bed.connectors(), &other).await.expect("connected");
@@ -71,7 +69,7 @@ async fn a_plan_of_a_move_that_is_done_names_who_is_on_the_old_side_still() {
     plain.close().await.expect("closed");
 }
 
-/// Otherwise the side that admitted it would list it until its lease ends, and a later plan would name it.
+/// Otherwise the first side would list it until its lease ends, and a plan would name it.
 #[tokio::test(start_paused = true)]
 async fn a_client_of_both_sides_that_one_side_refuses_leaves_the_other_at_once() {
     let bed = Bed::new();
@@ -105,7 +103,7 @@ async fn refused_client_learns_both_urls_and_member_reads_the_mark_of_the_old_si
     assert_eq!(state(&operator).await, (MoveState::NotBegun, Old));
 }
 
-/// Two operators finish the move. The first passed its check before the second found a plain client.
+/// Two operators finish the move. The first made its check before the second found a plain client.
 #[tokio::test(start_paused = true)]
 async fn one_who_may_not_finish_takes_the_stage_from_one_who_has_looked_before() {
     let bed = Bed::new();

@@ -1,5 +1,3 @@
-//! The clients that may be connected when a move begins.
-
 use super::{Bed, ignored, state};
 use crate::decide::moving::MovePhase::{BothByOld, New, Old};
 use crate::decide::moving::evidence::MoveId;
@@ -39,7 +37,7 @@ async fn start_is_undone_if_a_client_connected_before_the_marker() {
     assert!(error.to_string().contains("just-in-time"), "{error}");
     assert_eq!(state(&operator).await, (MoveState::NotBegun, Old));
     bed.plain_on_new("another").await.expect("it is open").close().await.expect("closed");
-    // A start that is refused before it has written anything leaves the marker of a dead operator to an abort.
+    // A start that is refused before its first write leaves a dead operator's marker to an abort.
     first_stage(&operator).await;
     let marker = operator.marker(crate::decide::moving::Side::New);
     let read = operator.new.stamped().await.expect("read");
@@ -78,7 +76,7 @@ async fn what_another_has_begun_since_it_was_looked_at_is_not_given_up() {
     };
     there_and_back().await;
     let checked = operator.stage().await.expect("read").expect("it stands");
-    // Members may not have acknowledged this stage yet.
+    // Members may not have acknowledged this stage.
     there_and_back().await;
     assert!(!operator.give_up(Some(&checked)).await.expect("answered"));
     assert!(!operator.give_up(None).await.expect("answered"));
@@ -136,7 +134,7 @@ async fn a_move_of_another_name_or_url_is_named_and_left_alone() {
     assert_eq!(state(&second).await, (MoveState::Elsewhere, Old));
     let error = second.abort(ignored).await.expect_err("another move");
     assert!(error.to_string().contains("\"m\""), "{error}");
-    // The same name with another new side: the operator would continue a move of another operator.
+    // The same name with another new side belongs to another operator.
     other.config.name = "m".to_owned();
     other.config.to.namespace = "elsewhere".to_owned();
     let third = other.operator().await;
@@ -169,7 +167,7 @@ async fn an_operator_writes_stages_and_stamps_and_nothing_else() {
     assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
 }
 
-/// Without the cell no client could know that the values on the new side are copies.
+/// Without the cell no client could know that the new side's values are copies.
 #[tokio::test(start_paused = true)]
 async fn failed_restart_keeps_a_cell_that_records_copies() {
     let bed = Bed::new();
@@ -182,7 +180,7 @@ async fn failed_restart_keeps_a_cell_that_records_copies() {
     while state(&operator).await.1 != Old {
         operator.step_back(ignored).await.expect("a step back");
     }
-    // A client is registered for an instant, as a refused client is before it reads the marker.
+    // A client that will be refused is registered for an instant, before it reads the marker.
     let read = operator.old.stamped().await.expect("read");
     operator.old.mark(&read, None).await.expect("answered").expect("no other client writes it");
     let forgotten = bed.plain_on_old("forgotten").await.expect("it is open");
@@ -196,7 +194,6 @@ async fn failed_restart_keeps_a_cell_that_records_copies() {
     one.leaves().await;
 }
 
-/// The first stage of a move, made by this operator.
 async fn first_stage(operator: &Move) -> Staged {
     let looked = operator.look(None, ListValues::Never).await.expect("read");
     operator.first_stage(&looked).await.expect("made").expect("by this one")

@@ -1,5 +1,3 @@
-//! Values that are written under a hold, while both move.
-
 use std::time::Duration;
 
 use super::{Bed, ignored};

@@ -1,4 +1,4 @@
-//! An operator dies or sleeps at each of its requests. Another one continues, and comes to the same end.
+//! An operator dies or sleeps at each of its requests, and another one completes its work.
 
 use crate::contracts::Limit;
 use std::future;
@@ -15,8 +15,8 @@ use crate::error::Result;
 use crate::moving::operator::{Move, MoveBlocker, MoveState};
 use crate::recipes::Semaphore;
 
-/// Runs an operator whose life ends after this number of requests, if it sends more, and then another
-/// operator that continues. Returns both, and whether the first one reached its last request.
+/// Runs an operator for this number of requests, and then another one. Returns both, and whether the first
+/// one reached its last request.
 async fn ends(
     bed: &Bed,
     requests: i64,
@@ -35,8 +35,7 @@ async fn ends(
     let meanwhile = async {
         life.asleep.notified().await;
         let mut works = pin!(works());
-        // If it sleeps with the hold for writes of values, the other operator waits, because its client
-        // lives.
+        // If it sleeps with the hold for writing values, the other operator waits, because its client lives.
         let ended = timeout(Duration::from_secs(60), &mut works).await;
         life.awake.notify_one();
         if ended.is_err() {
@@ -54,7 +53,7 @@ async fn ends(
     ([mortal, another], has_ended)
 }
 
-/// Ends an operator's life at each of its requests, and checks the result of the operator that continues.
+/// Ends an operator's life at each of its requests, and checks the result of the next operator.
 pub(super) async fn ends_at_each_request(
     before: impl AsyncFn(&Bed),
     work: impl AsyncFn(&Move) -> Result<()>,
@@ -76,7 +75,7 @@ pub(super) async fn ends_at_each_request(
     }
 }
 
-/// On the old side: a count of 7, a value, and the limit of a semaphore without users.
+/// The old side gets a count of 7, a value, and the limit of an unused semaphore.
 pub(super) async fn has_values(bed: &Bed) {
     let plain = bed.plain_on_old("before").await.expect("connected");
     plain.counter("visits").expect("a good key").add(7).await.expect("added");
@@ -153,7 +152,7 @@ async fn finish_completes_if_an_operator_stops_at_any_request() {
     }
 }
 
-/// All parts of a plan are of one stage, even if another operator writes the next one during the reads.
+/// Another operator writes the next stage during the reads.
 #[tokio::test(start_paused = true)]
 async fn a_plan_that_is_overtaken_at_any_request_is_of_one_stage() {
     for requests in 0.. {
@@ -166,7 +165,7 @@ async fn a_plan_that_is_overtaken_at_any_request_is_of_one_stage() {
         let meanwhile = async {
             life.asleep.notified().await;
             operator.run(ignored).await.expect("made");
-            // The plan must not list this plain client as an outsider, because the new side is open.
+            // This plain client is not an outsider, because the new side is open.
             let plain = bed.plain_on_new("current").await.expect("it is in use");
             life.awake.notify_one();
             future::pending::<()>().await;

@@ -1,4 +1,4 @@
-//! Semaphores' stored limits, which move with the locks (MIGRATE-LIMITS).
+//! Stored limits (MIGRATE-LIMITS).
 
 use super::{Bed, ignored};
 use crate::address::{Address, Kind};
@@ -8,7 +8,6 @@ use crate::decide::moving::MovePhase::{self, BothByNew, BothByOld, Done, New, Ol
 use crate::moving::operator::Move;
 use crate::recipes::Semaphore;
 
-/// A semaphore that no client joins in these tests.
 fn semaphore(of: &Coordinator, key: &str) -> Semaphore {
     of.semaphore(key, Limit::Stored).expect("a good key")
 }
@@ -21,7 +20,6 @@ async fn stored(of: &Coordinator, key: &str) -> Option<u32> {
     semaphore(of, key).stored_limit().await.expect("read")
 }
 
-/// Returns the limit that each side has.
 async fn on_both(bed: &Bed, key: &str) -> (Option<u32>, Option<u32>) {
     let operator = bed.operator().await;
     let limits = (stored(&operator.old.coordinator, key).await, stored(&operator.new.coordinator, key).await);
@@ -41,8 +39,8 @@ async fn back_to(operator: &Move, phase: MovePhase) {
     }
 }
 
-/// Limits without users are copied before both sides are needed, also over limits of an earlier use. Limits
-/// that only the new side has remain there.
+/// Unused limits are copied before both sides are needed, also over earlier ones. Limits of the new side
+/// alone remain.
 #[tokio::test(start_paused = true)]
 async fn unused_limit_is_on_the_new_side_when_it_is_needed() {
     let bed = Bed::new();
@@ -70,7 +68,6 @@ async fn unused_limit_is_on_the_new_side_when_it_is_needed() {
     operator.close().await.expect("closed");
 }
 
-/// A participant that stores a limit in any phase finds it in the later phases, forward and back.
 #[tokio::test(start_paused = true)]
 async fn a_limit_that_is_stored_in_any_phase_holds_in_all_that_follow() {
     for (phase, back) in [
@@ -103,8 +100,7 @@ async fn a_limit_that_is_stored_in_any_phase_holds_in_all_that_follow() {
     }
 }
 
-/// A limit that only the new side has, because its first user came in phase *new*, is on the old side after
-/// the move is taken back.
+/// The first user of the limit came in phase *new*.
 #[tokio::test(start_paused = true)]
 async fn abort_copies_a_limit_of_the_new_side_to_the_old_side() {
     let bed = Bed::new();
@@ -118,7 +114,7 @@ async fn abort_copies_a_limit_of_the_new_side_to_the_old_side() {
     operator.close().await.expect("closed");
 }
 
-/// An operator that wakes up late overwrites only the limit that it read, and no newer one.
+/// A late operator overwrites only the limit that it has read.
 #[tokio::test(start_paused = true)]
 async fn a_copy_that_comes_late_finds_the_limit_that_was_stored_since() {
     let bed = Bed::new();

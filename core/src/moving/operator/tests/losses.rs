@@ -1,4 +1,4 @@
-//! Operators whose reads are overtaken by a loss, by a repair of another operator, or by another move.
+//! The reads of an operator are overtaken by a loss, a repair, or another move.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ async fn goes_to(of: &Move, phase: MovePhase) {
     while of.advance(ignored).await.expect("a step") != phase {}
 }
 
-/// Repairs, and sleeps before one request, during which another event happens. Returns whether it got that far.
+/// Repairs, and sleeps before one request during another event. Returns whether it slept.
 async fn sleeps(bed: &Bed, requests: i64, meanwhile: impl AsyncFnOnce()) -> (Result<Vec<Side>>, bool) {
     let life = Life::new(Last::Asleep);
     let mortal = bed.mortal(&life, requests).await;
@@ -38,7 +38,7 @@ async fn sleeps(bed: &Bed, requests: i64, meanwhile: impl AsyncFnOnce()) -> (Res
     (repaired, life.has_ended())
 }
 
-/// The record of a repair is written over the stamp that its look has read.
+/// The record is written over the stamp of the repair's look.
 #[tokio::test(start_paused = true)]
 async fn late_repair_takes_no_other_operator_back() {
     for requests in 0.. {
@@ -68,7 +68,6 @@ async fn late_repair_takes_no_other_operator_back() {
     }
 }
 
-/// The only copy of a value is kept, whenever the new side is lost.
 #[tokio::test(start_paused = true)]
 async fn only_copy_is_kept_when_the_new_side_is_lost_during_a_repair() {
     for requests in 0.. {
@@ -121,7 +120,7 @@ async fn restored_stage_knows_that_the_new_side_may_have_copies() {
     }
 }
 
-/// The record of a move that is done outlives a marker that is written and removed again.
+/// The record of a move that is done outlives a later marker.
 #[tokio::test(start_paused = true)]
 async fn refused_retirement_and_aborted_next_move_leave_the_record_of_the_last_move() {
     let bed = Bed::new();
@@ -144,7 +143,7 @@ async fn refused_retirement_and_aborted_next_move_leave_the_record_of_the_last_m
     let late = bed.participant("late").await;
     late.close().await.expect("closed");
     operator.finish().await.expect("no client is left");
-    // A namespace that is reopened is a new side without a past.
+    // A reopened namespace is a new side without a past.
     of_new.retire("memory://later").await.expect("no client is left");
     assert!(of_new.reopen().await.expect("reopened"));
     assert_eq!(operator.new.stamped().await.expect("read").arrival, None);
@@ -164,7 +163,6 @@ async fn finish_without_a_move_says_that_no_move_has_begun() {
     }
 }
 
-/// Takes steps until the values are there.
 async fn steps_until(bed: &Bed, way: Way, values: ValuesAt) {
     let operator = bed.operator().await;
     loop {
@@ -177,7 +175,7 @@ async fn steps_until(bed: &Bed, way: Way, values: ValuesAt) {
     }
 }
 
-/// The old side loses the write that let clients use the values of the new side again.
+/// The old side loses the write that lets clients use the new side's values again.
 #[tokio::test(start_paused = true)]
 async fn lost_end_of_a_freeze_is_written_again_before_any_other_step() {
     let bed = Bed::new();

@@ -13,7 +13,7 @@ use crate::moving::operator::{Move, MoveProgress, MoveState};
 
 const LONG: Duration = Duration::from_secs(3600);
 
-/// Loses the lease of one side before each of its requests, one after another.
+/// Loses a side's lease before each request in turn.
 async fn goes_on_from_each_request(
     before: impl AsyncFn(&Bed),
     work: impl AsyncFn(&Move) -> Result<()>,

@@ -1,5 +1,3 @@
-//! The markers, with a stage or without one.
-
 use super::{Bed, ignored, state};
 use crate::config::{Config, MoveConfig};
 use crate::decide::moving::MovePhase::{BothByNew, BothByOld, Done, New, Old};
@@ -8,7 +6,6 @@ use crate::decide::moving::gate::{Course, GateMarker};
 use crate::error::ErrorKind;
 use crate::moving::operator::{Move, MoveBlocker, MoveState};
 
-/// Another operator, whose URLs are these.
 async fn spelled(bed: &Bed, from: &str, to: &str) -> Move {
     let at = |url| Config::from_url(url).expect("a good URL");
     Move::connect(&bed.connectors(), &MoveConfig::new(at(from), at(to), "m")).await.expect("connected")
@@ -26,7 +23,7 @@ async fn a_move_whose_operator_ended_before_it_opened_the_new_side_says_so_until
     let plan = operator.plan().await.expect("readable");
     assert_eq!((plan.status.state, &plan.blockers[..]), (MoveState::Opening, &[MoveBlocker::NotOpened][..]));
     assert!(plan.blockers[0].next_step().contains("migrate run"));
-    // An operator with another URL can neither open the side, nor finish the move and leave the side shut.
+    // An operator with another URL can neither open the side nor finish the move.
     let other = spelled(&bed, "memory://old-one?namespace=a", "memory://new?namespace=b").await;
     let blockers = other.plan().await.expect("readable").blockers;
     assert!(matches!(&blockers[..], [MoveBlocker::MarkedOtherwise { side: Side::New, .. }]), "{blockers:?}");
@@ -101,7 +98,7 @@ async fn error_for_a_move_from_a_retired_side_names_the_remedy() {
     let other = spelled(&bed, "memory://old?namespace=a", "memory://new?namespace=c").await;
     let error = other.run(ignored).await.expect_err("its clients are elsewhere");
     assert!(error.to_string().contains("--to") && error.to_string().contains("namespace=b"), "{error}");
-    // This follows the advice of the error.
+    // This follows the error's advice.
     let back = MoveConfig::new(bed.config.to.clone(), bed.config.from.clone(), "back");
     let back = Move::connect(&bed.connectors(), &back).await.expect("connected");
     assert!(back.reopen().await.expect("reopened"));

@@ -1,4 +1,4 @@
-//! A member that a test plays: it registers, follows the stage, and acknowledges.
+//! A member that a test plays.
 
 use std::sync::Arc;
 
@@ -30,7 +30,6 @@ pub(super) struct Member {
 pub(super) struct Willing(JoinHandle<()>, Member);
 
 impl Bed {
-    /// A member of the move.
     pub(super) async fn member(&self, label: &str) -> Member {
         let sides = &self.config;
         let client = async |of: &Config| {
@@ -57,14 +56,12 @@ impl Bed {
     }
 }
 
-/// The report of a member that has acknowledged a stage.
 fn acknowledgement(label: &str, staged: &Staged) -> Arc<[u8]> {
     let acknowledged = Some(staged.version.number());
     MemberRecord::own(label, Some(staged.id), MemberSays { acknowledged, ..MemberSays::default() })
 }
 
 impl Member {
-    /// Acknowledges the stage as it is now.
     pub(super) async fn acknowledges(&self) {
         let read = Staged::read(&**self.old.backend(), &self.place).await.expect("readable");
         if let Some(staged) = read {
@@ -72,7 +69,6 @@ impl Member {
         }
     }
 
-    /// Acknowledges each stage from now on.
     pub(super) fn follows(self) -> Willing {
         let backend = Arc::clone(self.old.backend());
         let (stage, node, place) = (self.place.stage.clone(), Arc::clone(&self.node), self.place.clone());
@@ -100,7 +96,7 @@ impl Member {
 }
 
 impl Bed {
-    /// Makes the whole move, with a member that leaves then.
+    /// Makes the whole move with a member, which leaves then.
     pub(super) async fn moves(&self, operator: &Move) {
         let one = self.member("one").await.follows();
         operator.run(ignored).await.expect("made");

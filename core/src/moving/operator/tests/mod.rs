@@ -1,4 +1,4 @@
-//! Moves on memory, under paused time, with members that the tests play.
+//! Moves on memory, under paused time, with played members.
 
 mod back;
 mod gate;
@@ -32,7 +32,6 @@ use crate::decide::moving::MovePhase;
 use crate::error::Result;
 use crate::memory::Memory;
 
-/// The two stores of a test.
 #[derive(Debug)]
 struct Stores {
     old: Memory,
@@ -43,7 +42,6 @@ struct Stores {
 #[derive(Debug)]
 struct Stored(Arc<Stores>);
 
-/// The parts of a test.
 struct Bed {
     stores: Arc<Stores>,
     config: MoveConfig,
@@ -91,7 +89,6 @@ impl Bed {
         Move::connect(&self.connectors(), &self.config).await.expect("connected")
     }
 
-    /// A client of both sides.
     async fn participant(&self, label: &str) -> Coordinator {
         let config = Config { label: Some(label.to_owned()), ..Config::of_move(self.config.clone()) };
         connect(&self.connectors(), &config).await.expect("connected")
@@ -110,7 +107,6 @@ impl Bed {
     }
 }
 
-/// Ignores the progress.
 fn ignored(_: &MoveProgress<'_>) {}
 
 async fn state(of: &Move) -> (MoveState, MovePhase) {

@@ -1,4 +1,4 @@
-//! A client whose life ends at one of its requests, or that loses its lease there.
+//! A client that dies, or loses its lease, at one of its requests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -30,7 +30,7 @@ pub(super) struct Life {
     last: Last,
     pub(super) asleep: Notify,
     pub(super) awake: Notify,
-    /// The client's watches end here, as with a lease.
+    /// The client's watches end, as with a lease.
     pub(super) watches_end: Notify,
 }
 
@@ -39,11 +39,11 @@ pub(super) struct Life {
 pub(super) enum Last {
     /// The client dies before the request is carried out.
     Lost,
-    /// The request is carried out, and the client gets no answer.
+    /// The request is carried out, but the client gets no answer.
     Unheard,
-    /// The client sleeps before the request is sent, and then continues.
+    /// The client sleeps before the request, and then continues.
     Asleep,
-    /// The client's lease is ended before the request is sent, and the client lives on.
+    /// The client's lease ends before the request, and the client continues.
     Leaseless,
 }
 
@@ -54,7 +54,6 @@ impl Life {
         Arc::new(Self { left, last, asleep, awake, watches_end })
     }
 
-    /// Runs a request at which the client may die.
     async fn spend<T>(&self, link: &Link, request: impl Future<Output = Result<T>>) -> Result<T> {
         match (self.left.fetch_sub(1, Ordering::AcqRel), self.last) {
             (0, Last::Asleep) => {
@@ -75,18 +74,16 @@ impl Life {
         }
     }
 
-    /// The number of requests of a client that had no last one.
+    /// The number of requests of a client without a last one.
     pub(super) fn spent(&self) -> i64 {
         i64::MAX - self.left.load(Ordering::Acquire)
     }
 
-    /// Whether the last request was sent.
     pub(super) fn has_ended(&self) -> bool {
         self.left.load(Ordering::Acquire) < 0
     }
 }
 
-/// A client that a [`Life`] limits.
 #[derive(Debug)]
 struct Mortal {
     inner: Arc<dyn Backend>,
@@ -104,7 +101,6 @@ impl Mortal {
     }
 }
 
-/// A watch that ends with its client's lease.
 #[derive(Debug)]
 struct MortalWatch {
     inner: Box<dyn ChangeWatch>,
@@ -121,7 +117,6 @@ impl ChangeWatch for MortalWatch {
     }
 }
 
-/// Connects mortal clients.
 #[derive(Debug)]
 struct Mortals(Stored, Arc<Life>);
 

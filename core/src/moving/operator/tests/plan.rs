@@ -1,5 +1,3 @@
-//! The content of a plan.
-
 use super::{Bed, ignored, state};
 use crate::config::{Config, MoveConfig};
 use crate::decide::moving::{MovePhase, Side};

@@ -1,4 +1,4 @@
-//! A server that has lost the markers during a move.
+//! Servers that lose the markers during a move.
 
 use super::killed::ends_at_each_request;
 use super::{Bed, ignored, state};
@@ -10,7 +10,7 @@ use crate::error::ErrorKind;
 use crate::moving::operator::{Move, MoveBlocker, MoveState};
 use crate::registry::stamp_address;
 
-/// Resets the stamp to its state before all moves, as after a failover to an old replica.
+/// Resets the stamp, as after a failover to an old replica.
 async fn forgets(of: &Move, side: Side) {
     let value = Some(b"layout=2".as_slice().into());
     let write = CellWrite { expected: Expected::Any, value, life: CellLife::Stays };
@@ -59,7 +59,7 @@ async fn move_resumes_after_marker_repair_and_the_exit_of_plain_clients() {
             matches!(&blockers[..], [first, MoveBlocker::Outsiders(who)] if *first == lost && who.len() == 1),
             "{blockers:?}"
         );
-        // The repair names the client, each later step too or the lost record, and no other client is admitted.
+        // The repair names the client, and the steps name it or the lost record. No other client is admitted.
         for _ in 0..2 {
             for error in [
                 operator.repair().await.map(drop).expect_err("a plain client"),
@@ -121,7 +121,7 @@ async fn a_move_is_not_given_up_below_the_tokens_that_it_gave() {
         assert_eq!(operator.step_back(ignored).await.expect("a step"), Some(phase));
     }
     forgets(&operator, Side::Old).await;
-    // The move is not given up either by an operator that begins again and finds a plain client.
+    // An operator that begins again and finds a plain client does not give the move up.
     let came_in = bed.plain_on_old("came-in").await.expect("no marker stands");
     let staged = operator.stage().await.expect("read").expect("it stands");
     let Err(error) = operator.shut(staged, None).await else { panic!("a plain client is there") };

@@ -1,4 +1,4 @@
-//! Sides that are not the sides of all clients, and sides that lose data.
+//! Sides that other clients do not have, and sides that lose data.
 
 use std::time::Duration;
 
@@ -17,7 +17,6 @@ use crate::moving::operator::{Move, MoveBlocker, MoveState};
 const LONG: Duration = Duration::from_secs(3600);
 
 impl Bed {
-    /// The same stores, with another configuration of the move.
     fn with(&self, change: impl FnOnce(&mut MoveConfig)) -> Bed {
         let mut config = self.config.clone();
         change(&mut config);
@@ -34,7 +33,6 @@ async fn goes_to(of: &Move, phase: MovePhase) {
     while of.advance(ignored).await.expect("a step") != phase {}
 }
 
-/// The errors of the steps forward and back, which end.
 async fn refused(of: &Move) -> [Error; 2] {
     let run = timeout(LONG, of.run(ignored)).await.expect("it ends");
     let abort = timeout(LONG, of.abort(ignored)).await.expect("it ends");
@@ -62,7 +60,7 @@ async fn participant_with_another_new_side_keeps_a_move_from_beginning() {
     assert_eq!(state(&operator).await, (MoveState::NotBegun, Old), "nothing was written");
     wrong.close().await.expect("closed");
     operator.start(ignored).await.expect("it is gone");
-    // During the move it does not come in.
+    // During the move it cannot connect.
     let error = elsewhere.tries("wrong").await.expect_err("another new side");
     assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
     assert!(error.to_string().contains("`to`"), "{error}");
@@ -71,7 +69,7 @@ async fn participant_with_another_new_side_keeps_a_move_from_beginning() {
     right.close().await.expect("closed");
 }
 
-/// It is named as long as it is connected, and acknowledges nothing.
+/// It is named while it is connected, and acknowledges nothing.
 #[tokio::test(start_paused = true)]
 async fn step_waits_for_a_participant_that_comes_with_another_new_side() {
     let bed = Bed::new();
@@ -127,7 +125,7 @@ async fn operator_with_other_sides_than_the_services_begins_nothing() {
         assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
         assert_eq!(state(&operator).await, (MoveState::NotBegun, Old));
     }
-    // In mid-move it finds the markers of the other move.
+    // During the move it finds the other move's markers.
     let operator = bed.operator().await;
     goes_to(&operator, BothByNew).await;
     for of in [&exchanged, &elsewhere] {
@@ -142,7 +140,7 @@ async fn operator_with_other_sides_than_the_services_begins_nothing() {
     one.close().await.expect("closed");
 }
 
-/// No client holds on the old side next to the holders of the new one, and a repair continues the move.
+/// No client holds on the old side next to holders on the new side.
 #[tokio::test(start_paused = true)]
 async fn old_side_that_restarts_empty_stops_its_clients_until_a_repair() {
     for phase in [BothByOld, BothByNew, New] {
@@ -204,7 +202,7 @@ async fn old_side_that_restarts_from_a_copy_stops_its_clients_until_a_repair() {
         let one = bed.participant("one").await;
         let operator = bed.operator().await;
         if copied == Old {
-            // The first stage, which the member has acknowledged.
+            // The member has acknowledged the first stage.
             let late = bed.member("late").await;
             timeout(LONG, operator.start(ignored)).await.expect_err("it waits for the late member");
             late.leaves().await;
@@ -221,7 +219,7 @@ async fn old_side_that_restarts_from_a_copy_stops_its_clients_until_a_repair() {
         }
         locks(&one).await.expect("free");
         bed.stores.old.go_back(&copy);
-        // By then it has lost its membership.
+        // It has lost its membership by then.
         tokio::time::sleep(2 * one.lease().ttl()).await;
         let error = locks(&one).await.expect_err("the stage went back");
         assert_eq!(error.kind(), ErrorKind::Misconfigured, "{copied} {phase}: {error}");

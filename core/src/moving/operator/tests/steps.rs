@@ -1,5 +1,3 @@
-//! The steps from phase to phase and back, and the members that a step waits for.
-
 use std::time::{Duration, SystemTime};
 
 use futures_util::future::{join, join_all};
@@ -43,7 +41,6 @@ async fn finished_move_redirects_clients_of_the_old_side() {
     let error = bed.plain_on_old("forgotten").await.expect_err("it has moved");
     assert!(error.to_string().contains("memory://new?namespace=b"), "{error}");
     bed.plain_on_new("current").await.expect("it is in use");
-    // A finished move needs no steps.
     assert_eq!(operator.start(ignored).await.expect("it is made"), Done);
     operator.run(ignored).await.expect("it is made");
     assert_eq!(operator.plan().await.expect("readable").blockers, []);
@@ -70,7 +67,7 @@ async fn a_step_waits_for_the_member_that_is_late_and_goes_on_at_its_acknowledge
     assert_eq!((status.state, status.phase, status.members), (MoveState::Begun, Old, 2));
     assert_eq!(status.waits_for.len(), 1);
     assert!(!status.waits_for[0].knows_the_move && status.since.is_some());
-    // An event wakes it: no re-check is due for seconds.
+    // An event wakes it: the next re-check is seconds away.
     let begun = tokio::time::Instant::now();
     let waits = async {
         tokio::task::yield_now().await;
@@ -79,7 +76,7 @@ async fn a_step_waits_for_the_member_that_is_late_and_goes_on_at_its_acknowledge
     let (phase, ()) = futures_util::future::join(operator.start(ignored), waits).await;
     assert_eq!(phase.expect("acknowledged"), BothByOld);
     assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
-    // The operator waits for a dead member until its lease ends.
+    // The operator waits until a dead member's lease ends.
     late.leaves().await;
     assert_eq!(operator.advance(ignored).await.expect("it has left"), BothByNew);
     willing.leaves().await;
@@ -103,7 +100,7 @@ async fn operator_that_waits_for_many_members_lists_all_clients_for_none_of_them
     };
     let (phase, ()) = join(operator.advance(ignored), acknowledges).await;
     assert_eq!(phase.expect("acknowledged"), BothByOld);
-    // A look at all clients costs five requests more.
+    // A look at all clients costs five more requests.
     assert!(life.spent() < 4 * 20 + 50, "{}", life.spent());
     for member in members {
         member.leaves().await;
@@ -144,7 +141,7 @@ async fn a_move_is_taken_back_step_by_step_and_plain_clients_give_tokens_above_a
     let (old, new) = (old.expect("it is open"), new.expect("it is open"));
     let behind = token(&old).await;
     assert!(behind > first && behind.epoch() == 2, "{behind} behind {first}");
-    // The tokens of another move of the same name, and of its plain clients, are above that epoch.
+    // Tokens of another move of this name, and of plain clients, are above that epoch.
     for client in [old, new] {
         client.close().await.expect("closed");
     }

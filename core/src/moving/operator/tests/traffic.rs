@@ -1,4 +1,4 @@
-//! Locks and a counter in use, while an operator moves them to the new side and back.
+//! Locks and a counter in use during a move there and back.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::moving::tests::traffic::{COUNTER, TASKS, Witness, add, work};
 
 const LASTS: Duration = Duration::from_secs(60);
 
-/// No two clients hold at once, tokens rise, and the counter is exact and never goes back in a read.
+/// No two clients hold at once, tokens rise, and the counter is exact and never falls.
 #[tokio::test(start_paused = true)]
 async fn eight_hold_and_add_while_an_operator_moves_all_of_it_there_and_back() {
     for seed in 0..2 {

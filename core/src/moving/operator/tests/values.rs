@@ -1,5 +1,3 @@
-//! Values that move while participants use them.
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
@@ -19,14 +17,13 @@ use crate::recipes::Compared;
 
 const LONG: Duration = Duration::from_secs(3600);
 
-/// The results of one participant.
 #[derive(Debug, Default)]
 struct Used {
     ids: Vec<u64>,
     set: u64,
 }
 
-/// Adds, takes ids and counts a value up by comparison, until `ends` is set.
+/// Adds, takes ids, and counts a value up by comparison, until `ends` is set.
 async fn uses(of: Coordinator, added: Arc<AtomicI64>, ends: Arc<AtomicBool>) -> Used {
     let (counter, ids) = (of.counter("visits").unwrap(), of.id_generator("orders").unwrap());
     let value = of.shared_value("height").unwrap();
@@ -113,7 +110,7 @@ async fn requests_wait_while_values_are_copied_and_an_operator_who_stays_away_is
     assert_eq!(counter.add(1).await.unwrap(), 1);
     let operator = bed.operator().await;
     operator.start(ignored).await.unwrap();
-    // The operator dies after it froze the values.
+    // The operator dies after it has frozen the values.
     let frozen = operator.advance(|of| assert!(!matches!(of, MoveProgress::ValuesWait), "frozen"));
     let frozen = std::panic::AssertUnwindSafe(frozen);
     let died = futures_util::FutureExt::catch_unwind(frozen).await;
@@ -123,10 +120,10 @@ async fn requests_wait_while_values_are_copied_and_an_operator_who_stays_away_is
     let error = counter.add(1).await.expect_err("they are to be copied");
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(error.to_string().contains("moved"), "{error}");
-    // The state of the values does not affect locks.
+    // Frozen values do not affect locks.
     let hold = one.mutex("a").unwrap().acquire().await.unwrap();
     hold.release().await.unwrap();
-    // Back: participants use the values on the side where the values are.
+    // Participants use the values on their side.
     operator.step_back(ignored).await.unwrap();
     assert_eq!(counter.add(1).await.unwrap(), 2);
     let another = bed.operator().await;
@@ -157,7 +154,7 @@ async fn a_move_onto_values_does_not_begin_and_one_that_was_given_up_leaves_none
     assert!(plain.counter("visits").unwrap().delete().await.unwrap());
     plain.close().await.unwrap();
     member.leaves().await;
-    // There, back, and there again: the move's own copies do not block it.
+    // The move's own copies do not block the second way there.
     let one = bed.participant("one").await;
     let counter = one.counter("visits").unwrap();
     counter.add(2).await.unwrap();
@@ -173,7 +170,7 @@ async fn a_move_onto_values_does_not_begin_and_one_that_was_given_up_leaves_none
     assert_eq!(counter.add(2).await.unwrap(), 6);
 }
 
-/// A value that cannot be copied is not reported as the work of another operator, also after several tries.
+/// The error names no other operator, also after several tries.
 #[tokio::test(start_paused = true)]
 async fn uncopyable_value_is_named_and_others_work_after_an_abort() {
     let bed = Bed::new();

@@ -1,4 +1,4 @@
-//! One copy, and the requests of one participant during it.
+//! One copy, and one participant during it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,12 +48,12 @@ async fn a_copy_has_each_value_with_its_time_and_nothing_else() {
     assert_eq!(copying.compare().await.expect("compared"), Compared::Same(4));
     assert_eq!(copying.target.backend.read_cell(&extra).await.expect("read"), None);
     assert!(copying.target.backend.read_cell(&beside).await.expect("read").is_some());
-    // The same value with another end time is another value.
+    // The same value with another lifetime differs.
     let other = on("to", Kind::Value, "b/{c}%");
     copying.target.backend.write_cell(&other, &write(CellLife::Stays)).await.expect("written");
     let found = copying.compare().await.expect("compared");
     assert_eq!(found, Compared::Differs(Kind::Value, "b/{c}%".into()));
-    // The operator's node is gone: nothing is written.
+    // The operator's node is gone, so nothing is written.
     node.leave().await.expect("left");
     let error = copying.write_all(&*node).await.expect_err("not held");
     assert!(matches!(error.kind(), ErrorKind::Lost(_)), "{error}");
@@ -103,7 +103,7 @@ async fn requests_wait_while_values_are_copied_and_a_version_of_before_is_refuse
     assert!(matches!(written.expect("answered"), CellWritten::Written(version) if version > read.version));
 }
 
-/// Another operator takes the step back and the members acknowledge that. Only then this operator gets their
+/// Another operator steps back, and the members acknowledge that, before this operator gets their
 /// acknowledgements of its own stage.
 struct Overtaken(Operator);
 
@@ -126,7 +126,6 @@ impl Operates for Overtaken {
         Ok(vec![Some(stands.version.number())])
     }
 
-    // No member is late.
     async fn news(&self) -> Result<()> {
         sleep(Duration::from_millis(1)).await;
         Ok(())

@@ -1,4 +1,4 @@
-//! Values that move there and back between two memory stores, under traffic and faults.
+//! Values that move there and back on memory, under traffic and faults.
 
 mod copying;
 mod operator;
@@ -29,7 +29,7 @@ enum Fault {
     AcknowledgesAtOnce,
     /// MIGRATE-VALUES-LIVE-MEMBER: a participant always counts on its membership.
     CountsAnyAnswer,
-    /// MIGRATE-VALUES-FREEZE: during the copy, a participant uses values on the side where they were.
+    /// MIGRATE-VALUES-FREEZE: during the copy, a participant uses values where they were.
     FreezesNothing,
     /// MIGRATE-VALUES-VERIFY, MIGRATE-VALUES-MIRROR: an operator's writes never arrive.
     WritesNothing,
@@ -37,14 +37,12 @@ enum Fault {
 
 const TTL: Duration = Duration::from_secs(4);
 
-/// The two stores.
 #[derive(Clone)]
 struct World {
     old: Memory,
     new: Memory,
 }
 
-/// A client of both stores.
 struct Both {
     old: (Arc<dyn Backend>, Link),
     new: (Arc<dyn Backend>, Link),
@@ -78,7 +76,6 @@ impl Both {
     }
 }
 
-/// The addresses of the move.
 fn place() -> MovePlace {
     MovePlace::of("from", "test").expect("a good name")
 }
@@ -87,7 +84,6 @@ fn alone() -> Address {
     Address::new("move", Kind::Mutex, "values").expect("a good key")
 }
 
-/// The address of a value, as participants use it.
 fn value(kind: Kind, key: &str) -> Address {
     Address::new("any", kind, key).expect("a good key")
 }
@@ -96,7 +92,6 @@ async fn read_stage(backend: &dyn Backend) -> Result<Staged> {
     Ok(Staged::read(backend, &place()).await?.expect("nobody deletes it"))
 }
 
-/// Joins a queue. After a failed join it abandons the node that may exist.
 async fn join(backend: &dyn Backend, queue: Address, claim: Claim) -> Result<Arc<dyn Node>> {
     let mut join = Join {
         queue,

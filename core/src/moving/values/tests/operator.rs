@@ -1,5 +1,3 @@
-//! An operator.
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,14 +35,12 @@ impl Operator {
         Copying { source: self.both.place(from), target: self.both.place(to) }
     }
 
-    /// Takes steps until this phase is written, also next to other operators.
     pub(super) async fn goes(&self, way: Way, last: WholeStage) {
         while !self.step(way, last).await.unwrap_or(false) {
             tokio::time::sleep(Duration::from_millis(30)).await;
         }
     }
 
-    /// Takes one step. Returns whether the phase is already written.
     async fn step(&self, way: Way, last: WholeStage) -> Result<bool> {
         let read = read_stage(&*self.both.old.0).await?;
         let whole = read.whole();

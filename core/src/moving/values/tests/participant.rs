@@ -1,5 +1,3 @@
-//! A participant: its membership, and its values.
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,17 +50,15 @@ impl Participant {
     }
 }
 
-/// The task of a membership.
 struct Follows {
     known: watch::Sender<Option<KnownStage>>,
     usage: Arc<Usage>,
     fault: Option<Fault>,
-    // A node that is never lost.
     always: Arc<dyn Node>,
 }
 
 impl Follows {
-    /// Registers, and then follows the stage, until the membership is lost or a request fails.
+    /// Registers, and follows the stage until the membership is lost or a request fails.
     async fn take_part(&self, backend: &dyn Backend) -> Result<()> {
         let member = join(backend, place().members, Claim::Shared).await?;
         let followed = tokio::select! {

@@ -1,4 +1,4 @@
-//! Adds and reads, while values move to the new side and back.
+//! Adds and reads, while values move there and back.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -39,7 +39,7 @@ impl Random {
     }
 }
 
-/// The highest count that was confirmed or read. No read that begins later shows less.
+/// The highest count that was confirmed or read. No later read shows less.
 #[derive(Default)]
 struct Seen(AtomicI64);
 
@@ -95,7 +95,7 @@ async fn reads(cells: Arc<MovingCells>, cell: Address, seed: u64, seen: Arc<Seen
     }
 }
 
-/// Lost replies, late requests, cuts that outlive a lease, leases that the server ends.
+/// Lost replies, late requests, cuts longer than a lease, and leases that the server ends.
 async fn troubles(links: Vec<[Link; 2]>, seed: u64) {
     let mut random = Random(seed);
     loop {
@@ -141,7 +141,7 @@ async fn there_and_back(seed: u64, with_troubles: bool, fault: Option<Fault>) {
             link.delay(Duration::from_millis(1 + (seed + at) % 5));
         }
         if at == 0 {
-            // A request of this participant to the new side takes longer than a move.
+            // One of its requests to the new side takes longer than a move.
             participant.links[1].delay(Duration::from_millis(400));
         }
         let cells = &participant.cells;
@@ -211,7 +211,6 @@ async fn so_it_is_with_lost_replies_late_requests_and_lost_leases() {
     }
 }
 
-/// The controls: the test finds each of these faults.
 #[tokio::test(start_paused = true)]
 async fn each_fault_of_the_value_protocol_is_found() {
     for (fault, with_troubles) in [
@@ -223,7 +222,7 @@ async fn each_fault_of_the_value_protocol_is_found() {
         let mut seeds = 0..60;
         let found = loop {
             let Some(seed) = seeds.next() else { break None };
-            // A wrong count may also prevent an add for ever.
+            // A wrong count may also block an add for ever.
             let run = tokio::spawn(tokio::time::timeout(
                 Duration::from_secs(3_600),
                 there_and_back(seed, with_troubles, Some(fault)),
