@@ -12,6 +12,8 @@ pub(super) struct Tries<'a> {
     unknown: &'static str,
     // A request without a reply may be carried out later.
     in_doubt: bool,
+    // The last failure, until a later answer.
+    failed: Option<Error>,
     until: Moment,
     pauses: Backoff,
 }
@@ -21,7 +23,7 @@ impl<'a> Tries<'a> {
         let lease = client.lease();
         let until = lease.clock().now() + lease.ttl();
         let pauses = Backoff::new(Pauses::OUTAGE);
-        Self { client, unknown, in_doubt: false, until, pauses }
+        Self { client, unknown, in_doubt: false, failed: None, until, pauses }
     }
 
     pub(super) fn of_count(client: &'a Client) -> Self {
@@ -35,13 +37,21 @@ impl<'a> Tries<'a> {
         self.in_doubt
     }
 
-    /// After an answer that changed nothing.
+    /// Records an answer that changed nothing.
+    pub(super) fn answered(&mut self) {
+        self.failed = None;
+    }
+
+    /// Checks the time before a request.
     pub(super) fn again_at_once(&self) -> Result<()> {
-        if self.client.clock().now() > self.until {
-            let why = "other clients changed the count before each try: try again later";
-            return Err(self.or_unknown(Error::new(ErrorKind::Timeout, why)));
+        if self.client.clock().now() <= self.until {
+            return Ok(());
         }
-        Ok(())
+        let contended = || {
+            let why = "other clients changed the count before each try: try again later";
+            Error::new(ErrorKind::Timeout, why)
+        };
+        Err(self.or_unknown(self.failed.clone().unwrap_or_else(contended)))
     }
 
     /// After a request or a read that failed.
@@ -55,7 +65,11 @@ impl<'a> Tries<'a> {
         let next = clock.now() + self.pauses.next();
         // The whole TTL: a hold that ends during it is reported as lost.
         clock.sleep_until(next.min(self.until)).await;
-        if next > self.until { Err(self.or_unknown(error)) } else { Ok(()) }
+        if next > self.until {
+            return Err(self.or_unknown(error));
+        }
+        self.failed = Some(error);
+        Ok(())
     }
 
     /// Returns `OutcomeUnknown` if an earlier request may have been carried out.
