@@ -246,7 +246,7 @@ Examples, with the URL of the services, which names both coordinators, or --from
   latchwork migrate finish             after all services have only the new URL
   latchwork migrate reopen             before a move back: finish has retired that side
 
-Exit codes: 120 if something is in the way, 122 if a coordinator does not answer (for `status`: both), or refuses";
+Exit codes: 120 if something is in the way, 122 if a coordinator does not answer, or refuses";
 
 #[cfg(test)]
 mod tests {

@@ -49,9 +49,6 @@ pub(super) fn text(status: &MoveStatus) -> String {
         MoveState::Finishing => {
             "  `latchwork migrate finish` was begun, and clients with both URLs are refused already: call `finish` again\n"
         }
-        MoveState::Done if status.away.as_ref().is_some_and(|away| away.side == Side::Old) => {
-            "  the move is done, and perhaps finished: only the old side knows\n"
-        }
         MoveState::Done => {
             "  next: deploy the services with only the new URL, and then call `latchwork migrate finish`\n"
         }

@@ -10,9 +10,8 @@ use crate::clock::Moment;
 use crate::decide::life::Seen;
 use crate::error::LostReason;
 
-/// The time for which a client is registered, by its clock (CLIENT-HOLDS-REGISTERED). A node that was joined for
-/// during this time is lost at its end at the latest. A registration that was removed, and made again before its
-/// deadline, continues the time.
+/// The time for which a client is registered without a gap (CLIENT-HOLDS-REGISTERED). A node that was joined
+/// for during this time is lost at its end at the latest.
 ///
 /// It matters if each node has its own lease: the registration, which was renewed earlier, then expires first.
 #[derive(Debug)]
@@ -71,14 +70,11 @@ impl RegistrationBound {
 
     fn end_of(&self, lease: &Lease) -> Option<Moment> {
         if self.ended.get().is_none() {
-            // This look makes a passed deadline final for the lease too: otherwise a renewal could revive the lease
-            // and not the bound.
-            let seen = lease.seen();
-            let ended = match seen.lease? {
-                (LostReason::Expired, at) => Some(at),
-                _ => Some(lease.deadline()).filter(|deadline| seen.now >= *deadline),
-            };
-            let _ = self.ended.set(ended?);
+            // This look makes the end of the lease final too.
+            let expired = lease.lost() == Some(LostReason::Expired);
+            if expired || lease.clock().now() >= lease.deadline() {
+                let _ = self.ended.set(lease.deadline());
+            }
         }
         self.ended.get().copied()
     }

@@ -8,7 +8,7 @@ use crate::client::Client;
 use crate::contracts::{
     CellLife, CellWrite, CellWritten, Expected, MAX_CELL_BYTES, Node, TimeToIdle, VersionedValue,
 };
-use crate::error::{Error, ErrorKind, LostReason, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 #[derive(Clone)]
 pub(crate) struct CellHandle {
@@ -61,15 +61,7 @@ impl CellHandle {
     pub(super) async fn write_while(&self, hold: &Hold, write: &CellWrite) -> Result<CellWritten> {
         hold.check()?;
         let node = self.node_of(hold)?;
-        let written = self.client.serve(node.write_cell(&self.cell, write)).await?;
-        // The server knows only the node, which may outlive the client's registration (CLIENT-HOLDS-REGISTERED).
-        match node.state().lost() {
-            None | Some(LostReason::Closed) => Ok(written),
-            Some(reason) => {
-                let why = "the hold was lost before the answer to the write came";
-                Err(Error::new(ErrorKind::OutcomeUnknown, why).because(Error::lost(reason)))
-            }
-        }
+        self.client.serve(node.write_cell(&self.cell, write)).await
     }
 
     fn node_of(&self, hold: &Hold) -> Result<Arc<dyn Node>> {

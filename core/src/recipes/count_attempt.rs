@@ -93,7 +93,6 @@ impl<'a> CountAttempt<'a> {
             }
             Ok(CellWritten::Refused(cell)) => {
                 (self.seen, self.is_old) = (Some(cell), false);
-                self.tries.answered();
                 self.refused(&count, round_trip).await
             }
             Ok(CellWritten::Deleted { .. }) => Break(Err(answered_nonsense())),

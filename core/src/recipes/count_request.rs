@@ -29,7 +29,6 @@ pub(super) async fn natively(
                     // It was the only request, so the new number cannot admit an older one.
                     CountOutcome::Untold => request.since = Some(decided.writes),
                 }
-                tries.answered();
                 tries.again_at_once()
             }
             Err(error) => tries.again_after(error).await,

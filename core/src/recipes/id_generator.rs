@@ -102,12 +102,18 @@ impl IdGenerator {
     /// block on that the returned handle reserves; it shares no block with earlier clones. The call makes no
     /// request.
     ///
+    /// *Then ids start with 1 again, so the same id is given out twice*, as after a [deletion](Self::delete).
+    /// Choose a `time` after which no client uses an old id any more. A handle gives out no ids of a block
+    /// that it reserved longer than `time` ago, so no handle gives out an id of the deleted generator.
+    ///
+    /// All clients must give the same time. Otherwise a handle without a time, or with a longer time, still
+    /// gives out the ids of its block after the server has deleted the generator. The reservation of a block
+    /// is a use; an id from memory is not. The other rules are the same as for
+    /// [`SharedValue::with_time_to_idle`](super::SharedValue::with_time_to_idle).
+    ///
     /// *Then ids start with 1 again*, as after a [deletion](Self::delete). Choose a `time` after which no
     /// client uses an old id. No handle gives out ids of a block that it reserved longer than `time` ago, so
-    /// all clients must give the same time. The reservation of a block is a use; an id from memory is not.
-    ///
-    /// # Errors
-    /// As [`SharedValue::with_time_to_idle`](super::SharedValue::with_time_to_idle).
+    /// all clients must give the same time.
     pub fn with_time_to_idle(mut self, time: Duration) -> Result<Self> {
         self.count.handle.set_time_to_idle(time)?;
         self.ids = Arc::default();

@@ -12,8 +12,6 @@ pub(super) struct Tries<'a> {
     unknown: &'static str,
     // A request without a reply may be carried out later.
     in_doubt: bool,
-    // The last failure, until a later answer.
-    failed: Option<Error>,
     until: Moment,
     pauses: Backoff,
 }
@@ -23,7 +21,7 @@ impl<'a> Tries<'a> {
         let lease = client.lease();
         let until = lease.clock().now() + lease.ttl();
         let pauses = Backoff::new(Pauses::OUTAGE);
-        Self { client, unknown, in_doubt: false, failed: None, until, pauses }
+        Self { client, unknown, in_doubt: false, until, pauses }
     }
 
     pub(super) fn of_count(client: &'a Client) -> Self {
@@ -37,21 +35,13 @@ impl<'a> Tries<'a> {
         self.in_doubt
     }
 
-    /// Records an answer that changed nothing.
-    pub(super) fn answered(&mut self) {
-        self.failed = None;
-    }
-
-    /// Checks the time before a request.
+    /// After an answer that changed nothing.
     pub(super) fn again_at_once(&self) -> Result<()> {
-        if self.client.clock().now() <= self.until {
-            return Ok(());
-        }
-        let contended = || {
+        if self.client.clock().now() > self.until {
             let why = "other clients changed the count before each try: try again later";
-            Error::new(ErrorKind::Timeout, why)
-        };
-        Err(self.or_unknown(self.failed.clone().unwrap_or_else(contended)))
+            return Err(self.or_unknown(Error::new(ErrorKind::Timeout, why)));
+        }
+        Ok(())
     }
 
     /// After a request or a read that failed.
@@ -65,11 +55,7 @@ impl<'a> Tries<'a> {
         let next = clock.now() + self.pauses.next();
         // The whole TTL: a hold that ends during it is reported as lost.
         clock.sleep_until(next.min(self.until)).await;
-        if next > self.until {
-            return Err(self.or_unknown(error));
-        }
-        self.failed = Some(error);
-        Ok(())
+        if next > self.until { Err(self.or_unknown(error)) } else { Ok(()) }
     }
 
     /// Returns `OutcomeUnknown` if an earlier request may have been carried out.

@@ -102,10 +102,7 @@ impl Move {
         clients: &[Vec<ClientRecord>; 2],
     ) -> Looked {
         let participants = self.participants(&members, clients);
-        // The old side may have lost the stage of a move that is done: the new side is open.
-        let is_done = self.record_in(&stamps[1]).is_some_and(|record| record.reached() == MovePhase::Done);
-        let lost = if is_done { MovePhase::Done } else { MovePhase::Old };
-        let phase = staged.as_ref().map_or(lost, |staged| staged.stage.phase);
+        let phase = staged.as_ref().map_or(MovePhase::Old, |staged| staged.stage.phase);
         let shut = Side::BOTH.into_iter().filter(|side| shut_in(phase).contains(side));
         let outsiders: Vec<_> = shut.flat_map(|side| outside(clients, side, &self.marker(side))).collect();
         let left = outside(clients, Side::Old, &self.retired());

@@ -190,32 +190,25 @@ impl Move {
         };
         match (self.look(staged.clone(), ListValues::Never).await, staged) {
             // The stage is enough, and the new side need not answer.
-            (Err(error), Some(staged)) if error.may_pass() => match self.new.stamped().await {
-                Err(of_new) if of_new.may_pass() => {
-                    let status = self.status_at(&staged, &self.members().await?, &[]);
-                    Ok(MoveStatus { away: Some(away(Side::New, &of_new)), ..status })
-                }
-                _ => Err(error),
-            },
+            (Err(error), Some(staged)) if error.may_pass() => {
+                let status = self.status_at(&staged, &self.members().await?, &[]);
+                Ok(MoveStatus { away: Some(away(Side::New, &error)), ..status })
+            }
             (looked, _) => Ok(self.status_by(&looked?)),
         }
     }
 
     /// The state by the record alone, because the old side does not answer.
     async fn status_of_new(&self, error: Error) -> Result<MoveStatus> {
-        let Ok(stamp) = self.new.stamped().await else { return Err(error) };
-        let arrival = stamp.arrival.as_ref().filter(|arrival| arrival.url == self.old.url);
-        let record = arrival.and_then(|_| self.record_in(&stamp)).filter(|record| record.to.is_some());
-        let Some(record) = record else { return Err(error) };
-        let phase = record.whole().stage.phase;
-        let is_open = self.standing(Side::New, stamp.marker.as_ref()) != MarkerStanding::Own;
+        let record = match self.new.stamped().await {
+            Ok(stamp) => self.record_in(&stamp),
+            Err(_) => None,
+        };
+        let Some(record) = record.filter(|record| record.to.is_some()) else { return Err(error) };
+        let phase = record.reached();
         Ok(MoveStatus {
             name: self.name.to_string(),
-            state: match (phase, is_open) {
-                (MovePhase::Done, true) => MoveState::Done,
-                (MovePhase::Done, false) => MoveState::Opening,
-                _ => MoveState::Begun,
-            },
+            state: if phase == MovePhase::Done { MoveState::Done } else { MoveState::Begun },
             phase,
             epoch: record.epoch,
             values: record.values,

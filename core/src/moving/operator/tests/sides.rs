@@ -178,7 +178,6 @@ async fn clients_of_a_move_that_is_done_need_no_stage() {
     bed.operator().await.run(ignored).await.expect("made");
     let hold = one.mutex("a").expect("a good key").acquire().await.expect("free");
     one.counter("visits").expect("a good key").add(2).await.expect("added");
-    let migrated = bed.plain_on_new("migrated").await.expect("the new side is open");
     bed.stores.old.wipe();
     let another = bed.tries("another").await.expect("it is done");
     assert!(another.mutex("a").expect("a good key").try_acquire().await.expect("answered").is_none());
@@ -192,7 +191,6 @@ async fn clients_of_a_move_that_is_done_need_no_stage() {
     one.close().await.expect("closed");
     another.close().await.expect("closed");
     operator.finish().await.expect("finished");
-    migrated.close().await.expect("closed");
     bed.plain_on_old("late").await.expect_err("it is retired");
 }
 
