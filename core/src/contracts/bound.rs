@@ -61,20 +61,19 @@ impl RegistrationBound {
     /// Adds this end to the knowledge of a node's lease. The earlier end counts.
     pub(super) fn add_to(&self, seen: Seen) -> Seen {
         let ended = self.end_of(&self.lease.read()).map(|at| (LostReason::Expired, at));
-        let lease = match (seen.lease, ended) {
-            (Some(own), Some(bound)) => Some(if bound.1 < own.1 { bound } else { own }),
-            (own, bound) => own.or(bound),
-        };
+        let lease = [seen.lease, ended].into_iter().flatten().min_by_key(|(_, at)| *at);
         Seen { lease, ..seen }
     }
 
+    /// By the lease's own end, which this look makes final.
     fn end_of(&self, lease: &Lease) -> Option<Moment> {
         if self.ended.get().is_none() {
-            // This look makes the end of the lease final too.
-            let expired = lease.lost() == Some(LostReason::Expired);
-            if expired || lease.clock().now() >= lease.deadline() {
-                let _ = self.ended.set(lease.deadline());
-            }
+            let seen = lease.seen();
+            let ended = match seen.lease? {
+                (LostReason::Expired, at) => at,
+                _ => Some(lease.deadline()).filter(|deadline| *deadline <= seen.now)?,
+            };
+            let _ = self.ended.set(ended);
         }
         self.ended.get().copied()
     }
@@ -90,22 +89,15 @@ impl RegistrationBound {
             if self.state() != seen {
                 return;
             }
-            let (of_lease, deadline) = match (seen, of_lease) {
+            let end = match seen {
                 // Final.
-                (LeaseState::Lost(_), _) => (None, Moment::NEVER),
-                (_, LeaseState::Lost(_)) => (None, lease.deadline()),
-                (_, of_lease) => (Some(of_lease), lease.deadline()),
-            };
-            let lease_changes = async {
-                match of_lease {
-                    Some(seen) => drop(lease.changed(seen).await),
-                    None => std::future::pending().await,
-                }
+                LeaseState::Lost(_) => Moment::NEVER,
+                _ => lease.deadline(),
             };
             tokio::select! {
                 () = changed => {}
-                () = lease_changes => {}
-                () = lease.clock().sleep_until(deadline) => {}
+                _ = lease.changed(of_lease) => {}
+                () = lease.clock().sleep_until(end) => {}
             }
         }
     }

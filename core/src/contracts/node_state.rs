@@ -13,6 +13,7 @@ use crate::decide::life::{AfterTry, Failure, Life, Outcome, Phase, Seen};
 use crate::decide::node_obsolete_at;
 use crate::error::{Error, LostReason, Result};
 use crate::seen::SeenHold;
+use crate::support::or_pending;
 use crate::token::Token;
 use crate::until::until;
 
@@ -230,8 +231,8 @@ impl NodeState {
             tokio::pin!(notified);
             notified.as_mut().enable();
             // Read before the node's own state: otherwise a change in between would be missed.
-            let (lease_seen, bound) = (self.lease.state(), self.bound.get());
-            let bound_seen = bound.map(|bound| (bound, bound.state()));
+            let lease_seen = self.lease.state();
+            let bound_changes = self.bound.get().map(|bound| bound.changed(bound.state()));
             let state = self.state();
             if state != seen {
                 return state;
@@ -244,12 +245,7 @@ impl NodeState {
             tokio::select! {
                 () = notified => {}
                 _ = self.lease.changed(lease_seen) => {}
-                () = async {
-                    match bound_seen {
-                        Some((bound, seen)) => bound.changed(seen).await,
-                        None => std::future::pending().await,
-                    }
-                } => {}
+                () = or_pending(bound_changes) => {}
                 () = self.lease.clock().sleep_until(end) => {}
             }
         }
