@@ -5,7 +5,7 @@ use tokio::sync::{Notify, watch};
 
 use super::entrance::{Entrance, Entry};
 use super::lease_report::LeaseReport;
-use super::presence::{Entered, Presence};
+use super::presence::{Entered, Own, Presence};
 use super::stamp::Refusal;
 use crate::cleanup::Task;
 use crate::contracts::{Backend, Close, Node, RegistrationBound};
@@ -27,7 +27,8 @@ impl Keeper {
         let (presence, registered) = match entry {
             Entry::Registered(node) => {
                 let bound = RegistrationBound::new(node.state().lease());
-                (Presence::Entered(Arc::clone(&node), Arc::clone(&bound)), Some((node, bound)))
+                let own = (node, bound);
+                (Presence::Entered(own.clone()), Some(own))
             }
             Entry::Reads(why) => (Presence::Away(why), None),
         };
@@ -43,12 +44,7 @@ impl Keeper {
 
     /// Registers the client again after each loss of its node, until the client is closed. Reports the node's
     /// lease, which shows the state of all leases.
-    async fn keep(
-        self,
-        backend: Weak<dyn Backend>,
-        mut registered: Option<(Arc<dyn Node>, Arc<RegistrationBound>)>,
-        mut report: LeaseReport,
-    ) {
+    async fn keep(self, backend: Weak<dyn Backend>, mut registered: Option<Own>, mut report: LeaseReport) {
         loop {
             if let Some((node, _)) = &registered {
                 let reason = report.until_lost(&**node).await;
@@ -62,8 +58,9 @@ impl Keeper {
             let lease = node.state().lease();
             let continued = registered.take().map(|(_, bound)| bound).filter(|bound| bound.continues(lease));
             let bound = continued.unwrap_or_else(|| RegistrationBound::new(lease));
-            self.stands.send_replace(Presence::Entered(Arc::clone(&node), Arc::clone(&bound)));
-            registered = Some((node, bound));
+            let own = (node, bound);
+            self.stands.send_replace(Presence::Entered(own.clone()));
+            registered = Some(own);
         }
     }
 

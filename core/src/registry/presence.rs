@@ -13,7 +13,7 @@ use crate::registration::Registration;
 #[derive(Clone, Debug)]
 pub(super) enum Presence {
     /// The client has read the stamp since it made this node. The bound covers this registration.
-    Entered(Arc<dyn Node>, Arc<RegistrationBound>),
+    Entered(Own),
     /// The client has no node, and the last try to enter has failed.
     Away(Error),
     /// The client may not enter any more.
@@ -21,12 +21,12 @@ pub(super) enum Presence {
 }
 
 /// The client's node, and the bound of the nodes that are joined under it.
-type Own = (Arc<dyn Node>, Arc<RegistrationBound>);
+pub(super) type Own = (Arc<dyn Node>, Arc<RegistrationBound>);
 
 impl Presence {
     fn own(&self) -> Option<Own> {
         match self {
-            Presence::Entered(node, bound) => Some((Arc::clone(node), Arc::clone(bound))),
+            Presence::Entered(own) => Some(own.clone()),
             Presence::Away(_) | Presence::Out(_) => None,
         }
     }
@@ -34,7 +34,7 @@ impl Presence {
     /// Returns the registration if the client may act under it now. A closed client reports that itself.
     fn lets(&self) -> Option<Result<Option<Own>>> {
         match self {
-            Presence::Entered(node, _) => {
+            Presence::Entered((node, _)) => {
                 matches!(node.state().lost(), None | Some(LostReason::Closed)).then(|| Ok(self.own()))
             }
             Presence::Away(_) => None,
@@ -81,7 +81,7 @@ pub(super) struct Entered {
 impl Entered {
     pub(super) fn registration(&self) -> Option<Registration> {
         match &*self.presence.borrow() {
-            Presence::Entered(node, _) if node.state().lost().is_none() => Some(Registration {
+            Presence::Entered((node, _)) if node.state().lost().is_none() => Some(Registration {
                 clients: self.clients.clone(),
                 sequence: node.state().sequence(),
                 record: Arc::clone(&self.record),
