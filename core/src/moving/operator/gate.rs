@@ -29,8 +29,7 @@ impl Move {
     /// give tokens.
     pub(super) async fn first_stage(&self, looked: &Looked) -> Result<Option<Staged>> {
         let (id, first) = (new_id(), WholeStage::before(looked.stamps[0].epoch));
-        let made = Staged::write(self.old.backend(), &self.place, None, id, first, false).await;
-        made.map_err(on(Side::Old))
+        self.write_stage(None, id, first, false).await
     }
 
     pub(super) fn arrival(&self, record: MoveRecord) -> Arrival {

@@ -10,10 +10,9 @@
 //! after all members have acknowledged the one before. The only copy of values is kept
 //! (MIGRATE-REPAIR-KEEPS).
 
-use super::super::staged::Staged;
 use super::gate::new_id;
 use super::look::{ListValues, Looked};
-use super::side::{OperatorSide, on};
+use super::side::OperatorSide;
 use super::{Move, MoveBlocker};
 use crate::decide::moving::obstacles::{MarkerStanding, Repair, shut_in};
 use crate::decide::moving::{MovePhase, Side, Stage};
@@ -112,9 +111,8 @@ impl Move {
             return Ok(Restored::Changed);
         }
         let Some(copies) = restored else { return Ok(Restored::On(Side::New)) };
-        let (backend, over) = (self.old.backend(), looked.staged.as_ref());
-        let written = Staged::write(backend, &self.place, over, record.id, record.whole(), copies).await;
-        let written = written.map_err(on(Side::Old))?;
+        let over = looked.staged.as_ref();
+        let written = self.write_stage(over, record.id, record.whole(), copies).await?;
         Ok(written.map_or(Restored::Changed, |_| Restored::On(Side::Old)))
     }
 

@@ -9,7 +9,7 @@ use super::side::on;
 use super::{Move, MoveBlocker, MoveStatus};
 use crate::clock::Moment;
 use crate::contracts::Version;
-use crate::decide::moving::evidence::{Contradiction, MoveRecord};
+use crate::decide::moving::evidence::{Contradiction, MoveId, MoveRecord};
 use crate::decide::moving::obstacles::Wanted;
 use crate::decide::moving::values::{WholeStage, WholeStep};
 use crate::decide::moving::{MovePhase, Side, Stage, Way};
@@ -184,8 +184,18 @@ impl Move {
     /// Writes the same stage again, so that other writes over the read version are refused; `None` if the
     /// version has changed. Its epoch is already recorded.
     pub(super) async fn write_anew(&self, read: &Staged) -> Result<Option<Staged>> {
-        let written =
-            Staged::write(self.old.backend(), &self.place, Some(read), read.id, read.whole(), false).await;
+        self.write_stage(Some(read), read.id, read.whole(), false).await
+    }
+
+    /// As [`Staged::write`].
+    pub(super) async fn write_stage(
+        &self,
+        over: Option<&Staged>,
+        id: MoveId,
+        whole: WholeStage,
+        copies: bool,
+    ) -> Result<Option<Staged>> {
+        let written = Staged::write(self.old.backend(), &self.place, over, id, whole, copies).await;
         written.map_err(on(Side::Old))
     }
 
@@ -206,9 +216,7 @@ impl Move {
             let Some(announced) = self.announce(checked, next).await? else { return Ok(None) };
             next = announced;
         }
-        let written =
-            Staged::write(self.old.backend(), &self.place, Some(checked), checked.id, next, false).await;
-        let written = written.map_err(on(Side::Old))?;
+        let written = self.write_stage(Some(checked), checked.id, next, false).await?;
         if let Some(written) = written.as_ref().filter(|written| written.stage.phase != checked.stage.phase) {
             self.seen.step(written.stage.phase);
             seen::move_phase(&self.name, written.stage.phase, written.stage.epoch);

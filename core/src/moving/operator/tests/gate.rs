@@ -153,14 +153,7 @@ async fn a_move_of_another_name_or_url_is_named_and_left_alone() {
 async fn an_operator_writes_stages_and_stamps_and_nothing_else() {
     let bed = Bed::new();
     let operator = bed.operator().await;
-    let made = Staged::write(
-        operator.old.backend(),
-        &operator.place,
-        None,
-        MoveId::new(1),
-        WholeStage::before(0),
-        false,
-    );
+    let made = operator.write_stage(None, MoveId::new(1), WholeStage::before(0), false);
     made.await.expect("an operator's cell").expect("the first");
     let value = operator.old.coordinator.shared_value("v").expect("a good key");
     let error = value.write(b"x").await.expect_err("no operator's");
