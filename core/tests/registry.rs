@@ -4,22 +4,16 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::{Plant, fails, planted_on};
+use crate::common::{Plant, fails};
 use async_trait::async_trait;
-use latchwork_core::backend::{Backend, EntryPage, LAYOUT, clients_address};
-use latchwork_core::memory::{Link, Memory};
+use latchwork_core::backend::{EntryPage, LAYOUT, clients_address};
+use latchwork_core::memory::Link;
 use latchwork_core::{
-    Clock, Config, Connector, Coordinator, Ended, Error, ErrorKind, LostReason, Operator, Result, connect,
-    connect_lazy,
+    Config, Coordinator, Ended, Error, ErrorKind, LostReason, Operator, Result, connect_lazy,
 };
 use parking_lot::Mutex;
 
-#[derive(Debug)]
-struct Stored {
-    store: Memory,
-    link: Mutex<Option<Link>>,
-    plants: Arc<Plants>,
-}
+type Stored = crate::common::Stored<Plants>;
 
 /// Other tasks begin to wait for the answer during this time.
 const ROUND_TRIP: Duration = Duration::from_millis(5);
@@ -49,15 +43,6 @@ impl Plant for Plants {
 }
 
 impl Stored {
-    fn new() -> Arc<Self> {
-        let store = Memory::new(Clock::tokio());
-        Arc::new(Self { store, link: Mutex::default(), plants: Arc::default() })
-    }
-
-    fn connectors(self: &Arc<Self>) -> Vec<Arc<dyn Connector>> {
-        vec![Arc::<Self>::clone(self)]
-    }
-
     async fn with_client() -> (Arc<Self>, Coordinator, Link) {
         let stored = Self::new();
         let (client, link) = stored.client(LAYOUT).await.expect("connected");
@@ -69,31 +54,7 @@ impl Stored {
     }
 
     async fn client(self: &Arc<Self>, layout: u32) -> Result<(Coordinator, Link)> {
-        let coordinator = connect(&self.connectors(), &config(layout)).await?;
-        Ok((coordinator, self.link.lock().clone().expect("connected")))
-    }
-}
-
-#[async_trait]
-impl Connector for Stored {
-    fn name(&self) -> &'static str {
-        "stored"
-    }
-
-    fn validate(&self, _config: &Config) -> Result<()> {
-        Ok(())
-    }
-
-    fn clock(&self, _config: &Config) -> Clock {
-        self.store.clock().clone()
-    }
-
-    async fn connect(&self, config: &Config) -> Result<Arc<dyn Backend>> {
-        let (backend, link) = self.store.client(config)?;
-        *self.link.lock() = Some(link);
-        // The test that drops this request needs a delay.
-        tokio::task::yield_now().await;
-        Ok(planted_on(backend, &self.plants))
+        self.client_with(&config(layout)).await
     }
 }
 

@@ -1,9 +1,12 @@
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use latchwork_core::backend::Backend;
 use latchwork_core::memory::{self, Link, Memory};
 use latchwork_core::{Clock, Config, Connector, Coordinator, Error, ErrorKind, Result, connect};
+use parking_lot::Mutex;
+
+use super::{Plant, planted_on};
 
 pub(crate) struct Clients {
     pub(crate) store: Memory,
@@ -35,17 +38,34 @@ pub(crate) async fn private() -> Coordinator {
     connect(&[memory::connector()], &config).await.expect("connected")
 }
 
-/// Connects one client, and has its link.
+/// Connects registered clients to one store, and has the link of the last one.
 #[derive(Debug)]
-struct Linked {
-    store: Memory,
-    link: OnceLock<Link>,
+pub(crate) struct Stored<P> {
+    pub(crate) store: Memory,
+    pub(crate) link: Mutex<Option<Link>>,
+    pub(crate) plants: Arc<P>,
+}
+
+impl<P: Plant + Default> Stored<P> {
+    pub(crate) fn new() -> Arc<Self> {
+        let store = Memory::new(Clock::tokio());
+        Arc::new(Self { store, link: Mutex::default(), plants: Arc::default() })
+    }
+
+    pub(crate) fn connectors(self: &Arc<Self>) -> Vec<Arc<dyn Connector>> {
+        vec![Arc::<Self>::clone(self)]
+    }
+
+    pub(crate) async fn client_with(self: &Arc<Self>, config: &Config) -> Result<(Coordinator, Link)> {
+        let coordinator = connect(&self.connectors(), config).await?;
+        Ok((coordinator, self.link.lock().clone().expect("connected")))
+    }
 }
 
 #[async_trait]
-impl Connector for Linked {
+impl<P: Plant> Connector for Stored<P> {
     fn name(&self) -> &'static str {
-        "linked"
+        "stored"
     }
 
     fn validate(&self, _config: &Config) -> Result<()> {
@@ -58,19 +78,23 @@ impl Connector for Linked {
 
     async fn connect(&self, config: &Config) -> Result<Arc<dyn Backend>> {
         let (backend, link) = self.store.client(config)?;
-        self.link.set(link).expect("one client");
-        Ok(backend)
+        *self.link.lock() = Some(link);
+        // The test that drops this request needs a delay.
+        tokio::task::yield_now().await;
+        Ok(planted_on(backend, &self.plants))
     }
 }
 
+#[derive(Debug, Default)]
+struct Nothing;
+
+impl Plant for Nothing {}
+
 /// A client of a separate store that is registered as a service, with this name, and its link.
 pub(crate) async fn registered(name: &str) -> (Coordinator, Link) {
-    let linked = Arc::new(Linked { store: Memory::new(Clock::tokio()), link: OnceLock::new() });
-    let mut config = Config::new("linked");
+    let mut config = Config::new("stored");
     config.name = Some(name.to_owned());
-    let connector: Arc<dyn Connector> = Arc::<Linked>::clone(&linked);
-    let client = connect(&[connector], &config).await.expect("connected");
-    (client, linked.link.get().expect("connected").clone())
+    Stored::<Nothing>::new().client_with(&config).await.expect("connected")
 }
 
 #[track_caller]

@@ -17,7 +17,9 @@ use latchwork_core::{
     Result, TimeToIdle,
 };
 
-pub(crate) use self::clients::{Clients, clients, connected, connected_to, fails, private, registered};
+pub(crate) use self::clients::{
+    Clients, Stored, clients, connected, connected_to, fails, private, registered,
+};
 
 /// Runs before a call of the memory backend, or instead of it.
 #[async_trait]

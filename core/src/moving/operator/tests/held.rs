@@ -1,16 +1,9 @@
 use std::time::Duration;
 
-use super::{Bed, ignored};
+use super::{Bed, goes_to, ignored};
 use crate::Token;
-use crate::decide::moving::MovePhase::{self, BothByNew, BothByOld, Done, New, Old};
+use crate::decide::moving::MovePhase::{BothByNew, BothByOld, Done, New, Old};
 use crate::error::ErrorKind;
-use crate::moving::operator::Move;
-
-async fn goes_to(of: &Move, phase: MovePhase) {
-    while of.status().await.expect("read").phase != phase {
-        of.advance(ignored).await.expect("a step");
-    }
-}
 
 #[tokio::test(start_paused = true)]
 async fn one_hold_writes_a_value_in_each_phase_there_and_back() {

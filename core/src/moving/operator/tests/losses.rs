@@ -5,21 +5,15 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::mortal::{Last, Life};
-use super::{Bed, ignored, state};
+use super::{Bed, LONG, goes_to, ignored, state};
 use crate::config::{Config, MoveConfig};
 use crate::coordinator::operator::Operator;
-use crate::decide::moving::MovePhase::{self, BothByNew, BothByOld, Done, New, Old};
+use crate::decide::moving::MovePhase::{BothByNew, BothByOld, Done, New, Old};
 use crate::decide::moving::values::ValuesAt;
 use crate::decide::moving::{Side, Way};
 use crate::error::{ErrorKind, Result};
 use crate::moving::operator::step::Checked;
-use crate::moving::operator::{Move, MoveProgress, MoveState};
-
-const LONG: Duration = Duration::from_secs(3600);
-
-async fn goes_to(of: &Move, phase: MovePhase) {
-    while of.advance(ignored).await.expect("a step") != phase {}
-}
+use crate::moving::operator::{MoveProgress, MoveState};
 
 /// Repairs, and sleeps before one request during another event. Returns whether it slept.
 async fn sleeps(bed: &Bed, requests: i64, meanwhile: impl AsyncFnOnce()) -> (Result<Vec<Side>>, bool) {

@@ -6,12 +6,10 @@ use tokio::time::timeout;
 
 use super::killed::has_values;
 use super::mortal::{Last, Life};
-use super::{Bed, ignored, state};
+use super::{Bed, LONG, ignored, state};
 use crate::decide::moving::MovePhase::{self, BothByOld, Done, New, Old};
 use crate::error::Result;
 use crate::moving::operator::{Move, MoveProgress, MoveState};
-
-const LONG: Duration = Duration::from_secs(3600);
 
 /// Loses a side's lease before each request in turn.
 async fn goes_on_from_each_request(

@@ -18,6 +18,7 @@ mod traffic;
 mod values;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 
@@ -107,9 +108,19 @@ impl Bed {
     }
 }
 
+/// Ends a call that waits without an end.
+const LONG: Duration = Duration::from_secs(3600);
+
 fn ignored(_: &MoveProgress<'_>) {}
 
 async fn state(of: &Move) -> (MoveState, MovePhase) {
     let MoveStatus { state, phase, .. } = of.status().await.expect("readable");
     (state, phase)
+}
+
+/// Takes steps forward until this phase.
+async fn goes_to(of: &Move, phase: MovePhase) {
+    while of.status().await.expect("readable").phase != phase {
+        of.advance(ignored).await.expect("a step");
+    }
 }

@@ -1,11 +1,11 @@
 //! Servers that lose the markers during a move.
 
 use super::killed::ends_at_each_request;
-use super::{Bed, ignored, state};
+use super::{Bed, goes_to, ignored, state};
 use crate::contracts::{CellLife, CellWrite, Expected};
 use crate::decide::moving::MovePhase::{BothByNew, BothByOld, Done, New, Old};
+use crate::decide::moving::Side;
 use crate::decide::moving::evidence::Contradiction;
-use crate::decide::moving::{MovePhase, Side};
 use crate::error::ErrorKind;
 use crate::moving::operator::{Move, MoveBlocker, MoveState};
 use crate::registry::stamp_address;
@@ -21,10 +21,6 @@ async fn forgets(of: &Move, side: Side) {
 
 async fn epoch(of: &Move, side: Side) -> u16 {
     of.side(side).stamped().await.expect("read").epoch
-}
-
-async fn goes_to(of: &Move, phase: MovePhase) {
-    while of.advance(ignored).await.expect("a step") != phase {}
 }
 
 #[tokio::test(start_paused = true)]

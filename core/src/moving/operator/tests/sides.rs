@@ -4,17 +4,15 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::{Bed, ignored, state};
+use super::{Bed, LONG, goes_to, ignored, state};
 use crate::config::{Config, MoveConfig};
 use crate::connect::connect;
 use crate::coordinator::Coordinator;
-use crate::decide::moving::MovePhase::{self, BothByNew, BothByOld, Done, New, Old};
+use crate::decide::moving::MovePhase::{BothByNew, BothByOld, Done, New, Old};
 use crate::decide::moving::Side;
 use crate::decide::moving::evidence::Contradiction;
 use crate::error::{Error, ErrorKind, Result};
 use crate::moving::operator::{Move, MoveBlocker, MoveState};
-
-const LONG: Duration = Duration::from_secs(3600);
 
 impl Bed {
     fn with(&self, change: impl FnOnce(&mut MoveConfig)) -> Bed {
@@ -27,10 +25,6 @@ impl Bed {
         let config = Config { label: Some(label.to_owned()), ..Config::of_move(self.config.clone()) };
         connect(&self.connectors(), &config).await
     }
-}
-
-async fn goes_to(of: &Move, phase: MovePhase) {
-    while of.advance(ignored).await.expect("a step") != phase {}
 }
 
 async fn refused(of: &Move) -> [Error; 2] {

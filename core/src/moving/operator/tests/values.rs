@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::{Bed, ignored, state};
+use super::{Bed, LONG, ignored, state};
 use crate::address::{Address, Kind, Namespace};
 use crate::contracts::{CellLife, CellWrite, Expected};
 use crate::coordinator::Coordinator;
@@ -14,8 +14,6 @@ use crate::decide::moving::Side;
 use crate::error::ErrorKind;
 use crate::moving::operator::{MoveBlocker, MoveProgress, MoveState};
 use crate::recipes::Compared;
-
-const LONG: Duration = Duration::from_secs(3600);
 
 #[derive(Debug, Default)]
 struct Used {
